@@ -36,9 +36,10 @@ from ragbench.metrics.registry import (  # noqa: E402
 from ragbench.post.build import OPERATORS, RERANKERS, described  # noqa: E402
 from ragbench.views.report import ReportFile  # noqa: E402
 from ragbench_cli.commands.show import _setting_text  # noqa: E402
-from ragbench_cli.main import app  # noqa: E402
+from ragbench_cli.main import COMMANDS, CommandPanel, app  # noqa: E402
 from ragbench_cli.options import document  # noqa: E402
-from ragbench_cli.renamed import COMMANDS, OPTIONS  # noqa: E402
+from ragbench_cli.renamed import COMMANDS as RENAMED_COMMANDS  # noqa: E402
+from ragbench_cli.renamed import OPTIONS as RENAMED_OPTIONS  # noqa: E402
 
 
 def pages() -> dict[Path, str]:
@@ -79,16 +80,19 @@ def cli_page() -> Iterator[str]:
     yield ""
     yield from description(program)
     yield from options(program, ("ragbench",))
-    for name, listed in program.commands.items():
-        if name in COMMANDS:
-            continue
-        command = listed.loaded()
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            yield from section(command, ("ragbench", name))
-        else:
-            for second, subcommand in inner.items():
-                yield from section(subcommand, ("ragbench", name, second))
+    for panel in CommandPanel:
+        yield f"## {panel}"
+        yield ""
+        for name, listed in COMMANDS.items():
+            if listed.panel is not panel:
+                continue
+            command = program.commands[name].loaded()
+            subcommands = getattr(command, "commands", None)
+            if subcommands is None:
+                yield from section(command, ("ragbench", name))
+                continue
+            for inner_name, subcommand in subcommands.items():
+                yield from section(subcommand, ("ragbench", name, inner_name))
     yield from renamed_options()
 
 
@@ -99,9 +103,9 @@ def renamed_options() -> Iterator[str]:
     yield ""
     yield "| command | old | new |"
     yield "|---|---|---|"
-    for old, new in COMMANDS.items():
+    for old, new in RENAMED_COMMANDS.items():
         yield f"| | `{old}` | `{new}` |"
-    for command, names in OPTIONS.items():
+    for command, names in RENAMED_OPTIONS.items():
         for old, new in names.items():
             yield f"| `{command}` | `{old}` | `{new}` |"
     yield ""
@@ -109,7 +113,7 @@ def renamed_options() -> Iterator[str]:
 
 def section(command: Any, path: tuple[str, ...]) -> Iterator[str]:
     names = [argument.metavar for argument in command.params if is_argument(argument)]
-    yield f"## {' '.join(path)}"
+    yield f"### {' '.join(path)}"
     yield ""
     yield "```text"
     yield " ".join([*path, *names, "[OPTIONS]"])
@@ -284,18 +288,29 @@ def python_page() -> Iterator[str]:
     yield ""
     yield "Import from `ragbench` and `ragbench.errors` only: these names stay. `make docs` builds"
     yield "the full reference with arguments, errors and examples into `build/docs/api`."
-    kinds = {"Functions": inspect.isfunction, "Classes": inspect.isclass}
-    for title, is_one in kinds.items():
+    yield "The panels are those of `ragbench --help`; functions come before classes."
+    for panel, names in public_names().items():
         yield ""
-        yield f"## {title}"
+        yield f"## {panel}"
         yield ""
         yield "| name | use |"
         yield "|---|---|"
-        for name in ragbench.__all__:
-            thing = getattr(ragbench, name)
-            if is_one(thing):
-                yield f"| `{name}` | {cell(first_line(thing))} |"
+        functions = [name for name in names if not inspect.isclass(getattr(ragbench, name))]
+        classes = [name for name in names if name not in functions]
+        for name in [*functions, *classes]:
+            yield f"| `{name}` | {cell(first_line(getattr(ragbench, name)))} |"
     yield ""
+
+
+def public_names() -> dict[str, list[str]]:
+    """The public names, sorted, by the panel under which the stub imports them."""
+    stub = (ROOT / "ragbench" / "__init__.pyi").read_text("utf-8")
+    # The pieces are the text before the first panel, then title and imports of each.
+    pieces = re.split(r"^# Panel: (.+)$", stub, flags=re.MULTILINE)
+    panels = {}
+    for title, imports in zip(pieces[1::2], pieces[2::2], strict=True):
+        panels[title] = sorted(re.findall(r" as (\w+)$", imports, flags=re.MULTILINE))
+    return panels
 
 
 def first_line(thing: Any) -> str:

@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, MetricComparison
+from ragbench.core.comparison import (
+    CaseDifference,
+    CaseKind,
+    Comparison,
+    MetricComparison,
+    RunFigure,
+)
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
-from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.views.comparison import (
     change_lines,
@@ -30,16 +35,25 @@ from ragbench_cli.report_tables import corrected_blocks, run_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-_ROWS, _PASSED = 5, 2
+_ROWS = 5
+"""How many metrics a table shows."""
+_PASSED = 2
+"""How many metrics are named that passed, or of which nothing is demanded."""
 _FEW = 3
 """How many cases and changes of a system are shown; --md and the page have more."""
-_WAYS, _NOTES = 2, 1
-_LONGEST, _LONGEST_ID, _LABEL = 150, 24, 8
+_FLOWS = 2
+"""How many ways are shown by which cases went from one cause to another."""
+_NOTES = 1
+_LONGEST_NOTE = 150
+_LONGEST_ID = 24
+_LONGEST_EXPECTATION = 400
+_LABEL_WIDTH = 8
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
 
 def gate_blocks(verdict: GateResult) -> Blocks:
+    """The screen of ``gate run``: the verdict, its checks, why, and the next step."""
     yield styled((verdict.word, f"bold {verdict.colour}"), f": {verdict.headline}")
     yield ""
     yield styled(("run       ", "dim"), run_text(verdict.run))
@@ -47,84 +61,111 @@ def gate_blocks(verdict: GateResult) -> Blocks:
         yield styled(("baseline  ", "dim"), run_text(verdict.baseline))
     if verdict.pair is not None:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
-    if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
-        yield styled(("passed    ", "dim"), _passed(passed))
-    if shown := [check for check in verdict.checks if check.outcome is GateOutcome.NOT_JUDGED]:
-        yield styled(("not held  ", "dim"), _not_held(shown))
-    refusals = ((refusal_text(one), "yellow") for one in verdict.refusals)
+
+    passed = [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]
+    if passed:
+        yield styled(("passed    ", "dim"), _passed_text(passed))
+    not_judged = [check for check in verdict.checks if check.outcome is GateOutcome.NOT_JUDGED]
+    if not_judged:
+        yield styled(("not held  ", "dim"), _not_judged_text(not_judged))
+    refusals: list[Cell] = [(refusal_text(refusal), "yellow") for refusal in verdict.refusals]
     yield from paragraph("not compared", refusals)
-    if against := verdict.against:
-        columns = ("check", "", "now", "change", "interval", "limit", "n")
-        rows: list[Sequence[Cell]] = [
-            (one.label, (one.outcome, one.outcome.colour), *check_cells(one))
-            for one in against[:_ROWS]
-        ]
-        yield ""
-        yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
-        if len(against) > _ROWS:
-            yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
-    if corrections := [check.corrected for check in verdict.checks if check.corrected]:
+
+    if verdict.against:
+        yield from _check_table(verdict.against)
+    corrections = [check.corrected for check in verdict.checks if check.corrected]
+    if corrections:
         yield from corrected_blocks(corrections)
     yield from _unfulfilled(verdict)
+
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost(verdict)
     else:
-        yield from paragraph("why", (f"{check.name} {check.reason}" for check in against[:1]))
+        reasons = [f"{check.name} {check.reason}" for check in verdict.against[:1]]
+        yield from paragraph("why", reasons)
     yield from paragraph("notes", verdict.notes)
-    if command := _next_step(verdict):
+    next_step = _next_step(verdict)
+    if next_step:
         yield ""
-        yield styled(("next      ", "dim"), command)
+        yield styled(("next      ", "dim"), next_step)
 
 
-def _passed(checks: Sequence[GateCheck]) -> str:
+def _check_table(checks: Sequence[GateCheck]) -> Blocks:
+    """The checks that speak against the run."""
+    columns = ("check", "", "now", "change", "interval", "limit", "n")
+    rows: list[Sequence[Cell]] = []
+    for check in checks[:_ROWS]:
+        outcome = (check.outcome, check.outcome.colour)
+        rows.append((check.label, outcome, *check_cells(check)))
+    yield ""
+    yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
+    if len(checks) > _ROWS:
+        yield styled((f"and {len(checks) - _ROWS:,} more: see --md or --json", "dim"))
+
+
+def _passed_text(checks: Sequence[GateCheck]) -> str:
+    """The first metrics that passed, with their changes, and how many checks more."""
     metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
-    shown = [
-        f"{check.marked} {now}{'' if check.drop is None else f' ({change})'}"
-        for check in metrics[:_PASSED]
-        for now, change, *_ in [check_cells(check)]
-    ]
-    rest = len(checks) - len(shown)
-    more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
-    return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
+    texts: list[str] = []
+    for check in metrics[:_PASSED]:
+        now, change, *_ = check_cells(check)
+        text = f"{check.marked} {now}"
+        if check.drop is not None:
+            text += f" ({change})"
+        texts.append(text)
+    unnamed = len(checks) - len(texts)
+    if not unnamed:
+        return ", ".join(texts)
+    if not texts:
+        return f"{unnamed:,} checks of how many cases failed or were measured"
+    return f"{', '.join(texts)} and {unnamed:,} more"
 
 
-def _not_held(checks: Sequence[GateCheck]) -> str:
+def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     """Metrics of which nothing is demanded: the first ones with their changes."""
-    shown = [f"{check.marked} {check_cells(check)[1]}" for check in checks[:_PASSED]]
-    rest = len(checks) - len(shown)
-    return " and ".join([", ".join(shown), *([f"{rest:,} more"] if rest else [])])
+    texts: list[str] = []
+    for check in checks[:_PASSED]:
+        _, change, *_ = check_cells(check)
+        texts.append(f"{check.marked} {change}")
+    text = ", ".join(texts)
+    unnamed = len(checks) - len(texts)
+    if unnamed:
+        text += f" and {unnamed:,} more"
+    return text
 
 
 def _lost(verdict: GateResult) -> Blocks:
+    """What changed in the system since the baseline, and the first cases that lost."""
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
         yield from paragraph(title, change_lines(verdict.system, most=_FEW))
-    lost = verdict.lost_cases
-    first = f", the first {_FEW}" if len(lost) > _FEW else ""
-    cases = (
-        f"{one.id}: {one.metric} {number_text(one.before)}, now {after_text(one)}"
-        f"{f'; {one.query}' if one.query else ''}"
-        for one in lost[:_FEW]
-    )
     room = data_console().width - 6
-    lines = (shown_line(text, longest=room) for text in cases)
-    yield from paragraph(f"cases that lost: {len(lost):,}{first}", lines)
+    lines: list[str] = []
+    for case in verdict.lost_cases[:_FEW]:
+        text = f"{case.id}: {case.metric} {number_text(case.before)}, now {after_text(case)}"
+        if case.query:
+            text += f"; {case.query}"
+        lines.append(shown_line(text, longest=room))
+    count = len(verdict.lost_cases)
+    yield from paragraph(f"cases that lost: {count:,}{_first_few(count)}", lines)
 
 
 def _unfulfilled(verdict: GateResult) -> Blocks:
     """The first cases with the expectations that do not hold."""
-    found = verdict.unfulfilled
-    if found is None:
+    unfulfilled = verdict.unfulfilled
+    if unfulfilled is None:
         return
-    first = f", the first {_FEW}" if found.total > _FEW else ""
-    title = f"expectations that do not hold: {counted(found.total, 'case')}{first}"
-    yield from paragraph(
-        title,
-        [shown_line(text, longest=_LONGEST_NAMES) for text in unfulfilled_lines(found)[:_FEW]],
-    )
+    cases = counted(unfulfilled.total, "case")
+    title = f"expectations that do not hold: {cases}{_first_few(unfulfilled.total)}"
+    lines = unfulfilled_lines(unfulfilled)[:_FEW]
+    yield from paragraph(title, [shown_line(line, longest=_LONGEST_EXPECTATION) for line in lines])
 
 
-_LONGEST_NAMES = 400
+def _first_few(count: int) -> str:
+    """Ends the title of a list that is cut."""
+    if count > _FEW:
+        return f", the first {_FEW}"
+    return ""
 
 
 def _next_step(verdict: GateResult) -> str:
@@ -135,29 +176,31 @@ def _next_step(verdict: GateResult) -> str:
             return "the same command with --rerun-inconclusive asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)
-    first = verdict.checks[0]
-    if first.drop is not None and verdict.baseline is not None:
+    # Checks are sorted, those that failed first.
+    worst = verdict.checks[0]
+    if worst.drop is not None and verdict.baseline is not None:
         return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
-    return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
+    if Path(verdict.run.source).is_dir():
+        return f"ragbench explain {run}"
+    return ""
 
 
 def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blocks:
-    """One screen: the result, the metrics that matter (all where they are named), the cases."""
+    """The screen of ``compare``: the result, the metrics that matter, the cases.
+
+    Args:
+        named: whether the user named the metrics: all of them are then shown.
+        cases: how many cases of each kind are spelled out.
+    """
     for line in result_lines(comparison):
         yield styled((line, "bold"))
     yield ""
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
-    shown = comparison if named else _main(comparison)
+    metrics = comparison.metrics if named else _main_metrics(comparison)
     yield ""
-    yield _metrics(shown)
-    rest = len(comparison.metrics) - len(shown.metrics)
-    parts = ["p: two-sided, corrected"]
-    if any(figure.better_than for each in shown.metrics for figure in each.figures):
-        parts.append("a letter: better than that run")
-    if rest:
-        parts.append(f"{rest:,} more: -m, --md")
-    yield styled(("; ".join(parts), "dim"))
+    yield _metric_table(comparison, metrics)
+    yield styled((_legend(metrics, hidden=len(comparison.metrics) - len(metrics)), "dim"))
     if comparison.corrections:
         yield from corrected_blocks(comparison.corrections)
     yield from _pairs(comparison, cases)
@@ -165,34 +208,50 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     if comparison.changed and not cases:
         worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
         sources = {run.mark: run.source for run in comparison.runs}
-        pair = shlex.join([sources[worst.first], sources[worst.second]])
+        runs = shlex.join([sources[worst.first], sources[worst.second]])
         yield ""
-        yield styled(("next     ", "dim"), f"ragbench compare {pair} --cases 5")
+        yield styled(("next     ", "dim"), f"ragbench compare {runs} --cases 5")
 
 
-def _main(comparison: Comparison) -> Comparison:
-    """With the metrics that say whether a case passes, and those that differ beyond chance."""
-    metrics = comparison.metrics
-    main = [each for each in metrics if each.name in comparison.main]
-    differing = [each for each in metrics if any(one.is_significant for one in each.differences)]
-    kept = [*main, *(each for each in differing if each not in main)][:_ROWS] or metrics[:_ROWS]
-    return replace(comparison, metrics=tuple(each for each in metrics if each in kept))
+def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
+    """The metrics that say whether a case passes, then those that differ beyond chance.
+
+    They are as many as a screen shows, in the order of the comparison; without any, its first ones.
+    """
+    main = [metric for metric in comparison.metrics if metric.name in comparison.main]
+    for metric in comparison.metrics:
+        is_significant = any(difference.is_significant for difference in metric.differences)
+        if is_significant and metric not in main:
+            main.append(metric)
+    if not main:
+        return comparison.metrics[:_ROWS]
+    return [metric for metric in comparison.metrics if metric in main[:_ROWS]]
+
+
+def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
+    parts = ["p: two-sided, corrected"]
+    if any(figure.better_than for metric in metrics for figure in metric.figures):
+        parts.append("a letter: better than that run")
+    if hidden:
+        parts.append(f"{hidden:,} more: -m, --md")
+    return "; ".join(parts)
 
 
 def _pairs(comparison: Comparison, cases: int) -> Blocks:
+    """Each run against the first: how many cases changed, and which."""
     yield ""
     for pair in comparison.pairs:
-        mine = [case for case in comparison.changed if case.second == pair.second]
-        if not mine and len(comparison.pairs) > 1:
+        changed = [case for case in comparison.changed if case.second == pair.second]
+        if not changed and len(comparison.pairs) > 1:
             continue
         counts = counts_text(pair) if cases else f"{kinds_text(pair)} cases"
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
-            found = [case for case in mine if case.kind is kind]
+            cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
-                yield from _spelled_out(kind, found, cases)
-            elif found and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
-                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in found]
+                yield from _spelled_out(kind, cases_of_kind, cases)
+            elif cases_of_kind and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
+                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in cases_of_kind]
                 yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
 
 
@@ -200,78 +259,92 @@ def _behind(comparison: Comparison) -> Blocks:
     """Causes; what changed in the systems, together where it is the same; what to mind."""
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
     if moved and len(comparison.pairs) == 1:
-        yield styled(("causes   ", "dim"), "; ".join(map(flow_text, moved[:_WAYS])))
-    groups: dict[str, list[str]] = {}
+        flows = "; ".join(flow_text(flow) for flow in moved[:_FLOWS])
+        yield styled(("causes   ", "dim"), flows)
+    marks_by_change: dict[str, list[str]] = {}
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
-        groups.setdefault("; ".join(change_lines(change, most=_FEW)), []).append(pair.second)
-    for line, marks in groups.items():
-        of = f"{', '.join(marks)}: " if len(groups) > 1 else ""
-        yield styled(("changed  ", "dim"), f"{of}{line}")
+        line = "; ".join(change_lines(change, most=_FEW))
+        marks_by_change.setdefault(line, []).append(pair.second)
+    for line, marks in marks_by_change.items():
+        prefix = f"{', '.join(marks)}: " if len(marks_by_change) > 1 else ""
+        yield styled(("changed  ", "dim"), f"{prefix}{line}")
     for note in comparison.notes[:_NOTES]:
-        yield styled(("note     ", "dim"), shown_line(note, longest=_LONGEST))
+        yield styled(("note     ", "dim"), shown_line(note, longest=_LONGEST_NOTE))
 
 
-def _metrics(comparison: Comparison) -> Table:
+def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -> Table:
     """Two runs next to each other; more of them a line each, so that however many, none is cut."""
-    raised = can_show("ᵃ")
     marks = [run.mark for run in comparison.runs]
-    names = [shown_line(metric.name) for metric in comparison.metrics]
-    scores = _scores(comparison.metrics, raised=raised)
+    names = [shown_line(metric.name) for metric in metrics]
+    scores = _scores(metrics, raised=can_show("ᵃ"))
     if len(marks) > 2:
-        found = table(("run", *names), zip(marks, *scores, strict=True))
-        for column in found.columns[1:]:
+        wide_table = table(("run", *names), zip(marks, *scores, strict=True))
+        for column in wide_table.columns[1:]:
             column.no_wrap = False
-        return found
-    found = fitted_table(
+        return wide_table
+    rows: list[Sequence[Cell]] = []
+    for name, metric, figures in zip(names, metrics, scores, strict=True):
+        difference = metric.differences[0] if metric.differences else None
+        rows.append((name, *figures, *difference_cells(difference, metric.unit)))
+    longest_name = max(len(name) for name in names)
+    metric_table = fitted_table(
         ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
-        [
-            (name, *figures, *difference_cells(next(iter(one.differences), None), one.unit))
-            for name, one, figures in zip(names, comparison.metrics, scores, strict=True)
-        ],
+        rows,
         missed=("cases", "interval", "p"),
-        spare=max(0, max(map(len, names)) - _LONGEST_ID),
+        spare=max(0, longest_name - _LONGEST_ID),
     )
-    found.columns[0].max_width = _LONGEST_ID
-    return found
+    metric_table.columns[0].max_width = _LONGEST_ID
+    return metric_table
 
 
 def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
-    """The figures with their marks; of two runs padded, so that the numbers stand in line."""
-    marks = [
-        [
-            "".join(f.better_than).translate(_RAISED)
-            if raised
-            else "".join(f"^{m}" for m in f.better_than)
-            for f in metric.figures
-        ]
-        for metric in metrics
-    ]
+    """A row of figures for each metric, each figure with the marks of the runs that it beats.
+
+    The marks of two runs are padded, so that the numbers of a column are in line.
+    """
+    marks: list[list[str]] = []
+    for metric in metrics:
+        marks.append([_marks_text(figure, raised=raised) for figure in metric.figures])
     columns = list(zip(*marks, strict=True))
-    widths = [max(map(len, column)) if len(columns) == 2 else 0 for column in columns]
-    return [
-        [
-            f"{number_text(figure.score, metric.unit)}{mark:<{width}}"
-            for figure, mark, width in zip(metric.figures, row, widths, strict=True)
-        ]
-        for metric, row in zip(metrics, marks, strict=True)
-    ]
+    widths = [0] * len(columns)
+    if len(columns) == 2:
+        widths = [max(len(text) for text in column) for column in columns]
+    rows: list[list[str]] = []
+    for metric, metric_marks in zip(metrics, marks, strict=True):
+        row: list[str] = []
+        for figure, mark, width in zip(metric.figures, metric_marks, widths, strict=True):
+            row.append(f"{number_text(figure.score, metric.unit)}{mark:<{width}}")
+        rows.append(row)
+    return rows
 
 
-def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], shown: int) -> Blocks:
+def _marks_text(figure: RunFigure, *, raised: bool) -> str:
+    """The marks of the runs that a run is better than, as raised letters or each behind a ^."""
+    if raised:
+        return "".join(figure.better_than).translate(_RAISED)
+    return "".join(f"^{mark}" for mark in figure.better_than)
+
+
+def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
+    """Changed cases of a kind, each with what was before and what is now."""
     if not cases:
         return
     yield ""
     yield styled((f"{kind.heading.lower()}: {len(cases):,}", _STYLES[kind]))
-    for case in cases[:shown]:
+    for case in cases[:most]:
         yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
             yield styled(_hanging(label, line))
-    if len(cases) > shown:
-        yield styled((f"  and {len(cases) - shown:,} more: see --cases, --md or --json", "dim"))
+    if len(cases) > most:
+        yield styled((f"  and {len(cases) - most:,} more: see --cases, --md or --json", "dim"))
 
 
-def _hanging(label: str, line: str) -> str:
-    first = f"    {label:<{_LABEL}}" if label else "    "
-    room = max(20, data_console().width - _LABEL - 4)
-    lines = textwrap.wrap(line, room, break_on_hyphens=False) or [""]
-    return f"\n{'':{len(first)}}".join([f"{first}{lines[0]}", *lines[1:]])
+def _hanging(label: str, text: str) -> str:
+    """A label and a text, wrapped beside the label."""
+    head = "    "
+    if label:
+        head += f"{label:<{_LABEL_WIDTH}}"
+    room = max(20, data_console().width - _LABEL_WIDTH - 4)
+    lines = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
+    indent = " " * len(head)
+    return f"\n{indent}".join([f"{head}{lines[0]}", *lines[1:]])

@@ -54,23 +54,32 @@ def print_json(value: object, *, in_lines: bool = True) -> None:
 
 
 def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
-    """An object, an entry of its lists after another: as one text they may take much memory."""
+    """An object in pieces, an entry of its lists each: as one text it may take much memory."""
     import msgspec
     import orjson
 
-    def text(one: object, indent: bytes) -> bytes:
-        written = orjson.dumps(msgspec.to_builtins(one), option=orjson.OPT_INDENT_2)
-        return written.replace(b"\n", b"\n" + indent)
+    def indented(part: object, indent: bytes) -> bytes:
+        text = orjson.dumps(msgspec.to_builtins(part), option=orjson.OPT_INDENT_2)
+        return text.replace(b"\n", b"\n" + indent)
 
-    begin = b"{\n  "
-    for key, one in value.items():
-        yield begin + orjson.dumps(key) + b": "
-        begin = b",\n  "
-        entries = cast("Sequence[object]", one) if type(one) in (list, tuple) else ()
-        for at, entry in enumerate(entries):
-            yield (b",\n    " if at else b"[\n    ") + text(entry, b"    ")
-        yield b"\n  ]" if entries else text(one, b"  ")
-    yield b"\n}\n" if value else b"{}\n"
+    if not value:
+        yield b"{}\n"
+        return
+    before_key = b"{\n  "
+    for key, part in value.items():
+        yield before_key + orjson.dumps(key) + b": "
+        before_key = b",\n  "
+        is_list = type(part) in (list, tuple)
+        entries = cast("Sequence[object]", part) if is_list else ()
+        if not entries:
+            yield indented(part, b"  ")
+            continue
+        before_entry = b"[\n    "
+        for entry in entries:
+            yield before_entry + indented(entry, b"    ")
+            before_entry = b",\n    "
+        yield b"\n  ]"
+    yield b"\n}\n"
 
 
 def write_json(blocks: Iterable[bytes]) -> None:
@@ -103,25 +112,28 @@ def users_code() -> Generator[None]:
     """
     errors: TextIO = styled_stream(sys.stderr)
     sys.stdout.flush()
-    before = None
+    kept_output = None
     with contextlib.suppress(OSError):  # one of them is closed
-        before = os.dup(_OUTPUT)
+        kept_output = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
     try:
         with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
             yield
     finally:
-        if before is not None:
+        if kept_output is not None:
+            # Texts that Python and C still hold back were meant for standard error, too.
             if sys.__stdout__ is not None:
                 sys.__stdout__.flush()
-            # Not where C has none to ask.
+            # Some systems have no C library to load this way.
             with contextlib.suppress(OSError, TypeError, AttributeError):
                 import_module("ctypes").CDLL(None).fflush(None)
-            os.dup2(before, _OUTPUT)
-            os.close(before)
+            os.dup2(kept_output, _OUTPUT)
+            os.close(kept_output)
 
 
-_OUTPUT, _ERRORS = 1, 2
+_OUTPUT = 1
+_ERRORS = 2
+"""The numbers of standard output and standard error, for programs that are not Python as well."""
 
 
 @contextmanager
@@ -130,45 +142,50 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
 
     Calls in flight have a moment to finish and be recorded; then the command ends whatever it waits
     for, since containers and CI send one signal and kill soon after. A second signal ends it at
-    once, and so does the first where nobody has asked yet: before there are calls, nobody would
-    heed it.
+    once, and so does the first as long as ``stopped`` has not been called: the command has not come
+    to its calls yet, and would not heed the request.
     """
-    requested = asked = False
-    main = threading.get_ident()
+    is_requested = False
+    is_heeded = False
+    main_thread = threading.get_ident()
 
     def stopped() -> bool:
-        nonlocal asked
-        asked = True
-        return requested
+        nonlocal is_heeded
+        is_heeded = True
+        return is_requested
 
     def interrupt() -> None:
         if hasattr(signal, "pthread_kill"):  # wakes a main thread that waits for a lock
-            signal.pthread_kill(main, signal.SIGINT)
+            signal.pthread_kill(main_thread, signal.SIGINT)
         else:
             interrupt_main()
 
-    last = threading.Timer(_LAST_SECONDS, interrupt)
-    last.daemon = True
+    deadline = threading.Timer(_LAST_SECONDS, interrupt)
+    deadline.daemon = True
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        nonlocal requested
-        if requested or not asked:
+        nonlocal is_requested
+        if is_requested or not is_heeded:
             raise KeyboardInterrupt
-        requested = True
-        last.start()
-        start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+        is_requested = True
+        deadline.start()
+        new_line = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
         with contextlib.suppress(RuntimeError):  # the signal came in the middle of another message
-            left = f"calls in flight have {_LAST_SECONDS:g} s"
-            say(f"{start}Stopping: {left}. Once more stops at once.")
+            say(
+                f"{new_line}Stopping: calls in flight have {_LAST_SECONDS:g} s. "
+                "Once more stops at once."
+            )
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
+    earlier_handlers = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    for number in earlier_handlers:
         signal.signal(number, on_signal)
     try:
         yield stopped
     finally:
-        last.cancel()
-        for number, handler in before.items():
+        deadline.cancel()
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
 
 
@@ -194,16 +211,31 @@ class Invocation:
     traceback: bool = False
 
     def again(self, *more: str, first: str = "", without: str = "") -> str:
-        """The command line for a shell; credentials in URLs are masked, as it may be logged."""
+        """The command line for a shell; credentials in URLs are masked, as it may be logged.
+
+        Args:
+            more: options that it ends with, each once.
+            first: an option that comes before the name of the command.
+            without: an option that is left out.
+        """
         import shlex
 
-        kept = [text for text in self.arguments if text not in (without, *more)]
-        return mask_text(shlex.join(["ragbench", *filter(None, [first]), *kept, *more]))
+        words = ["ragbench"]
+        if first:
+            words.append(first)
+        words += [argument for argument in self.arguments if argument not in (without, *more)]
+        words += more
+        return mask_text(shlex.join(words))
 
 
 def searching(*, quiet: bool) -> Callable[[str], None]:
-    """Names each search as it begins."""
-    return lambda name: None if quiet else say(f"searching: {name}")
+    """Gives the function that names each search as it begins."""
+
+    def say_search(name: str) -> None:
+        if not quiet:
+            say(f"searching: {name}")
+
+    return say_search
 
 
 StageAdvance = Callable[["StageProgress"], None]
@@ -243,8 +275,9 @@ _WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
 
 
 def _note(counts: Counter[str]) -> str:
-    """What is not as expected in a stage."""
-    return ", ".join(f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name])
+    """The numbers of cases that are not as expected in a stage."""
+    parts = [f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name]]
+    return ", ".join(parts)
 
 
 @dataclass(slots=True)
@@ -266,9 +299,13 @@ class Lines:
             self._last = now
         elif now - self._last >= self.every:
             self._last = now
-            of = "" if event.cases is None else f"/{event.cases:,}"
-            note = f" ({_note(counts)})" if _note(counts) else ""
-            self.print(f"{event.stage} {counts['done']:,}{of}{note}")
+            text = f"{event.stage} {counts['done']:,}"
+            if event.cases is not None:
+                text += f"/{event.cases:,}"
+            note = _note(counts)
+            if note:
+                text += f" ({note})"
+            self.print(text)
 
 
 class _Bars:
@@ -278,13 +315,15 @@ class _Bars:
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def advance(self, event: StageProgress) -> None:
-        stage, counts = event.stage, self._counts[event.stage]
+        stage = event.stage
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=event.cases, rate="", note="")
+        task = self._tasks[stage]
+        counts = self._counts[stage]
         counts.update({name: getattr(event, name) for name in _WORDS})
-        speed = self._bars.tasks[self._tasks[stage]].speed
+        speed = self._bars.tasks[task].speed
         rate = f"{speed:,.1f}/s" if speed else ""
-        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=_note(counts))
+        self._bars.update(task, advance=event.done, rate=rate, note=_note(counts))
 
 
 @dataclass(eq=False, slots=True)
@@ -313,7 +352,7 @@ class _Stream:
 
 
 _ACTING_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON may hold as it is, and a terminal obeys."""
+"""Letters that JSON may hold as they are, and that a terminal obeys."""
 
 
 @dataclass(eq=False, slots=True)
@@ -329,7 +368,7 @@ class _Bytes:
         data = hidden_bytes(bytes(block))
         if self.plain.isatty():
             text = data.decode("utf-8", "surrogateescape")
-            escaped = _ACTING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+            escaped = _ACTING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
             data = escaped.encode("utf-8", "surrogateescape")
         self.plain.buffer.write(data)
         return len(block)
@@ -338,16 +377,23 @@ class _Bytes:
 @contextmanager
 def guarded_streams() -> Generator[None]:
     """Puts the guards before standard output and standard error for the length of a block."""
-    before = (sys.stdout, sys.stderr)
-    sys.stdout, sys.stderr = (
-        cast("TextIO", _Stream(stream, lambda text: shown_text(hidden(text)))) for stream in before
-    )
+    plain_output = sys.stdout
+    plain_errors = sys.stderr
+    sys.stdout = cast("TextIO", _Stream(plain_output, _masked_and_escaped))
+    sys.stderr = cast("TextIO", _Stream(plain_errors, _masked_and_escaped))
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout = plain_output
+        sys.stderr = plain_errors
+
+
+def _masked_and_escaped(text: str) -> str:
+    return shown_text(hidden(text))
 
 
 def styled_stream(stream: IO[str]) -> TextIO:
-    """A stream for who brings escape sequences of its own: rich, and a user's own code."""
-    return cast("TextIO", _Stream(stream.plain, hidden) if isinstance(stream, _Stream) else stream)
+    """A stream that masks but lets escape sequences pass: for rich, and a user's own code."""
+    if isinstance(stream, _Stream):
+        return cast("TextIO", _Stream(stream.plain, hidden))
+    return cast("TextIO", stream)

@@ -11,11 +11,12 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, NamedTuple, cast, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -27,126 +28,182 @@ from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import RARE, Panel, document, option, takes_records
 
-COMMANDS = {
-    "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
-    "validate": ("validate", "Check retrieved chunks for the answer."),
-    "calibrate": ("calibrate", "Fit a validator to your own labels."),
-    "report": ("report", "Print the report of a stored run."),
-    "explain": ("explain", "Show which stage lost the answer."),
-    "cases": ("cases", "List cases of a run, by cause, tag or metric."),
-    "gate": ("gate", "Decide whether a run may pass."),
-    "compare": ("compare", "Compare runs of the same cases."),
-    "export": ("export", "Write a stored run in another tool's format."),
-    "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
-    "index": ("index", "Split documents into chunks and store them with vectors."),
-    "search": ("search", "Search a store that ragbench or your application has filled."),
-    "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
-    "why": ("why", "Show why a live store does not find the gold."),
-    "label": ("label", "Label answers of a run, drawn at random."),
-    "judge-card": ("judge_card", "Measure a judge against human labels."),
-    "fidelity": ("fidelity", "Measure how far made-up questions rank as real ones."),
-    "init": ("init", "Write a project to start from."),
-    "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),
-    "baseline": ("baseline", "Create, update and show the baseline of the gate."),
-    "history": ("history", "Show how each metric changed on the main branch."),
-    "cache": ("cache", "Inspect and prune the cache of model responses."),
-    "show": ("show", "List metrics, formats, rerankers and what else can be named."),
+
+class CommandPanel(StrEnum):
+    """The panels of ``ragbench --help``, in their order there."""
+
+    START = "Start"
+    EVALUATE = "Evaluate"
+    DECIDE = "Decide"
+    RETRIEVAL = "Improve retrieval"
+    MAINTAIN = "Maintain"
+
+
+class ListedCommand(NamedTuple):
+    """What the program knows of a command before its module is imported."""
+
+    panel: CommandPanel
+    module: str
+    """Holds a function ``command`` or, for a group, an ``app``."""
+    summary: str
+    """The first line of the command's help."""
+
+
+_START = partial(ListedCommand, CommandPanel.START)
+_EVALUATE = partial(ListedCommand, CommandPanel.EVALUATE)
+_DECIDE = partial(ListedCommand, CommandPanel.DECIDE)
+_RETRIEVAL = partial(ListedCommand, CommandPanel.RETRIEVAL)
+_MAINTAIN = partial(ListedCommand, CommandPanel.MAINTAIN)
+
+COMMANDS: Mapping[str, ListedCommand] = {
+    "init": _START("init", "Write a project to start from."),
+    "doctor": _START("doctor", "Check the installation, a RAG, a dataset and models."),
+    "show": _START("show", "List metrics, formats, rerankers and what else can be named."),
+    "eval": _EVALUATE("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
+    "report": _EVALUATE("report", "Print the report of a stored run."),
+    "explain": _EVALUATE("explain", "Show which stage lost the answer."),
+    "cases": _EVALUATE("cases", "List cases of a run, by cause, tag or metric."),
+    "validate": _EVALUATE("validate", "Check retrieved chunks for the answer."),
+    "export": _EVALUATE("export", "Write a stored run in another tool's format."),
+    "compare": _DECIDE("compare", "Compare runs of the same cases."),
+    "gate": _DECIDE("gate", "Decide whether a run may pass."),
+    "baseline": _DECIDE("baseline", "Create, update and show the baseline of the gate."),
+    "history": _DECIDE("history", "Show how each metric changed on the main branch."),
+    "index": _RETRIEVAL("index", "Split documents into chunks and store them with vectors."),
+    "search": _RETRIEVAL("search", "Search a store that ragbench or your application has filled."),
+    "why": _RETRIEVAL("why", "Show why a live store does not find the gold."),
+    "tune-search": _RETRIEVAL("tune", "Find the fastest search settings within a quality margin."),
+    "ablate": _RETRIEVAL("ablate", "Compare variants of post-retrieval on a stored run."),
+    "label": _MAINTAIN("label", "Label answers of a run, drawn at random."),
+    "judge-card": _MAINTAIN("judge_card", "Measure a judge against human labels."),
+    "calibrate": _MAINTAIN("calibrate", "Fit a validator to your own labels."),
+    "fidelity": _MAINTAIN("fidelity", "Measure how far made-up questions rank as real ones."),
+    "cache": _MAINTAIN("cache", "Inspect and prune the cache of model responses."),
 }
-"""The module of each command, which holds a function ``command`` or, for a group, an ``app``; and
-the first line of its help."""
+"""The commands by name; within a panel in the order in which a user comes to need them."""
 
 
-class _Reading(TyperCommand):
-    """Reads options: what is given twice is never lost, what is plain is read without pydantic.
+class _OptionReader(TyperCommand):
+    """Reads options: a repeated one never loses a value, a plain value is read without pydantic.
 
-    Newer releases of Typer ask pydantic for each option, given or not, and it takes longer to load
-    than most commands to run.
+    Newer releases of Typer ask pydantic about every option, even one that is not on the command
+    line, and pydantic takes longer to load than most commands to run.
     """
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
-        for each in (*parser._long_opt.values(), *parser._short_opt.values()):
-            if each.action == "store":  # which keeps the last value alone
-                each.action = "append"
+        for option_parser in (*parser._long_opt.values(), *parser._short_opt.values()):
+            # "store" keeps the last value only.
+            if option_parser.action == "store":
+                option_parser.action = "append"
         for parameter in self.get_params(ctx):
             if "process_value" not in vars(parameter):
-                read = partial(_value, parameter, parameter.process_value)
-                vars(parameter)["process_value"] = read
+                typers_reader = parameter.process_value
+                vars(parameter)["process_value"] = partial(_read_value, parameter, typers_reader)
         return parser
 
 
-def _value(parameter: Any, typers: Callable[..., Any], context: Any, value: Any) -> Any:
-    """What an option stands for; what is no plain value is Typer's, errors included."""
+def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any, value: Any) -> Any:
+    """Gives an option's value in its type; Typer reads whatever is not plain, and its errors."""
     takes_many = parameter.multiple or parameter.nargs == -1
     source = context.get_parameter_source(parameter.name)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
-        return () if value is None and takes_many else value
+        if value is None and takes_many:
+            return ()
+        return value
     if isinstance(value, list) and not takes_many:
-        given = cast("list[str]", value)
-        value = given[0] if len(given) == 1 else _once(parameter, given)
+        value = _single_value(parameter, cast("list[str]", value))
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-    parts = get_args(kind)
-    if isinstance(value, list | tuple) and parts and parts[0] in (str, Path):
-        return [parts[0](each) for each in cast("Sequence[str]", value)]
+    kind_arguments = get_args(kind)
+    if isinstance(value, list | tuple) and kind_arguments and kind_arguments[0] in (str, Path):
+        item_kind = kind_arguments[0]
+        return [item_kind(text) for text in cast("Sequence[str]", value)]
     if isinstance(value, str):
         if kind in (str, Path):
             return kind(value)
-        if parts and isinstance(parts[0], str):  # of a Literal
-            if value in parts:
+        is_literal = bool(kind_arguments) and isinstance(kind_arguments[0], str)
+        if is_literal:
+            if value in kind_arguments:
                 return value
-            raise ConfigError(
-                f"{_flag(parameter)} must be one of {', '.join(parts)}, not '{value}'"
-            )
-        least = getattr(parameter, "min", None) or 0
-        if kind is int and value.isascii() and value.isdecimal() and int(value) >= least:
+            choices = ", ".join(kind_arguments)
+            raise ConfigError(f"{_flag(parameter)} must be one of {choices}, not '{value}'")
+        minimum = getattr(parameter, "min", None) or 0
+        if kind is int and value.isascii() and value.isdecimal() and int(value) >= minimum:
             return int(value)
-    return typers(context, value)
+    return typers_reader(context, value)
 
 
-def _once(parameter: Any, values: list[str]) -> str:
-    """The one value of an option, however often it was given; lists with commas are joined."""
+def _single_value(parameter: Any, values: list[str]) -> str:
+    """Makes one value of all that are on the command line; lists with commas are joined."""
+    if len(values) == 1:
+        return values[0]
     if parameter.metavar == "LIST":
-        plus = "+" * any(each.startswith("+") for each in values)
-        return plus + ",".join(each.removeprefix("+") for each in values)
-    if len({*values}) > 1:
-        given = " and ".join(f"'{each}'" for each in values)
-        raise ConfigError(f"{_flag(parameter)} takes one value and is given {given}: choose one")
+        joined = ",".join(value.removeprefix("+") for value in values)
+        # A plus adds to the default list: it holds for the whole of the joined one.
+        if any(value.startswith("+") for value in values):
+            return f"+{joined}"
+        return joined
+    if len(set(values)) > 1:
+        quoted = " and ".join(f"'{value}'" for value in values)
+        raise ConfigError(f"{_flag(parameter)} takes one value and is given {quoted}: choose one")
     return values[0]
 
 
 def _flag(parameter: Any) -> str:
+    """The long name of an option, for messages."""
     return str(max(parameter.opts, key=len))
 
 
 _SHOWS_ALL = "ragbench.help_all"
+"""Marks in a command's context that its help was asked for with --help-all."""
 
 
-class _Program(TyperGroup, _Reading):
-    """All commands, and the options that stand before one."""
+class _Program(TyperGroup, _OptionReader):
+    """All commands, and the options that come before a command."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         document(self)
         super().format_options(ctx, formatter)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands in panels, which Typer does in rich's help alone."""
+        name_width = max(map(len, COMMANDS))
+        # The page's margins and the gap between the columns take six letters.
+        summary_width = formatter.width - 6 - name_width
+        rows: dict[str, list[tuple[str, str]]] = {panel: [] for panel in CommandPanel}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            if not command.hidden:
+                # Padded, so that the summaries of all panels are in one column.
+                row = (name.ljust(name_width), command.get_short_help_str(summary_width))
+                rows[command.rich_help_panel].append(row)
+        for panel, panel_rows in rows.items():
+            with formatter.section(panel):
+                formatter.write_dl(panel_rows)
 
-class _Command(_Reading):
+
+class _Command(_OptionReader):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
-        for old, new in renamed.OPTIONS.get(str(self.name), {}).items():
-            args = [
-                f"{new}{each[len(old) :]}" if each.split("=")[0] == old else each for each in args
-            ]
-            value = os.environ.get(f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}")
-            if value is not None:
-                named = next(each for each in self.params if new in each.opts)
-                known: dict[str, Any] = ctx.default_map or {}
-                given = value.split() if named.multiple else value
-                ctx.default_map = {**known, str(named.name): given}
+        for old_flag, new_flag in renamed.OPTIONS.get(str(self.name), {}).items():
+            args = [_respelled(argument, old_flag, new_flag) for argument in args]
+            self._take_old_variable(ctx, old_flag, new_flag)
         return super().parse_args(ctx, args)
+
+    def _take_old_variable(self, ctx: Any, old_flag: str, new_flag: str) -> None:
+        """Makes the environment variable of an option's old name the default of the option."""
+        suffix = old_flag.removeprefix("--").replace("-", "_").upper()
+        value = os.environ.get(f"{ctx.auto_envvar_prefix}_{suffix}")
+        if value is None:
+            return
+        parameter = next(parameter for parameter in self.params if new_flag in parameter.opts)
+        defaults: dict[str, Any] = dict(ctx.default_map or {})
+        defaults[str(parameter.name)] = value.split() if parameter.multiple else value
+        ctx.default_map = defaults
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         document(self)
@@ -154,23 +211,41 @@ class _Command(_Reading):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.name != "help":
-                is_argument = parameter.param_type_name == "argument"
-                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
-                panel = panel or "Options"
-                panels.setdefault(f"Options{panel}" if panel == RARE else panel, []).append(record)
-        hidden = 0
-        order = list(map(str, Panel))
-        places = {name: (order.index(name.removesuffix(RARE)), name) for name in panels}
-        for panel in sorted(panels, key=places.__getitem__):
+                panels.setdefault(_panel_of(parameter), []).append(record)
+        hidden_options = 0
+        for panel in sorted(panels, key=_panel_position):
             records = panels[panel]
             if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
-                hidden += len(records)
+                hidden_options += len(records)
                 continue
             with formatter.section(panel):
                 formatter.write_dl(records)
-        if hidden:
+        if hidden_options:
             formatter.write_paragraph()
-            formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")
+            formatter.write_text(f"{hidden_options} more options: {ctx.command_path} --help-all")
+
+
+def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
+    """An argument of the command line, under an option's new name where it has the old one."""
+    flag, equals, value = argument.partition("=")
+    if flag == old_flag:
+        return f"{new_flag}{equals}{value}"
+    return argument
+
+
+def _panel_of(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return Panel.ARGUMENTS
+    panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
+    if panel == RARE:
+        return f"{Panel.OPTIONS}{RARE}"
+    return str(panel)
+
+
+def _panel_position(panel: str) -> tuple[int, str]:
+    """Sorts panels as `Panel` has them, each before its rarely needed options."""
+    titles = [str(title) for title in Panel]
+    return titles.index(panel.removesuffix(RARE)), panel
 
 
 class _LazyCommand(TyperCommand):
@@ -184,19 +259,23 @@ class _LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         from importlib import import_module
 
-        typed = str(self.name)
-        name = renamed.COMMANDS.get(typed, typed)
-        module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
-        settings = {"auto_envvar_prefix": f"RAGBENCH_{typed.upper().replace('-', '_')}"}
-        alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
+        typed_name = str(self.name)
+        name = renamed.COMMANDS.get(typed_name, typed_name)
+        module = import_module(f"ragbench_cli.commands.{COMMANDS[name].module}")
+        variable_prefix = f"RAGBENCH_{typed_name.upper().replace('-', '_')}"
+        settings = {"auto_envvar_prefix": variable_prefix}
+        # Typer makes commands only for a program: this one holds nothing but the command.
+        program = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
         if hasattr(module, "app"):
-            alone.add_typer(module.app, name=name, context_settings=settings)
-            group: Any = typer.main.get_command(alone)
-            for each in group.commands[name].commands.values():
-                each.__class__ = _Command  # typer.Typer has no setting for that of its commands
-            return group.commands[name]
-        alone.command(name, cls=_Command, context_settings=settings)(module.command)
-        return typer.main.get_command(alone)
+            program.add_typer(module.app, name=name, context_settings=settings)
+            outer: Any = typer.main.get_command(program)
+            group = outer.commands[name]
+            for subcommand in group.commands.values():
+                # typer.Typer has no setting for the class of its commands.
+                subcommand.__class__ = _Command
+            return group
+        program.command(name, cls=_Command, context_settings=settings)(module.command)
+        return typer.main.get_command(program)
 
 
 # Plain help: rich's takes twice as long to come up.
@@ -208,17 +287,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, (_, _line) in COMMANDS.items():
-    app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
-for _name in renamed.COMMANDS:
-    app.command(_name, hidden=True, cls=_LazyCommand)(lambda: None)
+for _name, _listed in COMMANDS.items():
+    app.command(_name, help=_listed.summary, rich_help_panel=_listed.panel, cls=_LazyCommand)(
+        lambda: None
+    )
+for _old_name in renamed.COMMANDS:
+    app.command(_old_name, hidden=True, cls=_LazyCommand)(lambda: None)
 
 
-def _limit(context: typer.Context, variable: str, size: str) -> None:
-    """Sets a limit of what is read, for this command and the processes that it starts."""
+def _set_limit(context: typer.Context, variable: str, size: str) -> None:
+    """Limits the size of inputs, for this command and the processes that it starts."""
     from ragbench.io.limits import size_of
 
-    size_of(size)
+    size_of(size)  # refuses a text that is no size
     before = os.environ.get(variable)
     os.environ[variable] = size
 
@@ -231,18 +312,21 @@ def _limit(context: typer.Context, variable: str, size: str) -> None:
     context.call_on_close(restore)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+def _print_version(is_set: bool) -> None:
+    if not is_set:
+        return
+    from importlib.metadata import PackageNotFoundError, version
 
-        try:
-            typer.echo(f"ragbench {version('ragbench')}")
-        except PackageNotFoundError:
-            typer.echo("ragbench (run from its source, not installed)")
-        raise typer.Exit
+    try:
+        typer.echo(f"ragbench {version('ragbench')}")
+    except PackageNotFoundError:
+        typer.echo("ragbench (run from its source, not installed)")
+    raise typer.Exit
 
 
-class Given(Record):
+class ProgramOptions(Record):
+    """Options that come before the name of a command."""
+
     traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
     """Show where in the code an error came from."""
     max_record: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_RECORD")] = ""
@@ -258,7 +342,7 @@ class Given(Record):
 
 @app.callback()
 @takes_records
-def _options(context: typer.Context, given: Given) -> None:
+def _program(context: typer.Context, options: ProgramOptions) -> None:
     """Evaluate a RAG system: its retrieval, its answers, and how far to trust the numbers.
 
     \b
@@ -280,11 +364,11 @@ def _options(context: typer.Context, given: Given) -> None:
       130  interrupted; the same command continues
     """
     if isinstance(context.obj, Invocation):
-        context.obj.traceback = given.traceback
-    if given.max_record:
-        _limit(context, "RAGBENCH_MAX_RECORD", given.max_record)
-    if given.max_file:
-        _limit(context, "RAGBENCH_MAX_FILE", given.max_file)
+        context.obj.traceback = options.traceback
+    if options.max_record:
+        _set_limit(context, "RAGBENCH_MAX_RECORD", options.max_record)
+    if options.max_file:
+        _set_limit(context, "RAGBENCH_MAX_FILE", options.max_file)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -296,22 +380,25 @@ def main(arguments: Sequence[str]) -> int:
             code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
-            return _code_of(error, invocation)
+            return _exit_code_of(error, invocation)
         if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
             console.say("Interrupted.")
         return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _show_warning(
-    before: Callable[..., None], message: Warning | str, category: type[Warning], *rest: Any
+    show_pythons_way: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    *place: Any,
 ) -> None:
     if issubclass(category, RagbenchWarning):
         console.say(f"Warning: {message}.")
     else:
-        before(message, category, *rest)
+        show_pythons_way(message, category, *place)
 
 
-def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
+def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
     if isinstance(error, BrokenPipeError):  # the reader of our output went away
         # Keeps the interpreter from flushing into the closed pipe when it ends.
@@ -354,11 +441,12 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
         return False
     import traceback
 
-    names = [
-        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(cause.__traceback__)
-    ]
-    ours = ("ragbench", "ragbench_cli", *sys.stdlib_module_names)
-    return any(str(name).partition(".")[0] not in ours for name in names)
+    known_packages = {"ragbench", "ragbench_cli", *sys.stdlib_module_names}
+    for frame, _ in traceback.walk_tb(cause.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in known_packages:
+            return True
+    return False
 
 
 def _print_traceback(error: BaseException) -> None:
@@ -369,7 +457,8 @@ def _print_traceback(error: BaseException) -> None:
 
 def run() -> None:
     for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed: a file opened later would take its number
+        # A closed stream's number would go to the next file that is opened.
+        if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r+", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a letter is not an error.

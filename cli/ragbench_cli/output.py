@@ -51,9 +51,15 @@ def styled(*parts: Cell) -> Text:
     """A text that is never read as markup: names and messages are the user's."""
     from rich.text import Text
 
-    # Escaped before it is laid out: its width is that of what is shown.
-    safe = (shown_text(p) if isinstance(p, str) else (shown_text(p[0]), p[1]) for p in parts)
-    return Text.assemble(*safe)
+    text = Text()
+    for part in parts:
+        # Escaped before it is laid out: its width is that of what is shown.
+        if isinstance(part, str):
+            text.append(shown_text(part))
+        else:
+            letters, style = part
+            text.append(shown_text(letters), style)
+    return text
 
 
 def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
@@ -79,23 +85,32 @@ def document_blocks(document: Document) -> Blocks:
 
 def section_table(section: Section) -> Table:
     """The rows below the section's title, without columns of drawings."""
-    places = [place for place, name in enumerate(section.columns) if name][1:]
-    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
-    return table((section.title, *(section.columns[place] for place in places)), rows)
+    # A column of drawings has no name; the title takes the place of the first column's.
+    named_columns = [index for index, name in enumerate(section.columns) if name][1:]
+    columns = [section.title]
+    for index in named_columns:
+        columns.append(section.columns[index])
+    rows: list[list[str]] = []
+    for row in section.rows:
+        cells = [str(row[index]) for index in named_columns]
+        rows.append([f"  {row[0]}", *cells])
+    return table(columns, rows)
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 2) -> Table:
     """The first column to the left and folded, the others to the right."""
     from rich.table import Table
 
-    found = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
-    for at, column in enumerate(columns):
-        found.add_column(
-            shown_text(column), justify="right" if at else "left", no_wrap=at > 0, overflow="fold"
-        )
+    rich_table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    for index, column in enumerate(columns):
+        title = shown_text(column)
+        if index == 0:
+            rich_table.add_column(title, justify="left", overflow="fold")
+        else:
+            rich_table.add_column(title, justify="right", no_wrap=True, overflow="fold")
     for row in rows:
-        found.add_row(*map(styled, row))
-    return found
+        rich_table.add_row(*(styled(cell) for cell in row))
+    return rich_table
 
 
 def fitted_table(
@@ -113,24 +128,37 @@ def fitted_table(
         missed: those columns, the first to go first.
         sparse: columns behind the second that hold nothing are left out in any case.
         spare: letters by which the first column may be folded.
-        gap: between the columns of one that did not fit.
+        gap: between the columns of a table that did not fit.
     """
+    room = console.data_console().width
+    widths = [_column_width(columns, rows, index) for index in range(len(columns))]
+    shown = list(range(len(columns)))
+    if sparse:
+        shown = [index for index in shown if index < 2 or any(row[index] != "-" for row in rows)]
+    shown_gap = 2
+    for name in missed:
+        width = sum(widths[index] + shown_gap for index in shown) - shown_gap
+        if width - spare <= room:
+            break
+        shown = [index for index in shown if columns[index] != name]
+        shown_gap = gap
+    shown_columns = [columns[index] for index in shown]
+    shown_rows: list[list[Cell]] = []
+    for row in rows:
+        shown_rows.append([row[index] for index in shown])
+    return table(shown_columns, shown_rows, gap=shown_gap)
+
+
+def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index: int) -> int:
+    """The cells of a terminal that a column's widest text takes."""
     from rich.cells import cell_len
 
-    texts = [columns, *([cell if isinstance(cell, str) else cell[0] for cell in r] for r in rows)]
-    widths = [
-        max(cell_len(shown_text(text)) for text in column) for column in zip(*texts, strict=True)
-    ]
-    shown = [*range(len(columns))]
-    if sparse:
-        shown = [at for at in shown if at < 2 or any(row[at] != "-" for row in rows)]
-    used, room = 2, console.data_console().width
-    for name in missed:
-        if sum(widths[at] + used for at in shown) - used - spare <= room:
-            break
-        shown = [at for at in shown if columns[at] != name]
-        used = gap
-    return table([columns[at] for at in shown], ([r[at] for at in shown] for r in rows), gap=used)
+    width = cell_len(shown_text(columns[index]))
+    for row in rows:
+        cell = row[index]
+        text = cell if isinstance(cell, str) else cell[0]
+        width = max(width, cell_len(shown_text(text)))
+    return width
 
 
 def can_show(letter: str) -> bool:
@@ -143,16 +171,19 @@ def can_show(letter: str) -> bool:
 
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
-    """A line or more: a name too long for its column stands on a line of its own."""
-    columns = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
-    room = indent + width
-    lines = textwrap.wrap(text, columns - room, break_on_hyphens=False)
-    hanging = [f"{'':{room}}{line}" for line in lines]
-    if len(name) >= width:
-        listed = [f"{'':{indent}}{name}", *hanging]
+    """A name and its text beside it; a name too long for its column gets a line of its own."""
+    page_width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+    margin = " " * indent
+    text_margin = " " * (indent + width)
+    lines = [
+        text_margin + line
+        for line in textwrap.wrap(text, page_width - len(text_margin), break_on_hyphens=False)
+    ]
+    if len(name) >= width or not lines:
+        lines.insert(0, margin + name)
     else:
-        listed = [f"{'':{indent}}{name:<{width}}{''.join(lines[:1])}", *hanging[1:]]
-    return "\n".join(line.rstrip() for line in listed)
+        lines[0] = margin + name.ljust(width) + lines[0].removeprefix(text_margin)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 class Page(Record):
@@ -173,6 +204,7 @@ class Page(Record):
     def write(self, page: HtmlPage) -> None:
         from ragbench.views.html.page import write_html, write_html_folder
 
+        # The body may be an iterator, and both files need it.
         page = replace(page, body=[*page.body])
         if self.html is not None:
             write_html(self.html, page)
@@ -221,15 +253,15 @@ class Output(Record):
         from ragbench.io.atomic import write_whole
         from ragbench.views.document import markdown
 
-        text = ""
-        if self.md is not None or self.page.is_wanted:
-            made = document()
-            text = f"{marker}{markdown(made)}"
-            if self.page.is_wanted:
-                from ragbench.views.html.document import document_page
+        if self.md is None and not self.page.is_wanted:
+            return ""
+        built_document = document()
+        if self.page.is_wanted:
+            from ragbench.views.html.document import document_page
 
-                folder = self.page.html_folder or cast("Path", self.page.html).parent
-                self.page.write(document_page(made, folder))
+            folder = self.page.html_folder or cast("Path", self.page.html).parent
+            self.page.write(document_page(built_document, folder))
+        text = f"{marker}{markdown(built_document)}"
         if self.md is not None and self.md != "-":
             write_whole(Path(self.md), text.encode())
         return text

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from ragbench.core.report import Correction, FailureGroup, Latency, Report, Summary
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
-_NAMES = 24
+"""The styles of counts, by how cases ended."""
+_COUNTS = ("abstained", "skipped", "failed", "unproved")
+"""The counts of cases in the table of metrics."""
+_NAME_WIDTH = 24
 """Columns that the names of metrics are not folded below."""
-_KINDS = 8
+_ERROR_TYPES = 8
 """Types of errors that are named."""
 _LONGEST = 200
 """Letters of an error's message that are shown; report.json has the rest."""
@@ -39,34 +42,53 @@ def print_report(report: Report, *, is_full: bool) -> None:
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
-    measured = [one for one in report.summaries if one.measured]
-    rows = measured if is_full else run_document.headline_metrics(report)
-    times = [one for one in rows if one.metric.definition.unit == "s"]
-    if is_full and report.latencies:  # which have a table of their own
-        rows = [one for one in rows if one not in times]
-    remark = sharing_remark(report.latencies) if times or is_full else None
-    if rows:
-        yield ""
-        yield _metrics(rows)
-        if remark and not is_full:
-            yield f"  {remark}"
+    yield from _metric_blocks(report, is_full=is_full)
     yield from _middle(report)
-    if (is_full or not run_document.has_default_metrics(report)) and (
-        text := run_document.unmeasured_text(report)
-    ):
-        yield from paragraph("not measured", [text])
+    # In short, a metric without a value is worth a line only where the user asked for it.
+    if is_full or not run_document.has_default_metrics(report):
+        unmeasured = run_document.unmeasured_text(report)
+        if unmeasured:
+            yield from paragraph("not measured", [unmeasured])
     if report.failures:
         yield from paragraph("failed", _failures(report.failures))
     if report.judging is not None:
         yield from paragraph("judge", run_document.judge_remarks(report.judging))
+    if is_full:
+        yield from _latency_blocks(report)
+        reused = run_document.reused_text(report)
+        if reused:
+            reason = "Nothing that they came from has changed; --fresh asks again."
+            notes.insert(0, f"{reused} {reason}")
+    yield from paragraph("notes", notes)
+
+
+def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
+    """The table of metrics; in short with the times, which else have a table of their own."""
+    if is_full:
+        summaries = [summary for summary in report.summaries if summary.measured]
+    else:
+        summaries = list(run_document.headline_metrics(report))
+    times = [summary for summary in summaries if summary.metric.definition.unit == "s"]
     if is_full and report.latencies:
-        yield ""
-        yield _latencies(report.latencies)
+        summaries = [summary for summary in summaries if summary not in times]
+    if not summaries:
+        return
+    yield ""
+    yield _metric_table(summaries)
+    if times and not is_full:
+        remark = sharing_remark(report.latencies)
         if remark:
             yield f"  {remark}"
-    if is_full and (reused := run_document.reused_text(report)):
-        notes.insert(0, f"{reused} Nothing that they came from has changed; --fresh asks again.")
-    yield from paragraph("notes", notes)
+
+
+def _latency_blocks(report: Report) -> Blocks:
+    if not report.latencies:
+        return
+    yield ""
+    yield _latency_table(report.latencies)
+    remark = sharing_remark(report.latencies)
+    if remark:
+        yield f"  {remark}"
 
 
 def _middle(report: Report) -> Blocks:
@@ -74,73 +96,79 @@ def _middle(report: Report) -> Blocks:
     if report.corrections:
         yield from corrected_blocks(report.corrections)
     if report.operators is not None:
-        yield ""
-        operators = [
-            (f"  {name}", *cells) for name, *cells in run_document.operator_rows(report.operators)
-        ]
+        operators: list[list[str]] = []
+        for name, *cells in run_document.operator_rows(report.operators):
+            operators.append([f"  {name}", *cells])
         missed = ("moved", "added", "rewrote", "up", "down", "chunks")
+        yield ""
         yield fitted_table(run_document.OPERATOR_COLUMNS, operators, missed=missed)
         yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
         yield styled((run_document.right_text(report.right), "bold"))
         yield causes_table(report.causes)
-    if (found := report.validation) is not None:
+    validation = report.validation
+    if validation is not None:
+        verdicts: list[list[str]] = []
+        # The last column is a drawing, for the page.
+        for name, *cells, _ in run_document.verdict_rows(validation):
+            verdicts.append([f"  {name}", *cells])
         yield ""
-        yield table(
-            run_document.VERDICT_COLUMNS[:-1],
-            ((f"  {a}", *more) for a, *more, _ in run_document.verdict_rows(found)),
-        )
-        yield f"  by {found.validator}, which says yes only where it is sure."
-        yield f"  {run_document.quality_text(found)}"
-        if found.unmatched:
-            yield f"  {found.unmatched:,} cases with a verdict have no answer, no abstention"
+        yield table(run_document.VERDICT_COLUMNS[:-1], verdicts)
+        yield f"  by {validation.validator}, which says yes only where it is sure."
+        yield f"  {run_document.quality_text(validation)}"
+        if validation.unmatched:
+            yield f"  {validation.unmatched:,} cases with a verdict have no answer, no abstention"
 
 
 def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
     """What was evaluated, and how each stage ended: in short, where it is not as expected.
 
-    Why retrieval could not be compared with the gold is the first note, which it takes out.
+    Args:
+        notes: the notes of the report. Where retrieval could not be compared with the gold, the
+            first says why, and is taken out.
     """
     if not report.is_comparable:
         yield styled((f"not comparable: {notes.pop(0)}", "red"))
         yield ""
-    dataset, rag = report.manifest["dataset"], report.manifest["rag"]
+    dataset = report.manifest["dataset"]
+    rag = report.manifest["rag"]
     cases = counted(dataset["cases"], "case")
     yield styled((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
-    shown = [(stage.stage, run_document.stage_counts(stage)) for stage in report.stages]
+
+    counts_by_stage = {stage.stage: run_document.stage_counts(stage) for stage in report.stages}
     if not is_full:
-        shown = [
-            one for one in shown if one[0] != "retrieve" or [word for _, word in one[1]] != ["done"]
-        ]
-    width = max((len(name) for name, _ in shown), default=0) + 2
-    for name, counts in shown:
+        words = [word for _, word in counts_by_stage.get("retrieve", ())]
+        if words == ["done"]:
+            del counts_by_stage["retrieve"]
+    width = max((len(name) for name in counts_by_stage), default=0) + 2
+    for name, counts in counts_by_stage.items():
         parts: list[Cell] = [f"{name:<{width}}"]
-        for at, (count, word) in enumerate(counts):
-            parts += [", "] if at else []
+        for count, word in counts:
+            if len(parts) > 1:
+                parts.append(", ")
             parts.append((f"{count:,} {word}", _STYLES.get(word, "")))
         yield styled(*parts)
 
 
 def run_text(run: JudgedRun | ComparedRun) -> str:
-    """A run's place, and what it is, in a line."""
-    commit = f", commit {run.version}" if run.version else ""
-    several = getattr(run, "runs", 1)
-    runs = f", mean of {several} runs" if several > 1 else ""
-    what = f"{run.rag} on {run.dataset}, {run.cases:,} cases{commit}{runs}"
-    return f"{shown_line(run.source)}  ({shown_line(what)})"
+    """A run's place, and what was run on what, in a line."""
+    description = f"{run.rag} on {run.dataset}, {run.cases:,} cases"
+    if run.version:
+        description += f", commit {run.version}"
+    averaged_runs = getattr(run, "runs", 1)
+    if averaged_runs > 1:
+        description += f", mean of {averaged_runs} runs"
+    return f"{shown_line(run.source)}  ({shown_line(description)})"
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    rows = (
-        (
-            f"  {fall.cause.label}",
-            (f"{fall.cases:,}", "red" if fall.cause in LOSSES else ""),
-            f"{fall.share:.0%}",
-            fall.note,
+    rows: list[list[Cell]] = []
+    for fall in run_document.waterfall(causes):
+        style = "red" if fall.cause in LOSSES else ""
+        rows.append(
+            [f"  {fall.cause.label}", (f"{fall.cases:,}", style), f"{fall.share:.0%}", fall.note]
         )
-        for fall in run_document.waterfall(causes)
-    )
     return table(("what became of the cases", "cases", "share", ""), rows)
 
 
@@ -151,7 +179,7 @@ def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
     yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))
 
 
-def _metrics(summaries: Sequence[Summary]) -> Table:
+def _metric_table(summaries: Sequence[Summary]) -> Table:
     """The metrics that have a figure; names stay readable in a narrow terminal."""
     columns = metric_columns("terminal", summaries)
     headings: list[str] = []
@@ -178,38 +206,37 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
         rows,
         missed=("", *headings_without_room(columns)),  # before any column goes, the gaps do
         sparse=True,
-        spare=max(0, longest_name - _NAMES),
+        spare=max(0, longest_name - _NAME_WIDTH),
         gap=1,
     )
 
 
 def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
     """A line for each type of error at each stage; the message of the most frequent kind."""
-    kinds: dict[tuple[str, str], list[FailureGroup]] = {}
+    groups_by_type: dict[tuple[str, str], list[FailureGroup]] = {}
     for group in failures:
-        kinds.setdefault((group.stage, group.type), []).append(group)
-    for (stage, error), groups in [*kinds.items()][:_KINDS]:
+        groups_by_type.setdefault((group.stage, group.type), []).append(group)
+    for (stage, error), groups in list(groups_by_type.items())[:_ERROR_TYPES]:
+        most_frequent = groups[0]
         count = sum(group.count for group in groups)
-        message = shown_line(f"{error}: {groups[0].message}", longest=_LONGEST)
-        more = count - groups[0].count
-        others = f"; {more:,} of them with another message" if more else ""
-        examples = ", ".join(groups[0].examples[:3])
-        yield f"{stage}, {counted(count, 'case')}: {message} (as in {examples}{others})", "red"
-    if len(kinds) > _KINDS:
-        yield f"and {len(kinds) - _KINDS:,} more types of error: see report.json", "red"
+        message = shown_line(f"{error}: {most_frequent.message}", longest=_LONGEST)
+        examples = f"as in {', '.join(most_frequent.examples[:3])}"
+        if count > most_frequent.count:
+            examples += f"; {count - most_frequent.count:,} of them with another message"
+        yield f"{stage}, {counted(count, 'case')}: {message} ({examples})", "red"
+    hidden_types = len(groups_by_type) - _ERROR_TYPES
+    if hidden_types > 0:
+        yield f"and {hidden_types:,} more types of error: see report.json", "red"
 
 
-def _latencies(latencies: Sequence[Latency]) -> Table:
-    some_alone = any(latency.sharing == 1 for latency in latencies)
-    figures = ("mean", "p50", "p95", "longest") if some_alone else ("mean",)
-    return table(
-        ("time per case", "n", *figures),
-        (
-            (
-                f"  {one.stage}",
-                f"{one.count:,}",
-                *(number_text(getattr(one, f), "s") for f in figures),
-            )
-            for one in latencies
-        ),
-    )
+def _latency_table(latencies: Sequence[Latency]) -> Table:
+    # Of cases that share a call only the mean is known.
+    is_any_alone = any(latency.sharing == 1 for latency in latencies)
+    figures = ("mean", "p50", "p95", "longest") if is_any_alone else ("mean",)
+    rows: list[list[str]] = []
+    for latency in latencies:
+        row = [f"  {latency.stage}", f"{latency.count:,}"]
+        for figure in figures:
+            row.append(number_text(getattr(latency, figure), "s"))
+        rows.append(row)
+    return table(("time per case", "n", *figures), rows)

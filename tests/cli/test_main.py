@@ -13,7 +13,7 @@ import typer
 import typer.main
 
 from ragbench_cli import renamed
-from ragbench_cli.main import COMMANDS, app
+from ragbench_cli.main import COMMANDS, CommandPanel, app
 from tests.cli.runs import Ragbench, in_python, lines
 
 
@@ -45,7 +45,52 @@ def test_help_has_an_example_a_text_for_every_option_and_keeps_its_lines(
     for line in ragbench(*command, "--help-all" if command else "--help").out.splitlines():
         assert not line.startswith("  -") or re.match(r"  -.+?(  +\S|$)", line), line
     if command in GROUPS and columns == "80":  # what each command is for is not cut
-        assert "..." not in done.out.split("Commands:\n")[1]
+        commands = re.split(r"^(?:Start|Commands):\n", done.out, flags=re.MULTILINE)[1]
+        assert "..." not in commands
+
+
+def listed_by_panel(text: str) -> dict[str, list[str]]:
+    """The names of the commands in the program's help, by the title of their panel."""
+    panels: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if re.fullmatch(r"\S.*:", line):
+            title = line.removesuffix(":")
+        elif name := re.match(r"  ([a-z][a-z-]+)  +\S", line):
+            panels.setdefault(title, []).append(name[1])
+    return panels
+
+
+def test_the_help_lists_commands_in_panels_by_what_a_user_is_about_to_do(
+    ragbench: Ragbench,
+) -> None:
+    assert listed_by_panel(ragbench("--help").out) == {
+        "Start": ["init", "doctor", "show"],
+        "Evaluate": ["eval", "report", "explain", "cases", "validate", "export"],
+        "Decide": ["compare", "gate", "baseline", "history"],
+        "Improve retrieval": ["index", "search", "why", "tune-search", "ablate"],
+        "Maintain": ["label", "judge-card", "calibrate", "fidelity", "cache"],
+    }
+
+
+def test_every_command_that_is_not_hidden_has_a_panel(ragbench: Ragbench) -> None:
+    program: Any = typer.main.get_command(app)
+    visible = {name for name, command in program.commands.items() if not command.hidden}
+    panels = listed_by_panel(ragbench("--help").out)
+    assert list(panels) == [str(panel) for panel in CommandPanel]
+    listed = [name for names in panels.values() for name in names]
+    assert sorted(listed) == sorted(visible)
+
+
+def test_the_summaries_of_all_panels_begin_in_one_column(ragbench: Ragbench) -> None:
+    text = ragbench("--help").out
+    columns = {
+        line.index(command.summary)
+        for line in text.splitlines()
+        for command in COMMANDS.values()
+        if command.summary in line
+    }
+    assert len(columns) == 1
 
 
 def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbench) -> None:
@@ -92,7 +137,7 @@ def test_metrics_of_two_options_are_all_measured(ragbench: Ragbench) -> None:
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     program: Any = typer.main.get_command(app)
-    listed = {name: line for name, (_, line) in COMMANDS.items()}
+    listed = {name: command.summary for name, command in COMMANDS.items()}
     own = {name: program.commands[name].loaded().help for name in COMMANDS}
     assert {name: text.splitlines()[0] for name, text in own.items()} == listed
 

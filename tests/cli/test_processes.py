@@ -49,7 +49,7 @@ def test_nothing_heavy_is_imported() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "commands"),
-    [(["--help"], []), *([[name, "--help"], [COMMANDS[name][0]]] for name in LIGHT)],
+    [(["--help"], []), *([[name, "--help"], [COMMANDS[name].module]] for name in LIGHT)],
 )
 def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
     arguments: list[str], commands: list[str]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ragbench
+from ragbench_cli.main import CommandPanel
 from tests.cli.runs import ROOT, in_python
 
 FACE = ROOT / "ragbench" / "__init__.pyi"
@@ -29,6 +30,20 @@ def test_every_public_name_is_where_type_checkers_look_for_it() -> None:
     assert sorted(declared()) == sorted(PUBLIC)
     for name, module in declared().items():
         assert getattr(ragbench, name) is getattr(importlib.import_module(module), name)
+
+
+def test_every_public_name_is_in_a_panel_of_the_help_and_in_one_alone() -> None:
+    stub = FACE.read_text("utf-8")
+    assert re.findall(r"^# Panel: (.+)$", stub, re.MULTILINE) == [str(p) for p in CommandPanel]
+    preface, _, panels = stub.partition("# Panel: ")
+    assert "import " not in preface
+    names = re.findall(r"^from .+ import \w+ as (\w+)$", panels, re.MULTILINE)
+    assert sorted(names) == sorted(PUBLIC)
+
+
+def test_the_page_of_the_face_lists_every_name_once() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(PUBLIC)
 
 
 def documents() -> list[Path]:

@@ -20,7 +20,7 @@ from ragbench_cli.output import show
 from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorChoice, judging
 
 
-class Given(Record):
+class CalibrateOptions(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
@@ -43,7 +43,10 @@ class Given(Record):
 
 @takes_records
 def command(
-    given: Given, choice: DumpChoice, asked: ValidatorChoice, json: JsonOption = False
+    options: CalibrateOptions,
+    dump: DumpChoice,
+    validator: ValidatorChoice,
+    json: JsonOption = False,
 ) -> None:
     """Fit a validator to your own labels.
 
@@ -59,39 +62,53 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    judge = asked.named
-    with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
-        found = calibrate_dump(
-            at.source, at.make, precision=given.precision, error=given.error, seed=given.seed,
-            engine=at.engine, workers=given.on.workers, stopped=at.stopped,
-            advance=lambda done: at.bars and at.bars(Progress("validate", None, done)),
-        )  # fmt: skip
-        for problem in at.source.problems:
+    named = validator.named
+    on = options.on
+    with judging(named, options.labels, dump, on.engine, quiet=options.quiet) as opened:
+
+        def show_progress(done: int) -> None:
+            if opened.bars is not None:
+                opened.bars(Progress("validate", None, done))
+
+        result = calibrate_dump(
+            opened.source,
+            opened.make,
+            precision=options.precision,
+            error=options.error,
+            seed=options.seed,
+            engine=opened.engine,
+            workers=on.workers,
+            stopped=opened.stopped,
+            advance=show_progress,
+        )
+        for problem in opened.source.problems:
             console.say(f"malformed: {problem}")
-    if found.report.is_better:
-        write_whole(given.out, calibration_text(found.report.calibration).encode())
-    show(found, partial(_print, found), json=json)
-    if not found.report.is_better:
-        console.say(f"{given.out} was not written: the labels do not show that it would be better")
+    is_better = result.report.is_better
+    if is_better:
+        write_whole(options.out, calibration_text(result.report.calibration).encode())
+    show(result, partial(_print, result), json=json)
+    if not is_better:
+        console.say(
+            f"{options.out} was not written: the labels do not show that it would be better"
+        )
         raise typer.Exit(1)
-    if not given.quiet:
-        again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
-        console.say(f"\ncalibration  {given.out}\nuse          {again}")
+    if not options.quiet:
+        use = f"ragbench validate DUMP --validator {named.name} --calibration {options.out}"
+        console.say(f"\ncalibration  {options.out}\nuse          {use}")
 
 
-def _print(found: DumpCalibration) -> None:
-    report = found.report
+def _print(result: DumpCalibration) -> None:
+    report = result.report
     typer.echo(
-        f"{report.calibration.validator} on {found.labelled:,} labelled queries, "
+        f"{report.calibration.validator} on {result.labelled:,} labelled queries, "
         f"{report.answer_before.positive:,} with the answer"
     )
-    for count, what in (
-        (found.unlabelled, "without a label: skipped"),
-        (found.failed, "the validator failed on: skipped"),
-        (found.malformed, "malformed: skipped"),
-    ):
-        if count:
-            typer.echo(f"{count:,} {what}")
+    if result.unlabelled:
+        typer.echo(f"{result.unlabelled:,} without a label: skipped")
+    if result.failed:
+        typer.echo(f"{result.failed:,} the validator failed on: skipped")
+    if result.malformed:
+        typer.echo(f"{result.malformed:,} malformed: skipped")
     typer.echo("")
     typer.echo(f"{'':24}{'before':26}after, cross-validated")
     _rows("answer present", report.answer_before, report.answer_after)
@@ -100,12 +117,12 @@ def _print(found: DumpCalibration) -> None:
     limits = report.calibration.thresholds
     typer.echo("")
     typer.echo(f"present from {limits.present:.3f}, relevant from {limits.relevant:.3f}")
-    name = "precision" if report.error is None else "max-false-yes"
-    typer.echo(f"what other targets keep, cross-validated (--{name}):")
-    for one in report.tradeoffs:
+    flag = "--precision" if report.error is None else "--max-false-yes"
+    typer.echo(f"what other targets keep, cross-validated ({flag}):")
+    for tradeoff in report.tradeoffs:
         typer.echo(
-            f"  {one.target:<8g}recall {_share(one.quality, 'recall'):<24}"
-            f"precision {_share(one.quality, 'precision')}"
+            f"  {tradeoff.target:<8g}recall {_share(tradeoff.quality, 'recall'):<24}"
+            f"precision {_share(tradeoff.quality, 'precision')}"
         )
     for note in report.notes:
         typer.echo(f"note: {note}")
@@ -122,4 +139,6 @@ def _rows(name: str, before: Quality, after: Quality) -> None:
 def _share(quality: Quality, name: str) -> str:
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
-    return "-" if value is None else f"{value:.3f} ({low:.3f} .. {high:.3f})"
+    if value is None:
+        return "-"
+    return f"{value:.3f} ({low:.3f} .. {high:.3f})"

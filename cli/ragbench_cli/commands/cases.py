@@ -1,4 +1,4 @@
-"""``ragbench cases``: the cases of a run that somebody asks for."""
+"""``ragbench cases``: some cases of a run, by cause, tag or metric, shown or written anew."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from ragbench_cli.output import Blocks, draw, styled
 
 CAUSES = tuple(map(str, Cause))
 _LISTED = 20
+"""How many cases are shown without --limit."""
 
 
-class Asked(Record):
+class CasesOptions(Record):
     run: RunArgument
     cause: Annotated[
         str | None,
@@ -44,7 +45,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: CasesOptions, json: JsonOption = False) -> None:
     """List cases of a run, by cause, tag or metric.
 
     \b
@@ -53,45 +54,68 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench cases reports/pellorin-baseline-1a2b3c4d --worst token_f1 --tag date
       ragbench cases reports/pellorin-baseline-1a2b3c4d --cause not_retrieved -o regress/
     """
-    printed = {one.label: one.value for one in Cause}  # tables show causes in words
-    named = None if asked.cause is None else printed.get(asked.cause, asked.cause)
-    if named is not None and named not in CAUSES:
-        near = did_you_mean(named, (*printed, *CAUSES))
-        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{named}'.{near}")
-    wanted = None if named is None else Cause(named)
-    run = run_around(asked.run)
+    cause = None if options.cause is None else _read_cause(options.cause)
+    run = run_around(options.run)
     report = report_of(run)
-    limit = asked.limit or (_LISTED if asked.out is None else None)
-    count, found = select_cases(report, cause=wanted, tag=asked.tag, worst=asked.worst, limit=limit)
-    if asked.out is not None:
-        _write(run, found, asked.out, is_json=json)
+    limit = options.limit
+    if limit is None and options.out is None:
+        limit = _LISTED
+    count, rows = select_cases(
+        report, cause=cause, tag=options.tag, worst=options.worst, limit=limit
+    )
+    if options.out is not None:
+        _write(run, rows, options.out, is_json=json)
     elif json:
-        cases = [case_object(row, report.metrics) for row in found]
+        cases = [case_object(row, report.metrics) for row in rows]
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
-        draw(_lines(report, found, worst_metric(report, asked.worst)))
-        more = f", {count - len(found):,} more with --limit" if count > len(found) else ""
+        draw(_lines(report, rows, worst_metric(report, options.worst)))
+        more = f", {count - len(rows):,} more with --limit" if count > len(rows) else ""
         console.say(f"{counted(count, 'case')}{more}")
 
 
-def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> None:
-    if not found:
+def _read_cause(text: str) -> Cause:
+    """The cause by its name, or by the words that tables print for it."""
+    names_by_label: dict[str, str] = {cause.label: cause.value for cause in Cause}
+    name = names_by_label.get(text, text)
+    if name not in CAUSES:
+        near = did_you_mean(name, (*names_by_label, *CAUSES))
+        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{name}'.{near}")
+    return Cause(name)
+
+
+def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> None:
+    """Writes cases as a dataset, and says which of them lack labels."""
+    if not rows:
         raise DataError(
             [Problem(message="no case of it is as asked: nothing is written", path=str(run))]
         )
-    lacking = write_dataset(run, found, folder)
+    lacking = write_dataset(run, rows, folder)
     if is_json:
-        written = {"schema_version": 1, "written": len(found), "needs": lacking}
-        console.print_json({**written, "folder": str(folder)})
+        console.print_json(
+            {
+                "schema_version": 1,
+                "written": len(rows),
+                "needs": lacking,
+                "folder": str(folder),
+            }
+        )
         return
-    console.say(f"{counted(len(found), 'case')} written to {folder}: ragbench eval {folder}")
+    console.say(f"{counted(len(rows), 'case')} written to {folder}: ragbench eval {folder}")
     for label, count in lacking.items():
         console.say(f"{counted(count, 'case')} without {label}: add it, or nothing can fail there")
 
 
-def _lines(report: Report, found: list[CaseRow], at: int | None) -> Blocks:
-    for row in found:
-        score = "" if at is None else f"{report.metrics[at].name} {score_text(row.cells[at])}"
+def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
+    """Three lines a case.
+
+    Args:
+        metric: the position of the metric whose score is shown; None for none.
+    """
+    for row in rows:
+        score = ""
+        if metric is not None:
+            score = f"{report.metrics[metric].name} {score_text(row.cells[metric])}"
         head = (shown_line(row.id, longest=80), "bold")
         yield styled(head, f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
         yield styled(f"  {shown_line(row.query, longest=200)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +30,11 @@ from ragbench_cli.output import Blocks, Cell, draw, paragraph, show, styled, tab
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import BASELINE, DocumentsBeside, chosen_system, rag_of
 
+_LABEL_WIDTH = 11
+"""Columns of the terminal that the labels beside a case's story take."""
 
-class Asked(Record):
+
+class ExplainOptions(Record):
     run: RunArgument
     case: Annotated[str | None, argument("[CASE]")] = None
     """Id of one case; all of them by default."""
@@ -40,7 +44,7 @@ class Asked(Record):
     """For a case: show every stage, chunk, score and judgement."""
 
 
-class Replaying(Record):
+class ReplayOptions(Record):
     replay: bool = False
     """Ask the RAG again with one change of the context at a time, and show which one cures the
     case; without a case, over the worst lost ones."""
@@ -58,7 +62,10 @@ class Replaying(Record):
 
 @takes_records
 def command(
-    context: typer.Context, asked: Asked, replaying: Replaying, json: JsonOption = False
+    context: typer.Context,
+    options: ExplainOptions,
+    replaying: ReplayOptions,
+    json: JsonOption = False,
 ) -> None:
     """Show which stage lost the answer.
 
@@ -73,31 +80,32 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
     """  # fmt: skip
-    run = run_around(asked.run)
+    run = run_around(options.run)
     if replaying.replay:
-        _replay(run, asked.case, replaying, as_json=json)
+        _replay(run, options.case, replaying, as_json=json)
         return
     report = report_of(run)
-    if asked.case is None:
-        _explain_run(report, asked.each, as_json=json)
+    if options.case is None:
+        _explain_run(report, options.each, as_json=json)
         return
-    row = find_case(report, asked.case)
+    row = find_case(report, options.case)
     if json:
         console.print_json(case_story_object(row, report.metrics))
         return
-    _explain_case(row, report, is_full=asked.full)
-    if not asked.full:
+    _explain_case(row, report, is_full=options.full)
+    if not options.full:
         console.say(f"more: {context.ensure_object(Invocation).again('--all')}")
 
 
-def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
-    worst = dict(worst_by_cause(report, each))
+def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
+    """Shows how the cases ended, and the worst ones of each loss, at most so many."""
+    worst_rows = dict(worst_by_cause(report, most))
     if as_json:
-        listed = {cause: [row.id for row in rows] for cause, rows in worst.items()}
-        console.print_json({"schema_version": 1, "causes": report.causes, "worst": listed})
+        worst_ids = {cause: [row.id for row in rows] for cause, rows in worst_rows.items()}
+        console.print_json({"schema_version": 1, "causes": report.causes, "worst": worst_ids})
         return
     draw([causes_table(report.causes)])
-    for cause, rows in worst.items():
+    for cause, rows in worst_rows.items():
         lines: list[Cell] = []
         for row in rows:
             lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
@@ -108,83 +116,97 @@ def _explain_run(report: Report, each: int, *, as_json: bool) -> None:
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     from rich.table import Table
 
-    found = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    found.add_column(no_wrap=True, style="dim")
-    found.add_column(overflow="fold")
-    lines = (
-        case_story_lines(row, report.metrics)
-        if is_full
-        else short_story_lines(row, report.metrics, width=console.data_console().width - 11)
-    )
-    before = ""
+    story = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    story.add_column(no_wrap=True, style="dim")
+    story.add_column(overflow="fold")
+    if is_full:
+        lines = case_story_lines(row, report.metrics)
+    else:
+        width = console.data_console().width - _LABEL_WIDTH
+        lines = short_story_lines(row, report.metrics, width=width)
+    earlier_label = ""
     for label, line in lines:
-        found.add_row(styled("" if label == before else label), styled(line))
-        before = label
-    draw([styled((shown_line(row.id), "bold")), found])
+        # A label is shown once, beside the first of its lines.
+        shown_label = "" if label == earlier_label else label
+        story.add_row(styled(shown_label), styled(line))
+        earlier_label = label
+    draw([styled((shown_line(row.id), "bold")), story])
 
 
-def _replay(run: Path, case: str | None, asked: Replaying, *, as_json: bool) -> None:
+def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
     """Asks the RAG again, with one change at a time."""
     manifest = read_manifest(RunFolder(path=run).manifest)
-    spec, arguments = _system(manifest, asked)
+    rag, rag_args = _rag_to_ask(manifest, options)
     beside = DocumentsBeside(manifest.dataset.source)
-    budget = budget_of(asked.max_cost)
-    chosen = chosen_system(spec, asked.pipeline, arguments, beside, budget=budget)
+    budget = budget_of(options.max_cost)
+    chosen = chosen_system(rag, options.pipeline, rag_args, beside, budget=budget)
     with console.users_code(), chosen as system:
         assert system.rag is not None
-        documents = system.documents or (lambda: _documents(beside))
-        plan = plan_replay(run, case=case, most=asked.most, documents=documents)
+        documents = system.documents or partial(_read_if_there, beside)
+        plan = plan_replay(run, case=case, most=options.most, documents=documents)
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
-            console.say(_price(plan, system.name, system.chats))
-            done = list(plan.ask(answering))
-    data = {"schema_version": 1, "cures": cures(done), "cases": done}
-    show(data, lambda: draw(_cures(done) if case is None else _tries(done[0])), json=as_json)
+            console.say(_announcement(plan, system.name, system.chats))
+            cases = list(plan.ask(answering))
+
+    def draw_cases() -> None:
+        draw(_cure_blocks(cases) if case is None else _try_blocks(cases[0]))
+
+    data = {"schema_version": 1, "cures": cures(cases), "cases": cases}
+    show(data, draw_cases, json=as_json)
 
 
-def _system(manifest: Manifest, asked: Replaying) -> tuple[str | None, str | None]:
-    """The RAG to ask and its arguments: the one that is named, or else the run's."""
-    if asked.rag is not None or asked.pipeline is not None:
-        return asked.rag, asked.rag_args
-    described = manifest.rag.description
-    if described.get("spec") == BASELINE:
-        return BASELINE, json.dumps(described.get("arguments") or {})
-    known = rag_of(manifest)
-    if known is None:
+def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None, str | None]:
+    """The RAG and its arguments: those of the options, else those of the run."""
+    if options.rag is not None or options.pipeline is not None:
+        return options.rag, options.rag_args
+    description = manifest.rag.description
+    if description.get("spec") == BASELINE:
+        return BASELINE, json.dumps(description.get("arguments") or {})
+    runs_rag = rag_of(manifest)
+    if runs_rag is None:
         raise ConfigError(
             "which RAG gave the answers does not follow from the run: name it with --rag or "
             "--pipeline"
         )
-    return known
+    return runs_rag
 
 
-def _documents(beside: DocumentsBeside) -> Iterator[Document]:
+def _read_if_there(beside: DocumentsBeside) -> Iterator[Document]:
+    """The documents beside the dataset; a replay can do without them."""
     try:
         yield from beside.read()
     except (ConfigError, DataError):
         return
 
 
-def _price(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
+def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
+    """How often the RAG will be asked, and about how much that takes."""
     text = f"asking {name} {counted(plan.questions, 'time')} for {counted(len(plan.cases), 'case')}"
     if plan.tokens is not None:
         text += f", about {plan.tokens * plan.questions:,.0f} tokens"
-    models = ", ".join(dict.fromkeys(chat.name for chat in chats))
-    return f"{text}{f' of {models}' if models else ''}"
+    models = dict.fromkeys(chat.name for chat in chats)
+    if models:
+        text += f" of {', '.join(models)}"
+    return text
 
 
-def _tries(case: ReplayedCase) -> Blocks:
+def _try_blocks(case: ReplayedCase) -> Blocks:
+    """Each change of a case's context, with the answer that it brings."""
     yield styled((shown_line(case.id), "bold"), f": {case.cause.label}")
-    for one in case.tries:
-        state = ("cures it", "green") if one.cures else ("does not cure it", "dim")
-        right = "unknown" if one.right is None else f"{one.right:.2f}"
-        yield styled(f"  {one.change}: ", state, f" (right {right})")
-        yield styled((f"    {shown_line(one.response or one.failure or '', longest=160)}", "dim"))
+    for attempt in case.tries:
+        state = ("cures it", "green") if attempt.cures else ("does not cure it", "dim")
+        right = "unknown" if attempt.right is None else f"{attempt.right:.2f}"
+        answer = attempt.response or attempt.failure or ""
+        yield styled(f"  {attempt.change}: ", state, f" (right {right})")
+        yield styled((f"    {shown_line(answer, longest=160)}", "dim"))
 
 
-def _cures(done: Sequence[ReplayedCase]) -> Blocks:
-    rows = [(one.change, f"{one.tried:,}", f"{one.cured:,}") for one in cures(done)]
+def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
+    """How many cases each change cures, and which changes cure each case."""
+    rows = [(cure.change, f"{cure.tried:,}", f"{cure.cured:,}") for cure in cures(cases)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""
-    for case in done:
-        cured = [one.change for one in case.tries if one.cures]
-        yield f"{shown_line(case.id, longest=40)}: {'; '.join(cured) or 'none cures it'}"
+    for case in cases:
+        changes = [attempt.change for attempt in case.tries if attempt.cures]
+        text = "; ".join(changes) or "none cures it"
+        yield f"{shown_line(case.id, longest=40)}: {text}"

@@ -6,21 +6,24 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench.core.record import Record
 from ragbench.io.read import read_cases, read_documents
-from ragbench.verbs.fidelity import Fidelity, Worth, fidelity, rank
+from ragbench.verbs.fidelity import Fidelity, Questions, Worth, fidelity, rank
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.output import draw, entry, show, table
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-class Asked(Record):
+
+class FidelityOptions(Record):
     made: Annotated[str, argument("MADE")]
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""
@@ -39,7 +42,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: FidelityOptions, json: JsonOption = False) -> None:
     """Measure how far made-up questions rank as real ones.
 
     Built-in retrievers (BM25 with several settings and sizes of chunks, by vectors, hybrid) are
@@ -53,71 +56,129 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench fidelity generated.jsonl --real real.jsonl --corpus docs/
       ragbench fidelity testset.csv --real real.jsonl --corpus corpus.jsonl --json
     """
-    made, real = list(read_cases(asked.made)), list(read_cases(asked.real))
-    documents = list(read_documents(asked.corpus))
+    made = list(read_cases(options.made))
+    real = list(read_cases(options.real))
+    documents = list(read_documents(options.corpus))
+    # An embedder may be the user's own code.
     with console.users_code():
-        searching = console.searching(quiet=asked.quiet)
-        found = fidelity(rank(made, real, documents, asked.embedder, searching), asked.seed)
-    show({**asdict(found), "verdict": _verdict(found)}, partial(_print, found), json=json)
-    codes = {Worth.DO_NOT_USE: ExitCode.FAILED, Worth.CANNOT_TELL: ExitCode.INCONCLUSIVE}
-    raise typer.Exit(codes.get(found.worth, ExitCode.PASSED))
+        say_search = console.searching(quiet=options.quiet)
+        ranked = rank(made, real, documents, options.embedder, say_search)
+        result = fidelity(ranked, options.seed)
+    show({**asdict(result), "verdict": _verdict(result)}, partial(_print, result), json=json)
+    if result.worth is Worth.DO_NOT_USE:
+        raise typer.Exit(ExitCode.FAILED)
+    if result.worth is Worth.CANNOT_TELL:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _print(found: Fidelity) -> None:
-    half = found.draws[-1]
-    retrievers = ((one.name, f"{one.real:.3f}", f"{one.made:.3f}") for one in found.retrievers)
-    draw([table((f"MRR@{found.k}", "real", "made-up"), retrievers), ""])
-    rows = (
-        (
-            f"{one.questions:,}{' (half)' * (one is half)}",
-            *(f"{figure:.2f}" for figure in (one.tau, one.made_tau)),
-            f"{one.better:.0%}",
-            *(f"{figure:.3f}" for figure in (one.cost, one.made_cost)),
-        )
-        for one in found.draws
-    )
-    columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
-    draw([table(columns, rows), ""])
-    for name, text in _figures(found):
+def _print(result: Fidelity) -> None:
+    draw([_retriever_table(result), "", _draw_table(result), ""])
+    for name, text in _figures(result):
         typer.echo(entry(name, text, width=14, indent=0))
-    typer.echo(f"\n{_verdict(found)}")
+    typer.echo(f"\n{_verdict(result)}")
 
 
-def _figures(found: Fidelity) -> Iterator[tuple[str, str]]:
-    real, made, tau = found.real, found.made, found.tau
-    for name, one in (("real", real), ("made-up", made)):
-        skipped = f", {one.skipped:,} more have no gold in the corpus" * bool(one.skipped)
-        yield name, f"{one.questions:,} questions, compared by {one.matching}{skipped}"
-    half = f"halves of the real questions reach {found.draws[-1].tau:.2f}"
-    yield "tau", f"{number_text(tau.value)} ({range_text(tau)}); {half}"
-    first, *others = found.chosen
-    named = f"'{first}'" + f" or {len(others):,} more, as good to them," * bool(others)
-    lost = f"loses {number_text(found.cost.mean)} of real MRR ({range_text(found.cost)})"
-    is_same = found.chosen == (found.best,)
-    yield "choice", f"{named} by both" if is_same else f"{named} instead of '{found.best}' {lost}"
-    gap = f"{number_text(found.inflation.value, sign=True)} of MRR"
-    yield "inflation", f"{gap} ({range_text(found.inflation, sign=True)}), mean of all retrievers"
-    copies = f"{found.shared:,} made-up ones have the words of a real one"
+def _retriever_table(result: Fidelity) -> Table:
+    rows = [
+        (retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}")
+        for retriever in result.retrievers
+    ]
+    return table((f"MRR@{result.k}", "real", "made-up"), rows)
+
+
+def _draw_table(result: Fidelity) -> Table:
+    """How well draws of fewer real questions rank the retrievers, beside the made-up ones."""
+    half = result.draws[-1]
+    rows: list[list[str]] = []
+    for draw_of_size in result.draws:
+        size = f"{draw_of_size.questions:,}"
+        if draw_of_size is half:
+            size += " (half)"
+        rows.append(
+            [
+                size,
+                f"{draw_of_size.tau:.2f}",
+                f"{draw_of_size.made_tau:.2f}",
+                f"{draw_of_size.better:.0%}",
+                f"{draw_of_size.cost:.3f}",
+                f"{draw_of_size.made_cost:.3f}",
+            ]
+        )
+    columns = ("real questions drawn", "tau", "made-up", "better", "MRR lost", "made-up")
+    return table(columns, rows)
+
+
+def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
+    """Each figure below the tables: its name and what it says."""
+    real = result.real
+    made = result.made
+    yield "real", _questions_text(real)
+    yield "made-up", _questions_text(made)
+
+    tau = result.tau
+    half_tau = result.draws[-1].tau
+    yield (
+        "tau",
+        f"{number_text(tau.value)} ({range_text(tau)}); halves of the real questions reach "
+        f"{half_tau:.2f}",
+    )
+
+    yield "choice", _choice_text(result)
+
+    inflation = result.inflation
+    gap = f"{number_text(inflation.value, sign=True)} of MRR"
+    yield "inflation", f"{gap} ({range_text(inflation, sign=True)}), mean of all retrievers"
+
+    copies = f"{result.shared:,} made-up ones have the words of a real one"
     yield "duplicates", f"{made.duplicates:,} made-up, {real.duplicates:,} real; {copies}"
-    shares = [number_text(one.copied, "share") for one in (made, real)]
-    yield "copied words", f"{shares[0]} of a made-up question's are in its gold, real {shares[1]}"
-    yield from (("note", text) for text in found.notes)
+
+    made_share = number_text(made.copied, "share")
+    real_share = number_text(real.copied, "share")
+    yield "copied words", f"{made_share} of a made-up question's are in its gold, real {real_share}"
+
+    for note in result.notes:
+        yield "note", note
 
 
-def _verdict(found: Fidelity) -> str:
-    made, half = f"these {found.made.questions:,}", found.draws[-1]
-    if found.tau.value is None:
+def _questions_text(questions: Questions) -> str:
+    text = f"{questions.questions:,} questions, compared by {questions.matching}"
+    if questions.skipped:
+        text += f", {questions.skipped:,} more have no gold in the corpus"
+    return text
+
+
+def _choice_text(result: Fidelity) -> str:
+    """Which retriever the made-up questions choose, and what that loses."""
+    first, *equally_good = result.chosen
+    choice = f"'{first}'"
+    if equally_good:
+        choice += f" or {len(equally_good):,} more, as good to them,"
+    if result.chosen == (result.best,):
+        return f"{choice} by both"
+    lost = f"loses {number_text(result.cost.mean)} of real MRR ({range_text(result.cost)})"
+    return f"{choice} instead of '{result.best}' {lost}"
+
+
+def _verdict(result: Fidelity) -> str:
+    made = f"these {result.made.questions:,}"
+    half = result.draws[-1]
+    if result.tau.value is None:
         return "Cannot tell: one of the sets finds every retriever equally good."
-    if found.worth is Worth.CANNOT_TELL:
+    if result.worth is Worth.CANNOT_TELL:
         return (
-            f"Cannot tell: halves of the {found.real.questions:,} real questions do not agree on "
+            f"Cannot tell: halves of the {result.real.questions:,} real questions do not agree on "
             f"these retrievers themselves (tau {half.tau:.2f}). Collect more real ones."
         )
-    if found.equals is None:
+    if result.equals is None:
         return f"{half.questions:,} real questions, half of yours, rank no better than {made}."
-    if found.worth is Worth.SOME:
-        return f"{found.equals:,} real questions rank retrievers as well as {made}."
-    few = next(one for one in reversed(found.draws) if one.questions <= 10 and one.better > 0.5)
+    if result.worth is Worth.SOME:
+        return f"{result.equals:,} real questions rank retrievers as well as {made}."
+    # The largest draw of at most ten questions that ranks better in most draws.
+    few = next(
+        draw_of_size
+        for draw_of_size in reversed(result.draws)
+        if draw_of_size.questions <= 10 and draw_of_size.better > 0.5
+    )
     number = {5: "Five", 10: "Ten"}[few.questions]
     return (
         f"{number} real questions rank retrievers better than {made} ({few.better:.0%} of draws). "

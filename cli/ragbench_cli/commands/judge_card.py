@@ -26,7 +26,7 @@ from ragbench_cli.options import JsonOption, Panel, argument, option, takes_reco
 from ragbench_cli.output import entry, show
 
 
-class Asked(Record):
+class JudgeCardOptions(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[Path, argument("LABELS")]
@@ -50,7 +50,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, judge: JudgeChoice, json: JsonOption = False) -> None:
+def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = False) -> None:
     """Measure a judge against human labels.
 
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
@@ -64,29 +64,34 @@ def command(asked: Asked, judge: JudgeChoice, json: JsonOption = False) -> None:
       ragbench judge-card labels.jsonl --llm-model gpt-4o-mini
       ragbench judge-card wice.jsonl --sample 100 --metric ragas:faithfulness --json
     """
-    judged = parse_metric(asked.metric)
-    tried = probes_named(asked.probes.split(","))
-    drawn = Selection(limit=asked.limit, sample=asked.sample, seed=asked.seed).apply(
-        read_labels(asked.labels, judged.name)
-    )
-    claims = tuple(drawn)
-    choice = ModelChoice(**structs.asdict(judge), repeats=asked.repeats)
+    metric = parse_metric(options.metric)
+    probes = probes_named(options.probes.split(","))
+    selection = Selection(limit=options.limit, sample=options.sample, seed=options.seed)
+    claims = tuple(selection.apply(read_labels(options.labels, metric.name)))
+    choice = ModelChoice(**structs.asdict(judge), repeats=options.repeats)
     with console.stop_on_signal() as stopped, ExitStack() as stack:
-        models = ModelsInUse(choice, [judged], stack)
-        judging, counted = models.judging, models.dry_run
+        models = ModelsInUse(choice, [metric], stack)
+        judging = models.judging
+        dry_run = models.dry_run
         if judging is None:
-            raise ConfigError(f"{judged.name} asks no model: there is no judge to measure")
-        if counted is not None:
-            rehearse_card(claims, judged, judging, counted, probes=tried)
-            show_estimate(counted.estimate(), counted.cases, as_json=json)
+            raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
+        if dry_run is not None:
+            rehearse_card(claims, metric, judging, dry_run, probes=probes)
+            show_estimate(dry_run.estimate(), dry_run.cases, as_json=json)
             return
         try:
             card = judge_card(
-                claims, judged, labels=str(asked.labels), probes=tried, seed=asked.seed,
-                judging=judging, stopped=stopped,
-            )  # fmt: skip
+                claims,
+                metric,
+                labels=str(options.labels),
+                probes=probes,
+                seed=options.seed,
+                judging=judging,
+                stopped=stopped,
+            )
         finally:
-            if not asked.quiet:
+            # What was spent is shown also where the card fails.
+            if not options.quiet:
                 say_receipt(models.session.receipt(), models.session.not_sent())
     show(_object(card), partial(_print, card), json=json)
     if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
@@ -104,46 +109,54 @@ def _object(card: JudgeCard) -> dict[str, object]:
 
 
 def _print(card: JudgeCard) -> None:
-    asked = card.judge["chat"] or card.judge["embeddings"]
-    typer.echo(f"{asked['model']} with {card.metric} on {card.labels}")
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
-    typer.echo(
-        f"{card.judged:,} of {card.claims:,} claims judged{f' ({reasons})' if reasons else ''}"
-    )
+    judge = card.judge["chat"] or card.judge["embeddings"]
+    typer.echo(f"{judge['model']} with {card.metric} on {card.labels}")
+    counts = f"{card.judged:,} of {card.claims:,} claims judged"
+    if card.reasons:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
+        counts += f" ({reasons})"
+    typer.echo(counts)
     if card.judged:
         typer.echo("")
         _print_table(card)
     typer.echo("")
     for name, text in _rows(card):
         typer.echo(entry(name, text, width=22))
-    found = card.conclusion
+    conclusion = card.conclusion
     typer.echo("")
-    typer.echo(found.usefulness if not found.reasons else f"{found.usefulness}:")
-    for reason in found.reasons:
+    if conclusion.reasons:
+        typer.echo(f"{conclusion.usefulness}:")
+    else:
+        typer.echo(conclusion.usefulness)
+    for reason in conclusion.reasons:
         typer.echo(f"  {reason}")
 
 
 def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    base = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
-    yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base}"
+    """Each figure of the card: its name and what it says."""
+    base_rate = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
+    yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base_rate}"
     yield "kappa", _figure(card.kappa)
     yield "quadratic kappa", _figure(card.quadratic_kappa)
     yield "rank correlation", _figure(card.rank_correlation)
-    for one in card.classes:
-        text = f"precision {_figure(one.precision)}, recall {_figure(one.recall)}"
-        yield one.level.replace("_", " "), text
+    for level in card.classes:
+        figures = f"precision {_figure(level.precision)}, recall {_figure(level.recall)}"
+        yield level.level.replace("_", " "), figures
     yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
-    yield from map(_probe_row, card.probes)
+    for probe in card.probes:
+        yield _PROBES[probe.probe], _probe_text(probe)
     quotes = card.fabricated_quotes
     yield "invented quotes", f"{_figure(quotes)}, {quotes.count:,} quotes"
     yield "support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"
-    tokens = (card.prompt_tokens, card.completion_tokens)
-    text = "not reported by the endpoint"
-    if None not in tokens:
-        text = f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
-    yield "tokens a verdict", text
-    known = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}"
-    yield "cost a verdict", known.rstrip()
+    if card.prompt_tokens is None or card.completion_tokens is None:
+        yield "tokens a verdict", "not reported by the endpoint"
+    else:
+        tokens = f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
+        yield "tokens a verdict", tokens
+    if card.cost is None:
+        yield "cost a verdict", "not known"
+    else:
+        yield "cost a verdict", f"{card.cost:.6f} {card.currency or ''}".rstrip()
 
 
 _PROBES = {
@@ -154,30 +167,37 @@ _PROBES = {
 }
 
 
-def _probe_row(probe: ProbeFigure) -> tuple[str, str]:
+def _probe_text(probe: ProbeFigure) -> str:
+    """How often a probe moved the judge's verdict."""
     if not probe.count:
-        return _PROBES[probe.probe], "- (no claim that it could be tried on)"
+        return "- (no claim that it could be tried on)"
+    text = f"{probe.share:.3f}"
+    if probe.low is not None:
+        text += f" ({probe.low:.3f} .. {probe.high:.3f})"
     verb = "raised" if probe.is_injection else "changed"
-    interval = "" if probe.low is None else f" ({probe.low:.3f} .. {probe.high:.3f})"
-    text = f"{probe.share:.3f}{interval}, {probe.hits:,} of {probe.count:,} verdicts {verb}"
+    text += f", {probe.hits:,} of {probe.count:,} verdicts {verb}"
     if not probe.is_injection and probe.changed:
         text += f", {probe.raised:,} upwards"
     if probe.unproved:
         text += f"; {probe.unproved:,} more gave in without a proof"
-    return _PROBES[probe.probe], text
+    return text
 
 
 def _print_table(card: JudgeCard) -> None:
+    """Prints how many claims have which label of people, and which of the judge."""
     names = [level.replace("_", " ") for level in card.table.levels]
-    width = max(map(len, names)) + 2
+    width = max(len(name) for name in names) + 2
     corner = "people / judge"
-    typer.echo(f"{corner:<{width}}" + "".join(f"{name:>{width}}" for name in names))
-    for name, row in zip(names, card.table.counts, strict=True):
-        typer.echo(f"{name:<{width}}" + "".join(f"{count:>{width},}" for count in row))
+    heads = [f"{name:>{width}}" for name in names]
+    typer.echo(f"{corner:<{width}}{''.join(heads)}")
+    for name, counts in zip(names, card.table.counts, strict=True):
+        cells = [f"{count:>{width},}" for count in counts]
+        typer.echo(f"{name:<{width}}{''.join(cells)}")
 
 
 def _figure(figure: CardFigure) -> str:
     if figure.value is None:
         return "-"
-    interval = "" if figure.low is None else f" ({figure.low:.3f} .. {figure.high:.3f})"
-    return f"{figure.value:.3f}{interval}"
+    if figure.low is None:
+        return f"{figure.value:.3f}"
+    return f"{figure.value:.3f} ({figure.low:.3f} .. {figure.high:.3f})"

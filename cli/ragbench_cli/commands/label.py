@@ -32,7 +32,7 @@ _SHORT = 700
 """Letters of a context that are shown at first."""
 
 
-class Asked(Record):
+class LabelOptions(Record):
     run: RunArgument
     metric: Annotated[str, option("--metric", "-m")]
     """Metric whose figure the labels correct, as the run writes it."""
@@ -57,7 +57,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: LabelOptions, json: JsonOption = False) -> None:
     """Label answers of a run, drawn at random.
 
     One key per verdict, blind to the metric's value and to the system. Labels correct a figure
@@ -71,117 +71,150 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench report run --labels labels.jsonl
     """
     drawn = drawn_from(
-        asked.run,
-        asked.metric,
-        asked.number,
-        against=asked.against,
-        seed=asked.seed,
-        stratified=asked.stratified,
+        options.run,
+        options.metric,
+        options.number,
+        against=options.against,
+        seed=options.seed,
+        stratified=options.stratified,
     )
-    if asked.page is not None:
-        # Of a page that nobody is named for, what anybody said is not asked again.
-        left = Session(drawn, asked.output, asked.by).undone()
-        write_html(asked.page, label_page(left, by=asked.by, shows_judge=asked.show_judge))
-        done = len(drawn.tasks) - len(left.tasks)
-        known = f", {done:,} of them labelled in {asked.output}" if done else ""
-        console.say(f"page    {asked.page} ({len(drawn.tasks):,} of {drawn.of:,} drawn{known})")
+    if options.page is not None:
+        _write_page(options.page, drawn, options)
         return
-    by = asked.by or os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
-    session = Session(drawn, asked.output, by, shows_judge=asked.show_judge)
+    login = os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
+    session = Session(drawn, options.output, options.by or login, shows_judge=options.show_judge)
     is_done = session.run()
-    _print_labels(session.book(), asked.run, asked.against, as_json=json)
+    _print_labels(session.book(), options.run, options.against, as_json=json)
     if not is_done:
         console.say(f"{session.left:,} are left: the same command goes on with them.")
+
+
+def _write_page(path: Path, drawn: Drawn, options: LabelOptions) -> None:
+    """Writes a page to label on, without the cases that are labelled already."""
+    # Without --by, labels of anybody count.
+    undone = Session(drawn, options.output, options.by).undone()
+    write_html(path, label_page(undone, by=options.by, shows_judge=options.show_judge))
+    counts = f"{len(drawn.tasks):,} of {drawn.of:,} drawn"
+    done = len(drawn.tasks) - len(undone.tasks)
+    if done:
+        counts += f", {done:,} of them labelled in {options.output}"
+    console.say(f"page    {path} ({counts})")
 
 
 class Session:
     """Labels of one person, added to a file as they are given."""
 
     def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
-        self.drawn, self.path, self.by, self.shows_judge = drawn, path, by, shows_judge
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
-        known = {label.item for label in self.book().labels if by in ("", label.by)}
-        asked = [(task, one) for task in drawn.tasks for one in task.answers]
-        self._open = [pair for pair in asked if (pair[1].key, drawn.metric.name) not in known]
-        self._total, self._given = len(asked), list[int]()
-        """And where the file ended before each label that was given."""
+        self.drawn = drawn
+        self.path = path
+        self.by = by
+        self.shows_judge = shows_judge
+        labelled = {label.item for label in self.book().labels if by in ("", label.by)}
+        self._total = 0
+        self._open: list[tuple[LabelTask, Judged]] = []
+        """The answers that have no label yet, in the order in which they are shown."""
+        for task in drawn.tasks:
+            for answer in task.answers:
+                self._total += 1
+                if (answer.key, drawn.metric.name) not in labelled:
+                    self._open.append((task, answer))
+        self._ends_before: list[int] = []
+        """The length of the file before each label of this session: undoing cuts it there."""
 
     @property
     def left(self) -> int:
-        return len(self._open) - len(self._given)
+        return len(self._open) - len(self._ends_before)
 
     def book(self) -> LabelBook:
+        """The labels of the file, of other sessions too."""
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
         return LabelBook(read_people(self.path))
 
     def undone(self) -> Drawn:
-        """Without the cases of which every answer is labelled."""
-        tasks = [task for task, _ in self._open]
-        left = tuple(task for task in self.drawn.tasks if task in tasks)
-        return replace(self.drawn, tasks=left)
+        """The draw without the cases of which every answer is labelled."""
+        open_tasks = [task for task, _ in self._open]
+        tasks = tuple(task for task in self.drawn.tasks if task in open_tasks)
+        return replace(self.drawn, tasks=tasks)
 
     def run(self) -> bool:
-        """Asks until all is said; whether it is."""
-        choices = {one.key: one.value for one in self.drawn.choices}
-        is_long, keys = False, _keys()
+        """Asks for one label after another; False if the person stops before the last one."""
+        values = {choice.key: choice.value for choice in self.drawn.choices}
+        keys = _keys()
+        is_long = False
         while self.left:
-            task, judged = self._open[len(self._given)]
-            self._show(task, judged, is_long=is_long)
+            task, answer = self._open[len(self._ends_before)]
+            self._show(task, answer, is_long=is_long)
             key = next(keys, "q")
             if key == "q":
                 return False
             is_long = key == "m"
-            if key == "u" and self._given:
+            if key == "u" and self._ends_before:
                 with self.path.open("r+b") as file:
-                    file.truncate(self._given.pop())
-            elif key in choices or key == "s":
-                self._add(task, judged, choices.get(key))
+                    file.truncate(self._ends_before.pop())
+            elif key in values or key == "s":
+                self._add(task, answer, values.get(key))
         return True
 
-    def _add(self, task: LabelTask, judged: Judged, value: float | None) -> None:
+    def _add(self, task: LabelTask, answer: Judged, value: float | None) -> None:
         import orjson
 
-        line = {**self.drawn.line(task, judged), "value": value, "by": self.by}
+        line = {**self.drawn.line(task, answer), "value": value, "by": self.by}
         try:
             with self.path.open("a+b") as file:
-                self._given.append(file.tell())
-                if file.tell() and (file.seek(-1, 2), file.read())[1] != b"\n":
-                    file.write(b"\n")  # somebody edited it
+                end = file.tell()
+                self._ends_before.append(end)
+                if end:
+                    file.seek(-1, os.SEEK_END)
+                    # An editor may have left the last line without its end.
+                    if file.read() != b"\n":
+                        file.write(b"\n")
                 file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
-    def _show(self, task: LabelTask, judged: Judged, *, is_long: bool) -> None:
+    def _show(self, task: LabelTask, answer: Judged, *, is_long: bool) -> None:
+        """Draws the question, its texts, and the keys: as much as the metric reads."""
         console.data_console().clear()
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
-        _block("Question", task.question)
-        for text in task.references if self.drawn.reads(Need.REFERENCE) else ():
-            _block("Right answer", text)
-        contexts = judged.contexts if self.drawn.reads(Need.RETRIEVED_CONTEXTS) else ()
-        for number, text in enumerate(contexts, 1):
-            cut = not is_long and len(text) > _SHORT
-            _block(f"Context {number}", f"{text[:_SHORT]} ... (m: more)" if cut else text)
-        others = len(task.answers) > 1
-        for side, one in zip(("left", "right"), task.answers, strict=False):
-            if not self.drawn.reads(Need.RESPONSE):
-                continue
-            name = f"Answer on the {side}" if others else "Answer"
-            _block(f"{name}{'   <- this one' if others and one is judged else ''}", one.answer)
+        _print_block("Question", task.question)
+        if self.drawn.reads(Need.REFERENCE):
+            for text in task.references:
+                _print_block("Right answer", text)
+        if self.drawn.reads(Need.RETRIEVED_CONTEXTS):
+            for number, text in enumerate(answer.contexts, 1):
+                if len(text) > _SHORT and not is_long:
+                    text = f"{text[:_SHORT]} ... (m: more)"
+                _print_block(f"Context {number}", text)
+        if self.drawn.reads(Need.RESPONSE):
+            self._show_answers(task, answer)
         if self.shows_judge:
-            _block("Judge", f"{judged.value:.3f} of {judged.run}")
-        words = "   ".join(f"{one.key} {one.word}".rstrip() for one in self.drawn.choices)
+            _print_block("Judge", f"{answer.value:.3f} of {answer.run}")
+        choices = [f"{choice.key} {choice.word}".rstrip() for choice in self.drawn.choices]
         typer.echo(f"\n{self.drawn.metric.definition.summary}\n{ask_text(self.drawn)}")
-        typer.echo(f"{words}   s skip   u undo   m more   q stop")
+        typer.echo(f"{'   '.join(choices)}   s skip   u undo   m more   q stop")
+
+    def _show_answers(self, task: LabelTask, answer: Judged) -> None:
+        """Draws the answer, or both where two runs are compared; the asked one is marked."""
+        if len(task.answers) == 1:
+            _print_block("Answer", answer.answer)
+            return
+        for side, shown in zip(("left", "right"), task.answers, strict=False):
+            mark = "   <- this one" if shown is answer else ""
+            _print_block(f"Answer on the {side}{mark}", shown.answer)
 
 
-def _block(title: str, text: str) -> None:
-    typer.echo(f"\n{title}\n  " + "\n  ".join(shown_text(text).splitlines() or ["(empty)"]))
+def _print_block(title: str, text: str) -> None:
+    typer.echo(f"\n{title}")
+    for line in shown_text(text).splitlines() or ["(empty)"]:
+        typer.echo(f"  {line}")
 
 
 def _keys() -> Iterator[str]:
+    """The keys that are pressed; from a file or a pipe its letters."""
     if not sys.stdin.isatty():
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")
@@ -197,18 +230,21 @@ def _keys() -> Iterator[str]:
 
 
 def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
-    """What the labels say so far: how far people agree, and what they make of the figures."""
+    """Shows how far people agree so far, and how their labels correct the figures."""
     scored = with_labels(read_run(run), book, validated=True)
     runs = [("b", scored)]
     if against is not None:
         base = with_labels(read_run(against), book)
-        runs.insert(0, ("a", under_ids_of(scored, base)[0]))
-    found = [*corrections(runs)]
-    agreed = [*raters(book.labels)]
+        base_under_same_ids, _ = under_ids_of(scored, base)
+        runs.insert(0, ("a", base_under_same_ids))
+    corrected = list(corrections(runs))
+    agreements = list(raters(book.labels))
     if as_json:
-        console.print_json({"corrections": found, "raters": agreed})
+        console.print_json({"corrections": corrected, "raters": agreements})
         return
-    if found:
-        draw(corrected_blocks(found))
-    for line in (*map(raters_text, agreed), *notes_of(book, [one for _, one in runs])):
-        console.say(line)
+    if corrected:
+        draw(corrected_blocks(corrected))
+    for agreement in agreements:
+        console.say(raters_text(agreement))
+    for note in notes_of(book, [scores for _, scores in runs]):
+        console.say(note)

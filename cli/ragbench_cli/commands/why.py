@@ -25,7 +25,7 @@ from ragbench_cli.output import draw, paragraph, show, styled, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
-class Asked(Record):
+class WhyOptions(Record):
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     question: Annotated[str | None, argument("[QUESTION]")] = None
@@ -49,7 +49,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
+def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = False) -> None:
     """Show why a live store does not find the gold.
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
@@ -64,133 +64,164 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench why memory:reports/index --run reports/nightly --case rent-due
       ragbench why memory:reports/index --run reports/nightly -k 5
     """
-    cases = _cases(asked)
-    settings = search_settings(asked)
-    stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
+    cases = _cases(options)
+    settings = search_settings(options)
+    post_retrieval = None
+    if options.post_retrieval is not None:
+        post_retrieval = load_post_retrieval(options.post_retrieval)
     choice = SearchChoice(
-        store=asked.store, where=where, settings=settings, strategy=asked.strategy,
-        score_threshold=asked.score_threshold,
-    )  # fmt: skip
+        store=options.store,
+        where=where,
+        settings=settings,
+        strategy=options.strategy,
+        score_threshold=options.score_threshold,
+    )
     with choice.opened_to_tune() as opened, console.users_code():
-        found = why(
+        reasons = why(
             opened,
             cases,
             k=settings.top_k,
-            post_retrieval=stage,
-            command=_command(asked.store, where),
-            advance=console.searching(quiet=asked.quiet or len(cases) == 1),
+            post_retrieval=post_retrieval,
+            command=_search_command(options.store, where),
+            advance=console.searching(quiet=options.quiet or len(cases) == 1),
         )
-    of_one = partial(_print_question, found, cases[0])
-    show(found, partial(_print_run, found) if found.golds is None else of_one, json=json)
+    if reasons.golds is None:
+        show(reasons, partial(_print_run, reasons), json=json)
+    else:
+        show(reasons, partial(_print_question, reasons, cases[0]), json=json)
 
 
-def _command(store: str, where: CollectionChoice) -> str:
-    """How the collection is searched, without a password."""
-    given = [("--collection", where.collection), ("--embedder", where.embedder)]
-    given += [("--embedder-setting", one) for one in where.embedder_setting or ()]
-    given += [("--field", one) for one in where.map or ()]
-    named = [f" {name} {shlex.quote(value)}" for name, value in given if value is not None]
-    return f"ragbench search --store {shlex.quote(mask_text(store))}{''.join(named)}"
+def _search_command(store: str, where: CollectionChoice) -> str:
+    """The command that searches the collection, without a password."""
+    words = ["ragbench", "search", "--store", mask_text(store)]
+    if where.collection is not None:
+        words += ["--collection", where.collection]
+    if where.embedder is not None:
+        words += ["--embedder", where.embedder]
+    for setting in where.embedder_setting or ():
+        words += ["--embedder-setting", setting]
+    for field in where.map or ():
+        words += ["--field", field]
+    return shlex.join(words)
 
 
-def _cases(asked: Asked) -> list[Case]:
-    if (asked.question is None) == (asked.run is None):
+def _cases(options: WhyOptions) -> list[Case]:
+    """The one question, the one case of a run, or all of them."""
+    if (options.question is None) == (options.run is None):
         raise ConfigError("give a question with --gold ID, or --run RUN")
-    if asked.question is not None:
-        if not asked.gold or asked.case is not None:
+    if options.question is not None:
+        if not options.gold or options.case is not None:
             raise ConfigError("name with --gold ID the chunk or document that it should find")
-        return [Case(id="question", query=asked.question, reference_context_ids=(*asked.gold,))]
-    if asked.gold:
+        gold = tuple(options.gold)
+        return [Case(id="question", query=options.question, reference_context_ids=gold)]
+    if options.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")
-    cases = list(read_cases(asked.run or ""))
-    if asked.case is None:
+    cases = list(read_cases(options.run or ""))
+    if options.case is None:
         return cases
-    chosen = [one for one in cases if one.id == asked.case]
+    chosen = [case for case in cases if case.id == options.case]
     if not chosen:
-        known = listed([one.id for one in cases])
-        raise ConfigError(f"{asked.run} has no case '{asked.case}'. There are: {known}")
+        ids = listed([case.id for case in cases])
+        raise ConfigError(f"{options.run} has no case '{options.case}'. There are: {ids}")
     return chosen
 
 
-def _print_question(found: Reasons, case: Case) -> None:
-    assert found.golds is not None
+def _print_question(reasons: Reasons, case: Case) -> None:
+    """Shows where a question's gold is by each way of searching, and what brings it in."""
+    assert reasons.golds is not None
     draw([styled((shown_line(case.query, longest=160), "bold"))])
-    fates = found.golds.golds
+    fates = reasons.golds.golds
     for fate in fates:
-        rank = "" if fate.rank is None else f", rank {fate.rank}"
-        draw([styled(f"{shown_line(fate.gold, longest=80)}: {fate.cause.replace('_', ' ')}{rank}")])
-    names = [shown_line(fate.gold, longest=24) for fate in fates]
-    rows = [
-        [one.way, *(f"not in {one.looked_at}" if rank is None else str(rank) for rank in one.ranks)]
-        for one in found.ranks
-    ]
-    draw(["", table(("rank of the gold", *names), rows)])
-    if not found.lost:
-        typer.echo(f"\nThe context ({found.k} chunks) has it.")
+        text = f"{shown_line(fate.gold, longest=80)}: {fate.cause.replace('_', ' ')}"
+        if fate.rank is not None:
+            text += f", rank {fate.rank}"
+        draw([styled(text)])
+    columns = ["rank of the gold"]
+    for fate in fates:
+        columns.append(shown_line(fate.gold, longest=24))
+    rows: list[list[str]] = []
+    for search in reasons.ranks:
+        row = [search.way]
+        for rank in search.ranks:
+            row.append(f"not in {search.looked_at}" if rank is None else str(rank))
+        rows.append(row)
+    draw(["", table(columns, rows)])
+    if not reasons.lost:
+        typer.echo(f"\nThe context ({reasons.k} chunks) has it.")
         return
-    lines = [line for change in _best_of_each(found.changes) for line in _change(change)]
-    none = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
-    draw(paragraph("brings it into the context, the cheapest first", lines or none))
-    _print_notes(found)
+    lines: list[str] = []
+    for change in _best_of_each(reasons.changes):
+        lines += _change_lines(change)
+    if not lines:
+        lines = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
+    draw(paragraph("brings it into the context, the cheapest first", lines))
+    _print_notes(reasons)
 
 
-def _change(change: Change) -> Iterator[str]:
-    yield f"{change.name}{' (estimated)' if change.is_estimate else ''}"
-    yield f"  {change.how}"
+def _change_lines(change: Change) -> list[str]:
+    name = f"{change.name} (estimated)" if change.is_estimate else change.name
+    return [name, f"  {change.how}"]
 
 
-def _print_run(found: Reasons) -> None:
-    skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
+def _print_run(reasons: Reasons) -> None:
+    """Shows why the questions of a run lack gold, and what each change would gain."""
+    skipped = f" ({reasons.skipped:,} more have no gold)" if reasons.skipped else ""
     typer.echo(
-        f"recall@{found.k} {found.recall.mean or 0.0:.3f} over {found.questions:,} questions"
-        f"{skipped}, searched by {found.now}"
+        f"recall@{reasons.k} {reasons.recall.mean or 0.0:.3f} over {reasons.questions:,} questions"
+        f"{skipped}, searched by {reasons.now}"
     )
-    lost = sorted(found.lost.items(), key=lambda one: -one[1])
-    draw(
-        paragraph("questions that lack gold", (f"{n:,} {one.replace('_', ' ')}" for one, n in lost))
-    )
-    rows = [
-        (
-            change.name,
-            f"{change.mean:+.3f}",
-            range_text(change.gain, sign=True),
-            ", ".join(["sure"] * change.is_sure + ["estimated"] * change.is_estimate),
-        )
-        for change in _best_of_each(found.changes)
-    ]
+    causes = sorted(reasons.lost.items(), key=lambda item: -item[1])
+    lines = [f"{count:,} {cause.replace('_', ' ')}" for cause, count in causes]
+    draw(paragraph("questions that lack gold", lines))
     typer.echo()
+    rows = [_change_row(change) for change in _best_of_each(reasons.changes)]
     if not rows:
         typer.echo("Nothing that was tried finds more.")
         return
-    draw([table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
-    if found.together is not None:
-        names = "; ".join(found.together.changes)
-        number, gain = len(found.together.changes), found.together.gain
-        gained = f"{gain.mean or 0.0:+.3f} ({range_text(gain, sign=True)})"
+    draw([table((f"change of recall@{reasons.k}", "gain", "interval", ""), rows)])
+    together = reasons.together
+    if together is not None:
+        gain = f"{together.gain.mean or 0.0:+.3f} ({range_text(together.gain, sign=True)})"
+        names = "; ".join(together.changes)
         typer.echo(
-            f"\n{number} of them together: {gained}: {names}. They were chosen by these questions: "
-            "others will gain a little less."
+            f"\n{len(together.changes)} of them together: {gain}: {names}. They were chosen by "
+            "these questions: others will gain a little less."
         )
-    best = [one for one in found.changes if one.mean > 0][:3]
-    draw(paragraph("how", (line for one in best for line in _change(one))))
-    _print_notes(found)
+    best = [change for change in reasons.changes if change.mean > 0][:3]
+    how: list[str] = []
+    for change in best:
+        how += _change_lines(change)
+    draw(paragraph("how", how))
+    _print_notes(reasons)
+
+
+def _change_row(change: Change) -> list[str]:
+    remarks: list[str] = []
+    if change.is_sure:
+        remarks.append("sure")
+    if change.is_estimate:
+        remarks.append("estimated")
+    interval = range_text(change.gain, sign=True)
+    return [change.name, f"{change.mean:+.3f}", interval, ", ".join(remarks)]
 
 
 def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
     """Of the weights and efforts of one strategy the first alone; --json has all."""
-    seen: set[str] = set()
+    shown_kinds: set[str] = set()
     for change in changes:
-        searched = change.name.startswith("search by ")
-        kind = " ".join(change.name.split()[:3]) if searched else change.name
-        if kind not in seen:
-            seen.add(kind)
+        kind = change.name
+        if kind.startswith("search by "):
+            # The strategy is the third word, its weight or effort comes after.
+            kind = " ".join(kind.split()[:3])
+        if kind not in shown_kinds:
+            shown_kinds.add(kind)
             yield change
 
 
-def _print_notes(found: Reasons) -> None:
-    if any(change.is_estimate for change in found.changes):
+def _print_notes(reasons: Reasons) -> None:
+    if any(change.is_estimate for change in reasons.changes):
         console.say(
             "estimated: tried on the store's own texts, in memory; nothing was indexed anew"
         )
-    for note in found.notes:
+    for note in reasons.notes:
         console.say(note)
