@@ -11,7 +11,7 @@ from msgspec import ValidationError
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
-from ragbench.core.record import replace
+from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
@@ -46,6 +46,7 @@ from ragbench.stages.stage import (
 from ragbench.stages.stored import OwnTurns, StoredTraces, judge_key, unasked_turns
 from ragbench.stages.system import (
     EvalSettings,
+    Evaluation,
     check_types,
     evaluation_of,
     kind_of,
@@ -175,13 +176,16 @@ def evaluate(
                     'give [{"query": ..., "reference": ...}], or the path of a dataset'
                 )
             cases = columns
-        return evaluate_entries(
-            cases if isinstance(cases, EntrySource) else _entries(cases),
-            cast("RAG | None", rag),
+        if not isinstance(cases, EntrySource):
+            cases = _entries(cases)
+        if validator is not None:
+            validator = build_validator(validator)
+        request = RunRequest(
             out=path_of(out),
+            rag=cast("RAG | None", rag),
             metrics=metrics,
             post_retrieval=post_retrieval,
-            validator=None if validator is None else build_validator(validator),
+            validator=cast("Validator | None", validator),
             judging=judging,
             settings=settings,
             workers=workers,
@@ -189,96 +193,156 @@ def evaluate(
             fresh=fresh,
             advance=advance,
         )
+        return run_evaluation(cases, request)
 
 
-def evaluate_entries(
-    cases: Iterable[Case | Entry],
-    rag: RAG | None,
-    *,
-    out: Path,
-    metrics: str | Sequence[MetricLike] | None = None,
-    post_retrieval: PostRetrieval | None = None,
-    validator: Validator | None = None,
-    judging: Judging | None = None,
-    settings: EvalSettings,
-    workers: Workers | None = None,
-    version: str | None = None,
-    fresh: bool = False,
-    advance: Callable[[Progress], None] | None = None,
-    watch: Watch | None = None,
-    stopped: Callable[[], bool] = lambda: False,
-    collect: Collect | None = None,
-) -> Report:
-    """`evaluate` for records and a RAG that are there.
+class RunRequest(Record):
+    """What an evaluation is given beside its cases: `evaluate` and the command fill in the same.
 
-    Args:
-        collect: gives what is told each case once it is through all stages; called again, where
-            all are told anew. Nobody is told a case of a run that stands as it is.
-        watch: saw the system being loaded, as a command does; see docs/reuse.md.
-        stopped: asked before each call; once true, what is in flight is finished and the run ends.
+    What `evaluate` takes has its meaning here, too; a system and a validator are built already.
+    """
+
+    out: Path
+    rag: RAG | None = None
+    metrics: str | Sequence[MetricLike] | None = None
+    post_retrieval: PostRetrieval | None = None
+    validator: Validator | None = None
+    judging: Judging | None = None
+    settings: EvalSettings = _USUAL
+    workers: Workers | None = None
+    version: str | None = None
+    fresh: bool = False
+    advance: Callable[[Progress], None] | None = None
+    watch: Watch | None = None
+    """Saw the system being loaded, as a command does; see docs/reuse.md. Without one, a watch
+    begins with the run."""
+    stopped: Callable[[], bool] = lambda: False
+    """Asked before each call; once true, what is in flight is finished and the run ends."""
+    collect: Collect | None = None
+    """Makes the function that gets each case's row once the case is through all stages.
+
+    Where all cases are counted anew, it is made anew, too. A run that stands as it is gives no
+    rows."""
+
+
+def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report:
+    """Evaluates cases that are open already with a system that is built already.
 
     Raises:
-        InterruptedRunError: `stopped` was true; the same call continues.
+        InterruptedRunError: `RunRequest.stopped` was true; the same call continues.
     """
-    folder, anew = RunFolder(path=out), ""
-    goes_on = not fresh and folder.manifest.is_file()
-    earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
-    chosen = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
-    asked = evaluation_of(
-        rag,
-        settings,
-        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
-        validator=validator,
-        version=version,
-        metrics=chosen,
-        judge=_judge(chosen, judging, settings.matching),
-    )
-    import_packages_of(rag, post_retrieval, validator)
-    if asked.judge is not None:
-        _import_for_judging(asked.judge.judging)
-    if workers is not None:
-        from ragbench.workers.engines import import_engine
-
-        import_engine(workers.engine)
-    if watch is None:
-        if out.resolve() in _asked_here:
-            anew = "it was asked by this process before, and no version is named"
-        _asked_here.add(out.resolve())
-        watch = Watch(since=STARTED)
+    settings, rag, folder = request.settings, request.rag, RunFolder(path=request.out)
+    earlier: Mapping[str, Any] = {}
+    if not request.fresh and folder.manifest.is_file():
+        earlier = earlier_settings(folder.manifest)
+    evaluation = _evaluation(cases, request, earlier)
+    _import_packages(request, evaluation)
+    watch, anew = _watch(request)
     with ExitStack() as stack:
         stack.enter_context(watch)
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
-        may_stand = not settings.retry_failed and settings.corpus is None
-        content = cases.content if may_stand and isinstance(cases, EntrySource) else str
-        selection, source = settings.selection or ALL_CASES, settings.source or ""
-        draw = Draw(cases, selection, source, stopped, GoldSpace(), content=content())
-        is_async = rag is not None and rag.is_async
-        in_loop = stack.enter_context(_event_loop()) if is_async else None
+
+        draw = Draw(
+            cases,
+            settings.selection or ALL_CASES,
+            settings.source or "",
+            request.stopped,
+            GoldSpace(),
+            content=_content_digest(cases, settings),
+        )
+        in_loop = None
+        if rag is not None and rag.is_async:
+            in_loop = stack.enter_context(_event_loop())
         begun = begin(
-            asked, folder, draw, stack, watch=watch, in_loop=in_loop, fresh=fresh, anew=anew
+            evaluation,
+            folder,
+            draw,
+            stack,
+            watch=watch,
+            in_loop=in_loop,
+            fresh=request.fresh,
+            anew=anew,
         )
         if begun.stands:
             begun.reuse.keep(is_last=True)
-            return report_of(out)
-        running = _running(begun, stack, in_loop, stopped, advance)
+            return report_of(request.out)
+        running = _running(begun, stack, in_loop, request.stopped, request.advance)
         score = _score_stage(begun, draw.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
-        if asked.judge is not None:
-            asked.judge.table = score.table
-            stages.append(asked.judge)
+        if evaluation.judge is not None:
+            evaluation.judge.table = score.table
+            stages.append(evaluation.judge)
+        workers = request.workers
         if workers is not None and workers.engine != "local":
             from ragbench.stages.on_workers import staffed
 
-            top_k = settings.top_k
-            hired = staffed(stages, workers, running, top_k=top_k, rag=rag, watch=watch)
+            hired = staffed(stages, workers, running, top_k=settings.top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
-        builder = _counted(stages, score, running, begun, collect)
+        builder = _counted(stages, score, running, begun, request.collect)
         begun.reuse.keep(is_last=True)
-        is_same = draw.content and content() == draw.content  # also after it was read
-        standing = asked_for(begun.draft, draw, folder) if is_same else b""
+        standing = b""
+        if draw.content and _content_digest(cases, settings) == draw.content:
+            # The source is still what it was before it was read.
+            standing = asked_for(begun.draft, draw, folder)
         return builder.report(begun.journal, standing)
+
+
+def _evaluation(
+    cases: Iterable[Case | Entry], request: RunRequest, earlier: Mapping[str, Any]
+) -> Evaluation:
+    """What is evaluated; metrics that cannot be computed are reported here.
+
+    Args:
+        earlier: settings of the run that the folder holds.
+    """
+    settings, post_retrieval, metrics = request.settings, request.post_retrieval, request.metrics
+    metrics = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
+    if post_retrieval is not None:
+        post_retrieval = dated(post_retrieval, earlier)
+    return evaluation_of(
+        request.rag,
+        settings,
+        post_retrieval=post_retrieval,
+        validator=request.validator,
+        version=request.version,
+        metrics=metrics,
+        judge=_judge(metrics, request.judging, settings.matching),
+    )
+
+
+_asked_here: set[Path] = set()
+"""Folders of runs that were begun in this process and no command: nobody saw the system being
+loaded, so that what it stored is not used again without a version."""
+
+
+def _watch(request: RunRequest) -> tuple[Watch, str]:
+    """The watch of a run; and why stored outcomes may not be used again, empty where they may."""
+    if request.watch is not None:
+        return request.watch, ""
+    anew, place = "", request.out.resolve()
+    if place in _asked_here:
+        anew = "it was asked by this process before, and no version is named"
+    _asked_here.add(place)
+    return Watch(since=STARTED), anew
+
+
+def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> str:
+    """A digest of the source as it is now; empty where a finished run may not stand as it is."""
+    may_stand = not settings.retry_failed and settings.corpus is None
+    return cases.content() if may_stand and isinstance(cases, EntrySource) else ""
+
+
+def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
+    """Imports what the run needs: a package that is missing is an error before anything is run."""
+    import_packages_of(request.rag, request.post_retrieval, request.validator)
+    if evaluation.judge is not None:
+        _import_for_judging(evaluation.judge.judging)
+    if request.workers is not None:
+        from ragbench.workers.engines import import_engine
+
+        import_engine(request.workers.engine)
 
 
 def _judge(
@@ -315,11 +379,6 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
 def _import_for_judging(judging: Judging) -> None:
     if judging.rehearsal is None:  # a dry run asks nobody
         import_packages_of(judging)
-
-
-_asked_here: set[Path] = set()
-"""Folders of runs that were begun in this process and no command: nobody saw the system being
-loaded, so that what it stored is not used again without a version."""
 
 
 def _running(
@@ -377,8 +436,40 @@ def _counted(
     How gold is matched is known for sure once all cases are through: where that is not what was
     thought before, they are scored and counted again.
     """
-    journal, table, windows = begun.journal, score.table, begun.windows
+    journal, table = begun.journal, score.table
     names, is_at_once = [stage.name for stage in begun.stages], not begun.setting
+    cases, builder = _through_stages(stages, score, running, begun, collect)
+    if is_at_once and names != [stage.name for stage in begun.stages]:
+        # The source records more than its beginning shows. Its cases are in the journal now, so
+        # that this time all of their stages are known from the first case on.
+        is_at_once = journal.scores.were_empty = False
+        score.tally = score.tally and MatchingTally(score.tally.gold)
+        stages = [*begun.stages, *stages[len(names) :]]
+        cases, builder = _through_stages(stages, score, running, begun, collect)
+    if score.tally is not None:
+        manifest, metrics = begun.manifest, cases.metrics
+        stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
+        matching = _matching(score.tally, begun, stored if is_at_once else None)
+        if matching is not table.matching:
+            if begun.asked.settings.turns == OWN:
+                collect = None
+            builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+            for row in score.rematch(map(stored.rows, journal.cases()), matching):
+                builder.add(row, matching, journal)
+    # The report is made of what every later reader finds in the folder.
+    cases.manifest = begun.written or begun.manifest
+    return builder
+
+
+def _through_stages(
+    stages: Sequence[Stage],
+    score: ScoreStage,
+    running: Running,
+    begun: BegunRun,
+    collect: Collect | None,
+) -> tuple[RunCases, ReportBuilder]:
+    """One pass of all cases through the stages, which counts them."""
+    journal, table, windows = begun.journal, score.table, begun.windows
     if begun.asked.settings.turns == OWN:
         windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
         if left := unasked_turns(journal):
@@ -394,23 +485,7 @@ def _counted(
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
-    if is_at_once and names != [stage.name for stage in begun.stages]:
-        # The source records more than its beginning shows.
-        journal.scores.were_empty = False
-        score.tally = score.tally and MatchingTally(score.tally.gold)
-        stages = [*begun.stages, *stages[len(names) :]]
-        return _counted(stages, score, running, begun, collect)
-    if score.tally is not None:
-        manifest, metrics = begun.manifest, cases.metrics
-        stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
-        matching = _matching(score.tally, begun, stored if is_at_once else None)
-        if matching is not table.matching:
-            builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-            for row in score.rematch(map(stored.rows, journal.cases()), matching):
-                builder.add(row, matching, journal)
-    # The report is made of what every later reader finds in the folder.
-    cases.manifest = begun.written or begun.manifest
-    return builder
+    return cases, builder
 
 
 def _matching(tally: MatchingTally, begun: BegunRun, again: StoredTraces | None) -> Matching:
@@ -507,12 +582,7 @@ def dataset_name(source: str) -> str:
 # --- the same cases asked several times
 
 
-def evaluate_repeatedly(
-    evaluate: Callable[[Iterable[Case | Entry], Path], Report],
-    cases: Iterable[Case | Entry],
-    out: Path,
-    repeats: int,
-) -> Report:
+def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repeats: int) -> Report:
     """Asks a system several times, retrieval and generation, and reports the mean of each case.
 
     Each time has a run folder of its own below the run's: an interrupted one goes on, and what one
@@ -521,14 +591,16 @@ def evaluate_repeatedly(
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ConfigError(f"the number of repeats is {repeats}: give 1 to {_MOST_REPEATS}")
+    out = request.out
     forget_repeats(out)
-    report = evaluate(cases, out)
     if repeats == 1:
-        return report
+        return run_evaluation(cases, request)
+    request = replace(request, collect=None)  # rows are of one time, and the report of all
+    run_evaluation(cases, request)
     with Journal(RunFolder(path=out).journal) as journal:
         asked = [stored.case for window in journal.cases() for stored in window]
     for number in range(2, repeats + 1):
-        evaluate(asked, repeat_folder(out, number))
+        run_evaluation(asked, replace(request, out=repeat_folder(out, number)))
     keep_repeats(out, repeats)
     return report_of(out)
 
