@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import ValidationError
 
@@ -29,7 +29,14 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.plugins import import_packages_of
-from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
+from ragbench.stages.begin import (
+    BegunRun,
+    SelectedCases,
+    begin,
+    earlier_settings,
+    request_digest,
+    with_run_date,
+)
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
@@ -168,14 +175,10 @@ def evaluate(
                 roles=opened.info.roles,
             )
             cases = opened
-        elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):
-            columns = rows_of_columns(cast("Any", cases)) if isinstance(cases, Mapping) else []
-            if not columns:
-                raise ConfigError(
-                    f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: "
-                    'give [{"query": ..., "reference": ...}], or the path of a dataset'
-                )
-            cases = columns
+        elif isinstance(cases, Mapping):
+            cases = rows_of_columns(cast("Any", cases)) or _refuse_cases(cases)
+        elif not isinstance(cast("Any", cases), Iterable):
+            _refuse_cases(cases)
         if not isinstance(cases, EntrySource):
             cases = _entries(cases)
         if validator is not None:
@@ -194,6 +197,13 @@ def evaluate(
             advance=advance,
         )
         return run_evaluation(cases, request)
+
+
+def _refuse_cases(value: object) -> NoReturn:
+    raise ConfigError(
+        f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
+        'give [{"query": ..., "reference": ...}], or the path of a dataset'
+    )
 
 
 class RunRequest(Record):
@@ -244,7 +254,7 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
             # A folder whose cases never came is not left behind.
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
 
-        draw = Draw(
+        selected = SelectedCases(
             cases,
             settings.selection or ALL_CASES,
             settings.source or "",
@@ -258,18 +268,18 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         begun = begin(
             evaluation,
             folder,
-            draw,
+            selected,
             stack,
             watch=watch,
             in_loop=in_loop,
             fresh=request.fresh,
             anew=anew,
         )
-        if begun.stands:
+        if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
             return report_of(request.out)
         running = _running(begun, stack, in_loop, request.stopped, request.advance)
-        score = _score_stage(begun, draw.gold, earlier.get("matching"))
+        score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if evaluation.judge is not None:
             evaluation.judge.table = score.table
@@ -283,9 +293,9 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         builder = _counted(stages, score, running, begun, request.collect)
         begun.reuse.keep(is_last=True)
         standing = b""
-        if draw.content and _content_digest(cases, settings) == draw.content:
+        if selected.content and _content_digest(cases, settings) == selected.content:
             # The source is still what it was before it was read.
-            standing = asked_for(begun.draft, draw, folder)
+            standing = request_digest(begun.draft, selected, folder)
         return builder.report(begun.journal, standing)
 
 
@@ -300,7 +310,7 @@ def _evaluation(
     settings, post_retrieval, metrics = request.settings, request.post_retrieval, request.metrics
     metrics = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
     if post_retrieval is not None:
-        post_retrieval = dated(post_retrieval, earlier)
+        post_retrieval = with_run_date(post_retrieval, earlier)
     return evaluation_of(
         request.rag,
         settings,
@@ -389,13 +399,13 @@ def _running(
     advance: Callable[[Progress], None] | None,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
-    settings, path = begun.asked.settings, begun.folder.path
-    begun.decide(settings.matching)
+    settings, path = begun.evaluation.settings, begun.folder.path
+    begun.write_matching(settings.matching)
     if settings.corpus is None:
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
-        looked = (stored.case for window in begun.journal.cases() for stored in window)
-        gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
+        cases = (row.case for window in begun.journal.cases() for row in window)
+        gold = corpus_gold(cases, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
     calls, count = settings.limits or USUAL_CALLS, begun.manifest.dataset.cases
     giving_up = GivingUp(after=calls.give_up_after)
@@ -413,15 +423,23 @@ def _running(
 
 
 def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> ScoreStage:
-    """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
-    asked = begun.asked
-    judge, matching = asked.judge, asked.settings.matching
-    judges = [b"" if judge is None else judge_key(judge.info, one) for one in asked.metrics]
-    tally = MatchingTally(gold) if matching is Matching.AUTO else None
-    if tally is not None and earlier is not None and earlier in [*Matching]:
-        matching = Matching(earlier)  # likely still right: cells that are stored need no work then
-    table = CellTable(begun.journal, asked.metrics, matching, judges)
-    return ScoreStage(table=table, decided=begun.decide, tally=tally)
+    """How a run is scored.
+
+    Args:
+        earlier: how gold was matched in the folder's latest run; None without one.
+    """
+    judge, metrics = begun.evaluation.judge, begun.evaluation.metrics
+    judges = [b""] * len(metrics)
+    if judge is not None:
+        judges = [judge_key(judge.info, metric) for metric in metrics]
+    matching, tally = begun.evaluation.settings.matching, None
+    if matching is Matching.AUTO:
+        tally = MatchingTally(gold)
+        if earlier is not None and earlier in [*Matching]:
+            # Likely still right: cells that are stored need no work then.
+            matching = Matching(earlier)
+    table = CellTable(begun.journal, metrics, matching, judges)
+    return ScoreStage(table=table, decided=begun.write_matching, tally=tally)
 
 
 def _counted(
@@ -433,31 +451,37 @@ def _counted(
 ) -> ReportBuilder:
     """Takes every case through every stage, and counts it.
 
-    How gold is matched is known for sure once all cases are through: where that is not what was
-    thought before, they are scored and counted again.
+    Cases are scored while they are at hand, with gold matched as the first window shows it: what is
+    scored stays, wherever the run is stopped. How gold is matched is known for sure once all cases
+    are through. Where that is something else, what depends on it is scored and counted again.
     """
     journal, table = begun.journal, score.table
-    names, is_at_once = [stage.name for stage in begun.stages], not begun.setting
+    is_being_placed = not begun.setting
+    stages_at_first = [stage.name for stage in begun.stages]
     cases, builder = _through_stages(stages, score, running, begun, collect)
-    if is_at_once and names != [stage.name for stage in begun.stages]:
+    if is_being_placed and stages_at_first != [stage.name for stage in begun.stages]:
         # The source records more than its beginning shows. Its cases are in the journal now, so
         # that this time all of their stages are known from the first case on.
-        is_at_once = journal.scores.were_empty = False
-        score.tally = score.tally and MatchingTally(score.tally.gold)
-        stages = [*begun.stages, *stages[len(names) :]]
+        is_being_placed = journal.scores.were_empty = False
+        if score.tally is not None:
+            score.tally = MatchingTally(score.tally.gold)
+        stages = [*begun.stages, *stages[len(stages_at_first) :]]
         cases, builder = _through_stages(stages, score, running, begun, collect)
     if score.tally is not None:
-        manifest, metrics = begun.manifest, cases.metrics
-        stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
-        matching = _matching(score.tally, begun, stored if is_at_once else None)
+        stored = StoredTraces(
+            journal=journal, manifest=begun.manifest, metrics=cases.metrics, with_texts=True
+        )
+        tally = score.tally
+        if is_being_placed and not tally.is_sure:
+            # Gold of later cases was not known while the earlier ones were tallied.
+            tally = _full_tally(tally.gold, stored)
+        matching = _decided_matching(tally, begun)
         if matching is not table.matching:
-            if begun.asked.settings.turns == OWN:
-                collect = None
-            builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+            builder = _builder(cases, begun, collect)
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
                 builder.add(row, matching, journal)
     # The report is made of what every later reader finds in the folder.
-    cases.manifest = begun.written or begun.manifest
+    cases.manifest = begun.written_manifest or begun.manifest
     return builder
 
 
@@ -470,12 +494,12 @@ def _through_stages(
 ) -> tuple[RunCases, ReportBuilder]:
     """One pass of all cases through the stages, which counts them."""
     journal, table, windows = begun.journal, score.table, begun.windows
-    if begun.asked.settings.turns == OWN:
-        windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
-        if left := unasked_turns(journal):
-            begun.decide(table.matching, [_RECORDED_STAND.format(left)])
-    cases = RunCases(begun.folder.path, begun.manifest, begun.asked.metrics)
-    builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+    if begun.evaluation.settings.turns == OWN:
+        windows = OwnTurns(journal=journal).windows()
+        if count := unasked_turns(journal):
+            begun.write_matching(table.matching, [_RECORDED_STAND.format(count)])
+    cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
+    builder = _builder(cases, begun, collect)
     try:
         with closing(windows):
             run_stages(
@@ -488,20 +512,30 @@ def _through_stages(
     return cases, builder
 
 
-def _matching(tally: MatchingTally, begun: BegunRun, again: StoredTraces | None) -> Matching:
-    """How gold is matched, as all cases show it; written down.
+def _builder(cases: RunCases, begun: BegunRun, collect: Collect | None) -> ReportBuilder:
+    # Own turns are asked in another order than the dataset's, which collected rows must have.
+    if collect is None or begun.evaluation.settings.turns == OWN:
+        return ReportBuilder(cases)
+    return ReportBuilder(cases, collect(cases.metrics))
 
-    Args:
-        again: the cases, where gold was not all known while they were tallied.
-    """
-    corpus = begun.asked.settings.corpus
-    if again is not None and not tally.is_sure:
-        tally = MatchingTally(tally.gold)
-        for window in begun.journal.cases():
-            for row in again.rows(window):
-                tally.add(row.trace)
-    verdict = tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
-    begun.decide(verdict.matching, verdict.notes)
+
+def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:
+    """What the stored cases say of how gold is matched."""
+    tally = MatchingTally(gold)
+    for window in stored.journal.cases():
+        for row in stored.rows(window):
+            tally.add(row.trace)
+    return tally
+
+
+def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
+    """How gold is matched, as all cases show it; the manifest says so from then on."""
+    corpus = begun.evaluation.settings.corpus
+    if corpus is None:
+        verdict = tally.verdict()
+    else:
+        verdict = tally.verdict(lambda: [document.id for document in corpus()])
+    begun.write_matching(verdict.matching, verdict.notes)
     return verdict.matching
 
 
@@ -550,10 +584,8 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             else:
                 yield record
         elif isinstance(record, Mapping):
-            fields = cast("Mapping[object, Any]", record).items()
-            # Parquet's lists are arrays in a DataFrame.
-            values = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in fields}
-            if (entry := decoder.decode(Row("cases", number, values))) is not None:
+            entry = decoder.decode(Row("cases", number, _plain_values(record)))
+            if entry is not None:
                 yield entry
         else:
             raise ConfigError(
@@ -561,6 +593,14 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
                 '{"query": ..., "reference": ...}, or a ragbench.Case'
             )
     problems.raise_if_any()
+
+
+def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
+    """The fields of a record; Parquet's lists, which are arrays in a DataFrame, are lists again."""
+    values: dict[str, Any] = {}
+    for name, value in record.items():
+        values[str(name)] = value.tolist() if hasattr(value, "tolist") else value
+    return values
 
 
 _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
@@ -598,9 +638,9 @@ def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repe
     request = replace(request, collect=None)  # rows are of one time, and the report of all
     run_evaluation(cases, request)
     with Journal(RunFolder(path=out).journal) as journal:
-        asked = [stored.case for window in journal.cases() for stored in window]
+        first_cases = [row.case for window in journal.cases() for row in window]
     for number in range(2, repeats + 1):
-        run_evaluation(asked, replace(request, out=repeat_folder(out, number)))
+        run_evaluation(first_cases, replace(request, out=repeat_folder(out, number)))
     keep_repeats(out, repeats)
     return report_of(out)
 
@@ -610,6 +650,9 @@ def _default_metrics(cases: Iterable[Case | Entry]) -> tuple[Metric, ...]:
     if isinstance(cases, EntrySource):
         info = cases.info
         return default_metrics(has_hops=info.has_hops, has_expectations=info.has_expectations)
-    known = cases if isinstance(cases, Sequence) else ()
-    plain = (case.case if isinstance(case, Entry) else case for case in known)
-    return default_metrics(has_expectations=any(case.expectations for case in plain))
+    has_expectations = False
+    if isinstance(cases, Sequence):  # others can be read once only, and not here
+        for item in cases:
+            case = item.case if isinstance(item, Entry) else item
+            has_expectations = has_expectations or bool(case.expectations)
+    return default_metrics(has_expectations=has_expectations)
