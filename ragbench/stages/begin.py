@@ -44,93 +44,108 @@ from ragbench.text.declining import read_answer
 if TYPE_CHECKING:
     from ragbench.post.stage import PostRetrieval
 
-_PACKAGES = (
-    "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
-)  # fmt: skip
+_NOTED_PACKAGES = ("bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu")
+"""Packages whose version can change a score: the manifest notes it."""
 
 
 @dataclass(kw_only=True, slots=True)
 class BegunRun:
-    """A run in its folder: from what is asked to a setting in the journal, once its cases are."""
+    """A run in its folder, from the request for it until all that it depends on is known."""
 
     journal: Journal
     folder: RunFolder
-    asked: Evaluation
+    evaluation: Evaluation
     draft: Manifest
-    """What was known before its cases were."""
+    """The manifest as it was before the cases were read."""
     manifest: Manifest
-    """As far as it is known: how gold is matched is decided during the run."""
+    """The manifest so far: how gold is matched is decided while the run goes on."""
     reuse: OutcomeReuse
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
     stages: Stages
-    """Those up to generation, in order."""
+    """The stages up to generation, in order."""
     windows: Generator[Sequence[RunCase]]
-    """Its cases, in order."""
+    """The cases, in order."""
     setting: bytes = b""
-    """Digest of all that outcomes depend on; empty until all cases are placed."""
-    stands: bool = False
-    """Whether nothing was begun, since the latest run is the same, and its report is kept."""
-    written: Manifest | None = None
-    """As readers of the folder find it."""
+    """Digest of all that outcomes depend on; empty until all cases are placed in the journal."""
+    is_unchanged: bool = False
+    """Whether the latest run was the same: nothing is begun, and its report is shown."""
+    written_manifest: Manifest | None = None
+    """The manifest as readers of the folder find it; None before it is written."""
 
-    def know(self, draw: Draw, in_loop: InLoop) -> None:
-        """Finds stages and setting; needs the cases in the journal."""
-        asked, journal, reuse = self.asked, self.journal, self.reuse
-        absent = dict[str, str]()
-        recorded = {} if journal.was_empty else journal.recorded_counts()
-        if recorded or not {"retrieve", "generate"} <= asked.stages.keys():
-            absent = absent_stages(asked, recorded, draw.source)
-        count, cases = journal.placed_digest or journal.cases_digest()
-        stages, calls = call_stages(asked, absent, reuse.generations), asked.settings.limits
-        if reuse.is_inferred and (
-            case := differing_case(stages, journal, calls or USUAL_CALLS, in_loop, seed=cases)
-        ):
-            reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
-            stages = call_stages(asked, absent, reuse.generations)
-        # How outcomes are scored is not part of it.
-        called = (stage for stage in stages if not isinstance(stage, AbsentStage))
-        keys = [(stage.name, stage.identity.hex()) for stage in called]
+    def find_stages(self, selected: SelectedCases, in_loop: InLoop) -> None:
+        """Finds the run's stages and its setting; all cases must be in the journal."""
+        evaluation, journal, reuse = self.evaluation, self.journal, self.reuse
+        recorded: Mapping[str, int] = {}
+        if not journal.was_empty:
+            recorded = journal.recorded_counts()
+        absent: dict[str, str] = {}
+        if recorded or not {"retrieve", "generate"} <= evaluation.stages.keys():
+            absent = absent_stages(evaluation, recorded, selected.source)
+        count, cases_digest = journal.placed_digest or journal.cases_digest()
+        stages = call_stages(evaluation, absent, reuse.generations)
+        if reuse.is_inferred:
+            # Nothing that can be seen has changed. A few calls tell whether that is all there is.
+            calls = evaluation.settings.limits or USUAL_CALLS
+            case = differing_case(stages, journal, calls, in_loop, seed=cases_digest)
+            if case:
+                reuse.drop(
+                    f"{case} is another one now, though nothing that is compared has changed"
+                )
+                stages = call_stages(evaluation, absent, reuse.generations)
+        # How outcomes are scored is not part of the setting.
+        identities = [
+            (stage.name, stage.identity.hex())
+            for stage in stages
+            if not isinstance(stage, AbsentStage)
+        ]
         judge = None if self.draft.judge is None else self.draft.judge["fingerprint"]
-        self.setting = bytes.fromhex(fingerprint((cases, keys, judge, absent)))
-        dataset = replace(self.draft.dataset, fingerprint=cases, cases=count)
-        self.stages, self.manifest = stages, replace(self.draft, dataset=dataset, absent=absent)
+        self.setting = bytes.fromhex(fingerprint((cases_digest, identities, judge, absent)))
+        dataset = replace(self.draft.dataset, fingerprint=cases_digest, cases=count)
+        self.stages = stages
+        self.manifest = replace(self.draft, dataset=dataset, absent=absent)
 
-    def note(self, draw: Draw) -> None:
-        """Notes what readers must know."""
-        said: tuple[str, ...] = ()
-        if draw.declining:
-            said = (
-                f"{counted(draw.declining, 'case')} {'is' if draw.declining == 1 else 'are'} taken "
-                "as unanswerable: the reference says that there is no answer. `answerable` in the "
-                "dataset overrides that.",
+    def add_notes(self, selected: SelectedCases) -> None:
+        """Adds to the manifest what a reader of the report must know of the cases."""
+        notes = [*self.draft.notes]
+        if count := selected.declining:
+            notes.append(
+                f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
+                "the reference says that there is no answer. `answerable` in the dataset overrides "
+                "that."
             )
-        notes = (*self.draft.notes, *said, *self.journal.runs.notes)
-        self.manifest = replace(self.manifest, notes=notes)
+        self.manifest = replace(self.manifest, notes=(*notes, *self.journal.runs.notes))
 
-    def close(self, draw: Draw, in_loop: InLoop) -> None:
-        """Gives a run its setting that was begun without; another process would begin anew."""
+    def end_placing(self, selected: SelectedCases, in_loop: InLoop) -> None:
+        """Gives its setting to a run whose cases were placed while it went on.
+
+        Until then the run has none, so that another process would begin anew.
+        """
         journal, matching = self.journal, Matching(self.manifest.settings["matching"])
         journal.was_empty = False  # also where not all cases were placed
-        self.know(draw, in_loop)
+        self.find_stages(selected, in_loop)
         journal.runs.keep(setting=self.setting)
-        self.note(draw)
+        self.add_notes(selected)
         self.windows = journal.cases()
-        self.decide(matching)
+        self.write_matching(matching)
 
-    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
-        """Writes down how retrieved chunks are compared with relevant ones, and why."""
+    def write_matching(self, matching: Matching, notes: Sequence[str] = ()) -> None:
+        """Writes into the manifest how retrieved chunks are compared with relevant ones, and why.
+
+        A run without a setting keeps it to itself: its cases are not all placed.
+        """
         settings = {**self.manifest.settings, "matching": str(matching)}
         notes = (*notes, *self.manifest.notes)
         self.manifest = replace(self.manifest, settings=settings, notes=notes)
         if self.setting:
-            self.written = write_manifest(self.manifest, self.folder.manifest)
-            self.manifest = replace(self.manifest, fingerprints=self.written.fingerprints)
+            written = write_manifest(self.manifest, self.folder.manifest)
+            self.written_manifest = written
+            self.manifest = replace(self.manifest, fingerprints=written.fingerprints)
 
 
 def begin(
-    asked: Evaluation,
+    evaluation: Evaluation,
     folder: RunFolder,
-    draw: Draw,
+    selected: SelectedCases,
     stack: ExitStack,
     *,
     watch: Watch,
@@ -140,92 +155,115 @@ def begin(
 ) -> BegunRun:
     """Opens a folder's journal for the length of a stack, with the cases of a run, and begins it.
 
-    They are not read where its latest run was asked for the same.
+    The cases are not read where the folder's latest run was asked for the same.
+
+    Args:
+        anew: why nothing that is stored may be used again; empty where it may.
     """
-    draft = drafted(asked, draw)
+    draft = draft_manifest(evaluation, selected)
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
-            new.replace_cases(draw)
+            new.replace_cases(selected)
     journal = stack.enter_context(Journal(folder.journal))
-    left_out: list[str | Path] = [draw.source, folder.path]
+    own_files: list[str | Path] = [selected.source, folder.path]
+    reuse = OutcomeReuse(journal, evaluation, watch, leaving_out=own_files, anew=anew)
     begun = BegunRun(
-        journal=journal, folder=folder, asked=asked, draft=draft, manifest=draft, stages=[],
-        reuse=OutcomeReuse(journal, asked, watch, leaving_out=left_out, anew=anew),
+        journal=journal,
+        folder=folder,
+        evaluation=evaluation,
+        draft=draft,
+        manifest=draft,
+        reuse=reuse,
+        stages=[],
         windows=journal.cases(),
-    )  # fmt: skip
-    may_stand = bool(draw.content) and not fresh and journal.runs.number > 0
-    may_stand = may_stand and journal.runs.stands(asked_for(draft, draw, folder))
-    asks_nobody = not asked.stages and asked.judge is None and asked.settings.corpus is None
-    if asks_nobody and not (fresh or journal.runs.number) and draw.is_recorded:
+    )
+    has_run = journal.runs.number > 0
+    may_stand = bool(selected.content) and not fresh and has_run
+    may_stand = may_stand and journal.runs.stands(request_digest(draft, selected, folder))
+    asks_nobody = (
+        not evaluation.stages and evaluation.judge is None and evaluation.settings.corpus is None
+    )
+    if asks_nobody and not fresh and not has_run and selected.is_recorded:
         absent = {"retrieve": NOT_RECORDED, "generate": NOT_RECORDED}
-        begun.stages, begun.windows = call_stages(asked, absent, {}), _at_once(begun, draw, in_loop)
+        begun.stages = call_stages(evaluation, absent, {})
+        begun.windows = _placed_windows(begun, selected, in_loop)
         return begun
     if not (fresh or may_stand):
-        journal.replace_cases(draw)
-    begun.know(draw, in_loop)
-    is_same = may_stand and journal.runs.kept.get("setting") == begun.setting
-    begun.stands = is_same and not begun.reuse.notes
-    if not begun.stands:
-        if not draw.is_read:
-            journal.replace_cases(draw)
-        journal.runs.begin(begun.setting, begun.reuse.notes)
-        begun.note(draw)
-        journal.before_flush = begun.reuse.keep
+        journal.replace_cases(selected)
+    begun.find_stages(selected, in_loop)
+    is_same_setting = may_stand and journal.runs.kept.get("setting") == begun.setting
+    if is_same_setting and not begun.reuse.notes:
+        begun.is_unchanged = True
+        return begun
+    if not selected.is_read:
+        journal.replace_cases(selected)
+    journal.runs.begin(begun.setting, begun.reuse.notes)
+    begun.add_notes(selected)
+    journal.before_flush = begun.reuse.keep
     return begun
 
 
-def _at_once(begun: BegunRun, draw: Draw, in_loop: InLoop) -> Generator[Sequence[RunCase]]:
+def _placed_windows(
+    begun: BegunRun, selected: SelectedCases, in_loop: InLoop
+) -> Generator[Sequence[RunCase]]:
     """The cases of a new run that asks nobody, each window while it is at hand.
 
-    Where that is stopped, the run is of those so far, and the next command goes on from there.
+    Nothing is read back from the journal, which would take a quarter more time. Where it is
+    stopped, the run is of the cases so far, and the next command goes on from there.
     """
     journal, count = begun.journal, 0
     journal.runs.begin(b"")  # the setting is known at the end
     try:
-        for window in journal.placed(draw, journal.runs.epoch):
+        for window in journal.placed(selected, journal.runs.epoch):
             count += len(window)
             yield window
     except (GeneratorExit, InterruptedRunError) as stopped:
         if count:
-            begun.close(draw, in_loop)
-        if count and isinstance(stopped, InterruptedRunError):
-            raise InterruptedRunError(STOPPED) from None
+            begun.end_placing(selected, in_loop)
+            if isinstance(stopped, InterruptedRunError):
+                raise InterruptedRunError(STOPPED) from None
         raise
-    begun.close(draw, in_loop)
+    begun.end_placing(selected, in_loop)
 
 
-def drafted(asked: Evaluation, draw: Draw) -> Manifest:
-    settings, selection = asked.settings, draw.selection
+def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
+    """What the manifest says before a case is read."""
+    settings, selection = evaluation.settings, selected.selection
     return Manifest(
         dataset=DatasetInfo(
             name=settings.name or "dataset",
-            source=draw.source,
+            source=selected.source,
             fingerprint="",
             cases=0,
             limit=selection.limit,
             sample=selection.sample,
             seed=None if selection.sample is None else selection.seed,
         ),
-        rag=RagInfo(name=asked.name, description=asked.description, stages=asked.stages),
-        metrics=tuple(map(MetricInfo.of, asked.metrics)),
-        settings={**asked.said, "matching": str(settings.matching)},
-        packages={name: version for name, version, _ in distributions() if name in _PACKAGES},
+        rag=RagInfo(
+            name=evaluation.name,
+            description=evaluation.description,
+            stages=evaluation.stages,
+        ),
+        metrics=tuple(map(MetricInfo.of, evaluation.metrics)),
+        settings={**evaluation.said, "matching": str(settings.matching)},
+        packages={name: version for name, version, _ in distributions() if name in _NOTED_PACKAGES},
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
         roles=tuple(settings.roles),
-        judge=None if asked.judge is None else asked.judge.info,
+        judge=None if evaluation.judge is None else evaluation.judge.info,
     )
 
 
-def asked_for(draft: Manifest, draw: Draw, folder: RunFolder) -> bytes:
-    """A digest of all that a report depends on beside what is asked; empty where nobody can tell.
+def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) -> bytes:
+    """A digest of all that a run's report depends on; empty where that cannot be known.
 
-    A metric that is judged, and one of the user's, may read anything.
+    It cannot where a metric is judged or is the user's own, since such a metric may read anything.
     """
-    is_open = draft.judge is not None or any(one.definition["digest"] for one in draft.metrics)
-    if not draw.content or is_open or not folder.manifest.is_file() or repeat_folders(folder.path):
+    is_open = draft.judge is not None or any(info.definition["digest"] for info in draft.metrics)
+    is_known = bool(selected.content) and not is_open and folder.manifest.is_file()
+    if not is_known or repeat_folders(folder.path):
         return b""
-    parts = (draw.content.encode(), fingerprint(draft).encode(), folder.manifest.read_bytes())
+    parts = (selected.content.encode(), fingerprint(draft).encode(), folder.manifest.read_bytes())
     return digest(parts)
 
 
@@ -237,8 +275,11 @@ def earlier_settings(manifest: Path) -> Mapping[str, Any]:
         return {}
 
 
-def dated(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
-    """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
+def with_run_date(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
+    """The stage with the date from which it counts ages.
+
+    That is today; a run that goes on keeps its own, which its earlier settings hold.
+    """
     settings: Any = earlier.get(POST_RETRIEVE) or {}
     if "now" in settings:
         return stage.dated(datetime.fromisoformat(settings["now"]))
@@ -246,10 +287,11 @@ def dated(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
 
 
 @dataclass(slots=True)
-class Draw:
-    """The cases that are taken; at least one, or an error."""
+class SelectedCases:
+    """The cases of a source that a run takes: at least one, or an error."""
 
     cases: Iterable[Case | Entry]
+    """All cases of the source."""
     selection: Selection
     source: str
     stopped: Callable[[], bool]
@@ -258,8 +300,9 @@ class Draw:
     declining: int = 0
     """Cases that are taken as unanswerable: every reference says that there is no answer."""
     content: str = ""
-    """Digest of all that they are read from, before that; empty where nobody can tell."""
+    """Digest of all that the cases are read from, made before; empty where that is unknown."""
     is_read: bool = False
+    """Whether all of them were read once."""
 
     @property
     def is_recorded(self) -> bool:
@@ -270,27 +313,43 @@ class Draw:
         return bool(recorded) and recorded <= {"retrieve", "generate"}
 
     def __iter__(self) -> Iterator[Case | Entry]:
-        given, cases = None, self.cases
-        for given in cases if self.selection is ALL_CASES else self.selection.apply(cases):
+        is_empty = True
+        chosen = self.cases
+        if self.selection is not ALL_CASES:
+            chosen = self.selection.apply(chosen)
+        for item in chosen:
+            is_empty = False
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
-            case = given.case if isinstance(given, Entry) else given
-            references = () if case.answerable is not None else case.references
-            if references and all(read_answer(one).declines for one in references):
-                self.declining += 1
-                case = replace(case, answerable=False)
-            self.gold.add(case)
-            if isinstance(given, Entry):
-                outcome = given.recorded.get("generate")
-                answer = None if outcome is None else outcome.value
-                is_answer = outcome is not None and outcome.status is Status.MEASURED
-                if outcome is not None and is_answer and answer is not None and abstained(answer):
-                    # A recorded answer counts as declined where an asked one would.
-                    declined = replace(outcome, status=Status.ABSTAINED)
-                    given = Entry(case=case, recorded={**given.recorded, "generate": declined})
-                elif case is not given.case:
-                    given = Entry(case=case, recorded=given.recorded)
-            yield given if isinstance(given, Entry) else case
-        if given is None:
+            if isinstance(item, Entry):
+                case = self._counted(item.case)
+                yield _read_as_asked(item, case)
+            else:
+                yield self._counted(item)
+        if is_empty:
             raise DataError([Problem(message="there are no cases", path=self.source)])
         self.is_read = True
+
+    def _counted(self, case: Case) -> Case:
+        """The case, counted; it is unanswerable where all of its references decline to answer."""
+        references = case.references if case.answerable is None else ()
+        if references and all(read_answer(reference).declines for reference in references):
+            self.declining += 1
+            case = replace(case, answerable=False)
+        self.gold.add(case)
+        return case
+
+
+def _read_as_asked(entry: Entry, case: Case) -> Entry:
+    """The entry with another form of its case, its answer read as one that was asked for.
+
+    A recorded answer counts as declined where an asked one would.
+    """
+    outcome = entry.recorded.get("generate")
+    is_answer = outcome is not None and outcome.status is Status.MEASURED
+    if outcome is not None and is_answer and outcome.value is not None and abstained(outcome.value):
+        declined = replace(outcome, status=Status.ABSTAINED)
+        return Entry(case=case, recorded={**entry.recorded, "generate": declined})
+    if case is entry.case:
+        return entry
+    return Entry(case=case, recorded=entry.recorded)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import ValidationError
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
-from ragbench.core.record import replace
+from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
@@ -29,7 +29,14 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.plugins import import_packages_of
-from ragbench.stages.begin import BegunRun, Draw, asked_for, begin, dated, earlier_settings
+from ragbench.stages.begin import (
+    BegunRun,
+    SelectedCases,
+    begin,
+    earlier_settings,
+    request_digest,
+    with_run_date,
+)
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
@@ -46,6 +53,7 @@ from ragbench.stages.stage import (
 from ragbench.stages.stored import OwnTurns, StoredTraces, judge_key, unasked_turns
 from ragbench.stages.system import (
     EvalSettings,
+    Evaluation,
     check_types,
     evaluation_of,
     kind_of,
@@ -167,21 +175,20 @@ def evaluate(
                 roles=opened.info.roles,
             )
             cases = opened
-        elif isinstance(cases, Mapping) or not isinstance(cast("Any", cases), Iterable):
-            columns = rows_of_columns(cast("Any", cases)) if isinstance(cases, Mapping) else []
-            if not columns:
-                raise ConfigError(
-                    f"cases are a path, or a list of cases or dicts, and not {kind_of(cases)}: "
-                    'give [{"query": ..., "reference": ...}], or the path of a dataset'
-                )
-            cases = columns
-        return evaluate_entries(
-            cases if isinstance(cases, EntrySource) else _entries(cases),
-            cast("RAG | None", rag),
+        elif isinstance(cases, Mapping):
+            cases = rows_of_columns(cast("Any", cases)) or _refuse_cases(cases)
+        elif not isinstance(cast("Any", cases), Iterable):
+            _refuse_cases(cases)
+        if not isinstance(cases, EntrySource):
+            cases = _entries(cases)
+        if validator is not None:
+            validator = build_validator(validator)
+        request = RunRequest(
             out=path_of(out),
+            rag=cast("RAG | None", rag),
             metrics=metrics,
             post_retrieval=post_retrieval,
-            validator=None if validator is None else build_validator(validator),
+            validator=cast("Validator | None", validator),
             judging=judging,
             settings=settings,
             workers=workers,
@@ -189,96 +196,163 @@ def evaluate(
             fresh=fresh,
             advance=advance,
         )
+        return run_evaluation(cases, request)
 
 
-def evaluate_entries(
-    cases: Iterable[Case | Entry],
-    rag: RAG | None,
-    *,
-    out: Path,
-    metrics: str | Sequence[MetricLike] | None = None,
-    post_retrieval: PostRetrieval | None = None,
-    validator: Validator | None = None,
-    judging: Judging | None = None,
-    settings: EvalSettings,
-    workers: Workers | None = None,
-    version: str | None = None,
-    fresh: bool = False,
-    advance: Callable[[Progress], None] | None = None,
-    watch: Watch | None = None,
-    stopped: Callable[[], bool] = lambda: False,
-    collect: Collect | None = None,
-) -> Report:
-    """`evaluate` for records and a RAG that are there.
+def _refuse_cases(value: object) -> NoReturn:
+    raise ConfigError(
+        f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
+        'give [{"query": ..., "reference": ...}], or the path of a dataset'
+    )
 
-    Args:
-        collect: gives what is told each case once it is through all stages; called again, where
-            all are told anew. Nobody is told a case of a run that stands as it is.
-        watch: saw the system being loaded, as a command does; see docs/reuse.md.
-        stopped: asked before each call; once true, what is in flight is finished and the run ends.
+
+class RunRequest(Record):
+    """What an evaluation is given beside its cases: `evaluate` and the command fill in the same.
+
+    What `evaluate` takes has its meaning here, too; a system and a validator are built already.
+    """
+
+    out: Path
+    rag: RAG | None = None
+    metrics: str | Sequence[MetricLike] | None = None
+    post_retrieval: PostRetrieval | None = None
+    validator: Validator | None = None
+    judging: Judging | None = None
+    settings: EvalSettings = _USUAL
+    workers: Workers | None = None
+    version: str | None = None
+    fresh: bool = False
+    advance: Callable[[Progress], None] | None = None
+    watch: Watch | None = None
+    """Saw the system being loaded, as a command does; see docs/reuse.md. Without one, a watch
+    begins with the run."""
+    stopped: Callable[[], bool] = lambda: False
+    """Asked before each call; once true, what is in flight is finished and the run ends."""
+    collect: Collect | None = None
+    """Makes the function that gets each case's row once the case is through all stages.
+
+    Where all cases are counted anew, it is made anew, too. A run that stands as it is gives no
+    rows."""
+
+
+def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report:
+    """Evaluates cases that are open already with a system that is built already.
 
     Raises:
-        InterruptedRunError: `stopped` was true; the same call continues.
+        InterruptedRunError: `RunRequest.stopped` was true; the same call continues.
     """
-    folder, anew = RunFolder(path=out), ""
-    goes_on = not fresh and folder.manifest.is_file()
-    earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
-    chosen = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
-    asked = evaluation_of(
-        rag,
-        settings,
-        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
-        validator=validator,
-        version=version,
-        metrics=chosen,
-        judge=_judge(chosen, judging, settings.matching),
-    )
-    import_packages_of(rag, post_retrieval, validator)
-    if asked.judge is not None:
-        _import_for_judging(asked.judge.judging)
-    if workers is not None:
-        from ragbench.workers.engines import import_engine
-
-        import_engine(workers.engine)
-    if watch is None:
-        if out.resolve() in _asked_here:
-            anew = "it was asked by this process before, and no version is named"
-        _asked_here.add(out.resolve())
-        watch = Watch(since=STARTED)
+    settings, rag, folder = request.settings, request.rag, RunFolder(path=request.out)
+    earlier: Mapping[str, Any] = {}
+    if not request.fresh and folder.manifest.is_file():
+        earlier = earlier_settings(folder.manifest)
+    evaluation = _evaluation(cases, request, earlier)
+    _import_packages(request, evaluation)
+    watch, anew = _watch(request)
     with ExitStack() as stack:
         stack.enter_context(watch)
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
-        may_stand = not settings.retry_failed and settings.corpus is None
-        content = cases.content if may_stand and isinstance(cases, EntrySource) else str
-        selection, source = settings.selection or ALL_CASES, settings.source or ""
-        draw = Draw(cases, selection, source, stopped, GoldSpace(), content=content())
-        is_async = rag is not None and rag.is_async
-        in_loop = stack.enter_context(_event_loop()) if is_async else None
-        begun = begin(
-            asked, folder, draw, stack, watch=watch, in_loop=in_loop, fresh=fresh, anew=anew
+
+        selected = SelectedCases(
+            cases,
+            settings.selection or ALL_CASES,
+            settings.source or "",
+            request.stopped,
+            GoldSpace(),
+            content=_content_digest(cases, settings),
         )
-        if begun.stands:
+        in_loop = None
+        if rag is not None and rag.is_async:
+            in_loop = stack.enter_context(_event_loop())
+        begun = begin(
+            evaluation,
+            folder,
+            selected,
+            stack,
+            watch=watch,
+            in_loop=in_loop,
+            fresh=request.fresh,
+            anew=anew,
+        )
+        if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
-            return report_of(out)
-        running = _running(begun, stack, in_loop, stopped, advance)
-        score = _score_stage(begun, draw.gold, earlier.get("matching"))
+            return report_of(request.out)
+        running = _running(begun, stack, in_loop, request.stopped, request.advance)
+        score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
-        if asked.judge is not None:
-            asked.judge.table = score.table
-            stages.append(asked.judge)
+        if evaluation.judge is not None:
+            evaluation.judge.table = score.table
+            stages.append(evaluation.judge)
+        workers = request.workers
         if workers is not None and workers.engine != "local":
             from ragbench.stages.on_workers import staffed
 
-            top_k = settings.top_k
-            hired = staffed(stages, workers, running, top_k=top_k, rag=rag, watch=watch)
+            hired = staffed(stages, workers, running, top_k=settings.top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
-        builder = _counted(stages, score, running, begun, collect)
+        builder = _counted(stages, score, running, begun, request.collect)
         begun.reuse.keep(is_last=True)
-        is_same = draw.content and content() == draw.content  # also after it was read
-        standing = asked_for(begun.draft, draw, folder) if is_same else b""
+        standing = b""
+        if selected.content and _content_digest(cases, settings) == selected.content:
+            # The source is still what it was before it was read.
+            standing = request_digest(begun.draft, selected, folder)
         return builder.report(begun.journal, standing)
+
+
+def _evaluation(
+    cases: Iterable[Case | Entry], request: RunRequest, earlier: Mapping[str, Any]
+) -> Evaluation:
+    """What is evaluated; metrics that cannot be computed are reported here.
+
+    Args:
+        earlier: settings of the run that the folder holds.
+    """
+    settings, post_retrieval, metrics = request.settings, request.post_retrieval, request.metrics
+    metrics = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
+    if post_retrieval is not None:
+        post_retrieval = with_run_date(post_retrieval, earlier)
+    return evaluation_of(
+        request.rag,
+        settings,
+        post_retrieval=post_retrieval,
+        validator=request.validator,
+        version=request.version,
+        metrics=metrics,
+        judge=_judge(metrics, request.judging, settings.matching),
+    )
+
+
+_asked_here: set[Path] = set()
+"""Folders of runs that were begun in this process and no command: nobody saw the system being
+loaded, so that what it stored is not used again without a version."""
+
+
+def _watch(request: RunRequest) -> tuple[Watch, str]:
+    """The watch of a run; and why stored outcomes may not be used again, empty where they may."""
+    if request.watch is not None:
+        return request.watch, ""
+    anew, place = "", request.out.resolve()
+    if place in _asked_here:
+        anew = "it was asked by this process before, and no version is named"
+    _asked_here.add(place)
+    return Watch(since=STARTED), anew
+
+
+def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> str:
+    """A digest of the source as it is now; empty where a finished run may not stand as it is."""
+    may_stand = not settings.retry_failed and settings.corpus is None
+    return cases.content() if may_stand and isinstance(cases, EntrySource) else ""
+
+
+def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
+    """Imports what the run needs: a package that is missing is an error before anything is run."""
+    import_packages_of(request.rag, request.post_retrieval, request.validator)
+    if evaluation.judge is not None:
+        _import_for_judging(evaluation.judge.judging)
+    if request.workers is not None:
+        from ragbench.workers.engines import import_engine
+
+        import_engine(request.workers.engine)
 
 
 def _judge(
@@ -317,11 +391,6 @@ def _import_for_judging(judging: Judging) -> None:
         import_packages_of(judging)
 
 
-_asked_here: set[Path] = set()
-"""Folders of runs that were begun in this process and no command: nobody saw the system being
-loaded, so that what it stored is not used again without a version."""
-
-
 def _running(
     begun: BegunRun,
     stack: ExitStack,
@@ -330,13 +399,13 @@ def _running(
     advance: Callable[[Progress], None] | None,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
-    settings, path = begun.asked.settings, begun.folder.path
-    begun.decide(settings.matching)
+    settings, path = begun.evaluation.settings, begun.folder.path
+    begun.write_matching(settings.matching)
     if settings.corpus is None:
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
-        looked = (stored.case for window in begun.journal.cases() for stored in window)
-        gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
+        cases = (row.case for window in begun.journal.cases() for row in window)
+        gold = corpus_gold(cases, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
     calls, count = settings.limits or USUAL_CALLS, begun.manifest.dataset.cases
     giving_up = GivingUp(after=calls.give_up_after)
@@ -354,15 +423,23 @@ def _running(
 
 
 def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> ScoreStage:
-    """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
-    asked = begun.asked
-    judge, matching = asked.judge, asked.settings.matching
-    judges = [b"" if judge is None else judge_key(judge.info, one) for one in asked.metrics]
-    tally = MatchingTally(gold) if matching is Matching.AUTO else None
-    if tally is not None and earlier is not None and earlier in [*Matching]:
-        matching = Matching(earlier)  # likely still right: cells that are stored need no work then
-    table = CellTable(begun.journal, asked.metrics, matching, judges)
-    return ScoreStage(table=table, decided=begun.decide, tally=tally)
+    """How a run is scored.
+
+    Args:
+        earlier: how gold was matched in the folder's latest run; None without one.
+    """
+    judge, metrics = begun.evaluation.judge, begun.evaluation.metrics
+    judges = [b""] * len(metrics)
+    if judge is not None:
+        judges = [judge_key(judge.info, metric) for metric in metrics]
+    matching, tally = begun.evaluation.settings.matching, None
+    if matching is Matching.AUTO:
+        tally = MatchingTally(gold)
+        if earlier is not None and earlier in [*Matching]:
+            # Likely still right: cells that are stored need no work then.
+            matching = Matching(earlier)
+    table = CellTable(begun.journal, metrics, matching, judges)
+    return ScoreStage(table=table, decided=begun.write_matching, tally=tally)
 
 
 def _counted(
@@ -374,17 +451,55 @@ def _counted(
 ) -> ReportBuilder:
     """Takes every case through every stage, and counts it.
 
-    How gold is matched is known for sure once all cases are through: where that is not what was
-    thought before, they are scored and counted again.
+    Cases are scored while they are at hand, with gold matched as the first window shows it: what is
+    scored stays, wherever the run is stopped. How gold is matched is known for sure once all cases
+    are through. Where that is something else, what depends on it is scored and counted again.
     """
+    journal, table = begun.journal, score.table
+    is_being_placed = not begun.setting
+    stages_at_first = [stage.name for stage in begun.stages]
+    cases, builder = _through_stages(stages, score, running, begun, collect)
+    if is_being_placed and stages_at_first != [stage.name for stage in begun.stages]:
+        # The source records more than its beginning shows. Its cases are in the journal now, so
+        # that this time all of their stages are known from the first case on.
+        is_being_placed = journal.scores.were_empty = False
+        if score.tally is not None:
+            score.tally = MatchingTally(score.tally.gold)
+        stages = [*begun.stages, *stages[len(stages_at_first) :]]
+        cases, builder = _through_stages(stages, score, running, begun, collect)
+    if score.tally is not None:
+        stored = StoredTraces(
+            journal=journal, manifest=begun.manifest, metrics=cases.metrics, with_texts=True
+        )
+        tally = score.tally
+        if is_being_placed and not tally.is_sure:
+            # Gold of later cases was not known while the earlier ones were tallied.
+            tally = _full_tally(tally.gold, stored)
+        matching = _decided_matching(tally, begun)
+        if matching is not table.matching:
+            builder = _builder(cases, begun, collect)
+            for row in score.rematch(map(stored.rows, journal.cases()), matching):
+                builder.add(row, matching, journal)
+    # The report is made of what every later reader finds in the folder.
+    cases.manifest = begun.written_manifest or begun.manifest
+    return builder
+
+
+def _through_stages(
+    stages: Sequence[Stage],
+    score: ScoreStage,
+    running: Running,
+    begun: BegunRun,
+    collect: Collect | None,
+) -> tuple[RunCases, ReportBuilder]:
+    """One pass of all cases through the stages, which counts them."""
     journal, table, windows = begun.journal, score.table, begun.windows
-    names, is_at_once = [stage.name for stage in begun.stages], not begun.setting
-    if begun.asked.settings.turns == OWN:
-        windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
-        if left := unasked_turns(journal):
-            begun.decide(table.matching, [_RECORDED_STAND.format(left)])
-    cases = RunCases(begun.folder.path, begun.manifest, begun.asked.metrics)
-    builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+    if begun.evaluation.settings.turns == OWN:
+        windows = OwnTurns(journal=journal).windows()
+        if count := unasked_turns(journal):
+            begun.write_matching(table.matching, [_RECORDED_STAND.format(count)])
+    cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
+    builder = _builder(cases, begun, collect)
     try:
         with closing(windows):
             run_stages(
@@ -394,39 +509,33 @@ def _counted(
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
-    if is_at_once and names != [stage.name for stage in begun.stages]:
-        # The source records more than its beginning shows.
-        journal.scores.were_empty = False
-        score.tally = score.tally and MatchingTally(score.tally.gold)
-        stages = [*begun.stages, *stages[len(names) :]]
-        return _counted(stages, score, running, begun, collect)
-    if score.tally is not None:
-        manifest, metrics = begun.manifest, cases.metrics
-        stored = StoredTraces(journal=journal, manifest=manifest, metrics=metrics, with_texts=True)
-        matching = _matching(score.tally, begun, stored if is_at_once else None)
-        if matching is not table.matching:
-            builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-            for row in score.rematch(map(stored.rows, journal.cases()), matching):
-                builder.add(row, matching, journal)
-    # The report is made of what every later reader finds in the folder.
-    cases.manifest = begun.written or begun.manifest
-    return builder
+    return cases, builder
 
 
-def _matching(tally: MatchingTally, begun: BegunRun, again: StoredTraces | None) -> Matching:
-    """How gold is matched, as all cases show it; written down.
+def _builder(cases: RunCases, begun: BegunRun, collect: Collect | None) -> ReportBuilder:
+    # Own turns are asked in another order than the dataset's, which collected rows must have.
+    if collect is None or begun.evaluation.settings.turns == OWN:
+        return ReportBuilder(cases)
+    return ReportBuilder(cases, collect(cases.metrics))
 
-    Args:
-        again: the cases, where gold was not all known while they were tallied.
-    """
-    corpus = begun.asked.settings.corpus
-    if again is not None and not tally.is_sure:
-        tally = MatchingTally(tally.gold)
-        for window in begun.journal.cases():
-            for row in again.rows(window):
-                tally.add(row.trace)
-    verdict = tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
-    begun.decide(verdict.matching, verdict.notes)
+
+def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:
+    """What the stored cases say of how gold is matched."""
+    tally = MatchingTally(gold)
+    for window in stored.journal.cases():
+        for row in stored.rows(window):
+            tally.add(row.trace)
+    return tally
+
+
+def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
+    """How gold is matched, as all cases show it; the manifest says so from then on."""
+    corpus = begun.evaluation.settings.corpus
+    if corpus is None:
+        verdict = tally.verdict()
+    else:
+        verdict = tally.verdict(lambda: [document.id for document in corpus()])
+    begun.write_matching(verdict.matching, verdict.notes)
     return verdict.matching
 
 
@@ -475,10 +584,8 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             else:
                 yield record
         elif isinstance(record, Mapping):
-            fields = cast("Mapping[object, Any]", record).items()
-            # Parquet's lists are arrays in a DataFrame.
-            values = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in fields}
-            if (entry := decoder.decode(Row("cases", number, values))) is not None:
+            entry = decoder.decode(Row("cases", number, _plain_values(record)))
+            if entry is not None:
                 yield entry
         else:
             raise ConfigError(
@@ -486,6 +593,14 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
                 '{"query": ..., "reference": ...}, or a ragbench.Case'
             )
     problems.raise_if_any()
+
+
+def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
+    """The fields of a record; Parquet's lists, which are arrays in a DataFrame, are lists again."""
+    values: dict[str, Any] = {}
+    for name, value in record.items():
+        values[str(name)] = value.tolist() if hasattr(value, "tolist") else value
+    return values
 
 
 _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
@@ -507,12 +622,7 @@ def dataset_name(source: str) -> str:
 # --- the same cases asked several times
 
 
-def evaluate_repeatedly(
-    evaluate: Callable[[Iterable[Case | Entry], Path], Report],
-    cases: Iterable[Case | Entry],
-    out: Path,
-    repeats: int,
-) -> Report:
+def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repeats: int) -> Report:
     """Asks a system several times, retrieval and generation, and reports the mean of each case.
 
     Each time has a run folder of its own below the run's: an interrupted one goes on, and what one
@@ -521,14 +631,16 @@ def evaluate_repeatedly(
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ConfigError(f"the number of repeats is {repeats}: give 1 to {_MOST_REPEATS}")
+    out = request.out
     forget_repeats(out)
-    report = evaluate(cases, out)
     if repeats == 1:
-        return report
+        return run_evaluation(cases, request)
+    request = replace(request, collect=None)  # rows are of one time, and the report of all
+    run_evaluation(cases, request)
     with Journal(RunFolder(path=out).journal) as journal:
-        asked = [stored.case for window in journal.cases() for stored in window]
+        first_cases = [row.case for window in journal.cases() for row in window]
     for number in range(2, repeats + 1):
-        evaluate(asked, repeat_folder(out, number))
+        run_evaluation(first_cases, replace(request, out=repeat_folder(out, number)))
     keep_repeats(out, repeats)
     return report_of(out)
 
@@ -538,6 +650,9 @@ def _default_metrics(cases: Iterable[Case | Entry]) -> tuple[Metric, ...]:
     if isinstance(cases, EntrySource):
         info = cases.info
         return default_metrics(has_hops=info.has_hops, has_expectations=info.has_expectations)
-    known = cases if isinstance(cases, Sequence) else ()
-    plain = (case.case if isinstance(case, Entry) else case for case in known)
-    return default_metrics(has_expectations=any(case.expectations for case in plain))
+    has_expectations = False
+    if isinstance(cases, Sequence):  # others can be read once only, and not here
+        for item in cases:
+            case = item.case if isinstance(item, Entry) else item
+            has_expectations = has_expectations or bool(case.expectations)
+    return default_metrics(has_expectations=has_expectations)

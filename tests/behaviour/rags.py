@@ -21,7 +21,7 @@ from ragbench import (
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
 from ragbench.post.operator import OperatorInput, OperatorOutput
-from ragbench.verbs.evaluate import evaluate_entries
+from ragbench.verbs.evaluate import RunRequest, run_evaluation
 
 METRICS = "set_recall, exact_match"
 
@@ -108,7 +108,8 @@ def run(
     options.setdefault("version", "the same")  # without it nothing is used again in one process
     named = [one.name for one in fields(EvalSettings) if one.name in options]
     settings = EvalSettings(**{name: options.pop(name) for name in named})
-    return evaluate_entries(data, rag, out=out, metrics=chosen, settings=settings, **options)
+    request = RunRequest(out=out, rag=rag, metrics=chosen, settings=settings, **options)
+    return run_evaluation(data, request)
 
 
 def rows(report: Report) -> dict[str, CaseRow]:

@@ -368,7 +368,7 @@ class _Opened:
         from ragbench.metrics.matching import Matching
         from ragbench.stages.stage import CallSettings
         from ragbench.stages.system import EvalSettings
-        from ragbench.verbs.evaluate import dataset_name, evaluate_entries, evaluate_repeatedly
+        from ragbench.verbs.evaluate import RunRequest, dataset_name, evaluate_repeatedly
 
         options, system, judging = self.options, self.system, self.models.judging
         cases, asking, keeping = options.cases, options.asking, options.keeping
@@ -385,17 +385,23 @@ class _Opened:
                 timeout=asking.timeout, give_up_after=asking.give_up_after,
             ),
         )  # fmt: skip
-        once = partial(
-            evaluate_entries, rag=system.rag, metrics=self.metrics, post_retrieval=self.operators,
-            validator=self.validator, judging=judging, settings=settings, fresh=keeping.fresh,
-            workers=None if asking.on.engine == "local" else self._workers(), advance=self.bars,
-            watch=self.watch, stopped=self.stopped,
-            collect=collect if asking.repeats == 1 else None,
-        )  # fmt: skip
-        entries = (entry.case for entry in self.source) if cases.ask_again else self.source
-        report = evaluate_repeatedly(
-            lambda cases, place: once(cases, out=place), entries, folder, asking.repeats
+        request = RunRequest(
+            out=folder,
+            rag=system.rag,
+            metrics=self.metrics,
+            post_retrieval=self.operators,
+            validator=self.validator,
+            judging=judging,
+            settings=settings,
+            workers=None if asking.on.engine == "local" else self._workers(),
+            fresh=keeping.fresh,
+            advance=self.bars,
+            watch=self.watch,
+            stopped=self.stopped,
+            collect=collect,
         )
+        entries = (entry.case for entry in self.source) if cases.ask_again else self.source
+        report = evaluate_repeatedly(entries, request, asking.repeats)
         if not options.measuring.canaries or judging is None:
             return report
         return self._with_canaries(report, judging, folder)

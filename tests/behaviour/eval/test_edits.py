@@ -24,7 +24,7 @@ from ragbench.ledger.watch import Watch
 from ragbench.metrics.matching import Matching
 from ragbench.stages import reuse
 from ragbench.stages.reuse import RunVersion, project_of, run_version
-from ragbench.verbs.evaluate import evaluate_entries
+from ragbench.verbs.evaluate import RunRequest, run_evaluation
 from ragbench.views.report import report_json
 from ragbench.views.write import are_written, write_reports
 from tests.cli.runs import lines
@@ -158,7 +158,8 @@ def command(
         chosen = parse_metrics(metrics)
         settings = EvalSettings(source=source, trust_stored=stored)
         given: Any = {"settings": settings, "watch": watch, "stopped": stopped}
-        report = evaluate_entries(cases, rag, out=Path(out), metrics=chosen, **given)
+        request = RunRequest(out=Path(out), rag=rag, metrics=chosen, **given)
+        report = run_evaluation(cases, request)
     return len(vars(sys)["edit_calls"]) - before, report
 
 

@@ -30,7 +30,7 @@ from ragbench import (
 from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
 from ragbench.io.entries import EntrySource, SourceInfo
 from ragbench.stages.stored import entries
-from ragbench.verbs.evaluate import evaluate_entries
+from ragbench.verbs.evaluate import RunRequest, run_evaluation
 from tests.behaviour.eval.test_resume import written
 from tests.behaviour.rags import NotingRAG, OnlyGenerates, cases, run
 from tests.unit.metrics.builders import generated, retrieved
@@ -203,7 +203,8 @@ def at_once(entries: Iterable[Entry], out: Path, stop: Callable[[], bool] = lamb
     """A run of a source whose first entries have recorded retrievals and answers."""
     info = SourceInfo(path="x", form="x", mapping={}, recorded={"retrieve": 1, "generate": 1})
     found, settings = EntrySource(info=info, read=lambda: iter(entries)), EvalSettings(source="x")
-    evaluate_entries(found, None, out=out, metrics=METRICS, settings=settings, stopped=stop)
+    request = RunRequest(out=out, metrics=METRICS, settings=settings, stopped=stop)
+    run_evaluation(found, request)
 
 
 def golden(number: int, gold: str, *found: str, **more: Any) -> Entry:
