@@ -130,7 +130,7 @@ class BaselineRAG(BatchRetrieval):
         max_candidates: int = 3,
     ) -> None:
         retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
-        opened = retrieval.open(Documents(given=lambda: documents), Indexing())
+        opened = retrieval.open(Documents(load=lambda: documents), Indexing())
         generator = ExtractiveGenerator(
             threshold=threshold, max_candidates=max_candidates, weight=opened.word_weights.weight
         )

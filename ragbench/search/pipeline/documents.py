@@ -165,23 +165,23 @@ class Documents:
 
     source: Path | None = None
     """A file or folder in any of the formats that ragbench reads."""
-    given: Callable[[], Iterable[Document]] | None = None
+    load: Callable[[], Iterable[Document]] | None = None
     """Reads them when no source is named."""
-    known: Sequence[Document] | None = dataclasses.field(default=None, init=False)
+    loaded: Sequence[Document] | None = dataclasses.field(default=None, init=False)
     """All documents, once they are read; None as long as no stage needs them."""
 
     def read(self) -> Sequence[Document]:
         from ragbench.io.read import read_documents
 
-        if self.known is not None:
-            return self.known
+        if self.loaded is not None:
+            return self.loaded
         if self.source is not None:
-            self.known = list(read_documents(self.source))
-        elif self.given is not None:
-            self.known = list(self.given())
+            self.loaded = list(read_documents(self.source))
+        elif self.load is not None:
+            self.loaded = list(self.load())
         else:
             raise ConfigError("no documents: name them under indexing, 'corpus: PATH'")
-        return self.known
+        return self.loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -203,7 +203,7 @@ class Pipeline:
             import_packages_of(self)  # indexing may be paid already
             for chat in self.chats:
                 stack.callback(chat.close)
-            source = Documents(source=self.corpus, given=documents)
+            source = Documents(source=self.corpus, load=documents)
             retriever = self.retrieval.open(source, self.indexing)
             stack.callback(retriever.close)
             self.service.retriever = retriever
@@ -215,7 +215,7 @@ class Pipeline:
                 rag=plain if own is None else own(stages),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 stages=stages,
-                documents=source.known,
+                documents=source.loaded,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
