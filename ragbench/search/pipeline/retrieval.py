@@ -112,7 +112,7 @@ class StoreRetrieval(RetrievalStage):
                 store=opened.store,
                 method=self.strategy,
                 strategy=strategy,
-                embedder=opened.given,
+                embedder=opened.embedder,
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
                 identity=self._identity(strategy, opened.identity.embedder, kept),
@@ -154,7 +154,7 @@ class StoreRetrieval(RetrievalStage):
         opened = Collection(
             store=database.open(collection),
             settings=self.engine_settings(),
-            given=embedder,
+            embedder=embedder,
             sparse_folder=sparse_cache_folder(os.environ),
         )
         stack.callback(opened.close)
