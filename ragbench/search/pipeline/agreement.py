@@ -9,11 +9,11 @@ confuse the passages of a document (long articles on one subject), they hardly c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.record import replace
+from ragbench.core.record import Record, replace
 from ragbench.plugins import Floats32, np
 from ragbench.search.embedders.embedder import Embedder, readable_text
 from ragbench.search.pipeline.documents import ChunkSize, document_chunks, make_chunker
@@ -23,82 +23,106 @@ from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import APPROXIMATE
 from ragbench.text.tokens import tokenise
 
-_FEWEST = 50
-"""Chunks below which nothing can be said."""
-_AMONG = 2000
-"""Chunks that are looked among: neighbours stay together, for they are the hard ones."""
-_RUN = 50
-_ASKED = 200
+_MIN_CHUNKS = 50
+"""Fewer chunks are too few to measure anything."""
+_MAX_CHUNKS = 2000
+"""How many chunks are searched: enough to be hard, few enough to be embedded in a moment."""
+_NEIGHBOURS = 50
+"""Chunks in a row that are sampled together: the neighbours of a passage are the hard ones."""
+_QUESTIONS = 200
 _WORDS = 5
 """Of a sentence: fewer words than a question has would find anything, more only itself."""
 
 
+class _Question(Record):
+    """The rarest words of a sentence, to find again the chunk that the sentence stands in."""
+
+    position: int
+    """Of that chunk among those that are searched."""
+    text: str
+    word_scores: Floats32
+    """What BM25 gives every chunk for the text."""
+
+
 def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
     """The weight of a collection's vectors in hybrid searches; None where nothing can be said."""
-    ids = _around(sorted(store.digests()))
-    if len(ids) < _FEWEST or not embedder.hybrid_weight:
+    ids = _sampled_ids(sorted(store.digests()))
+    if len(ids) < _MIN_CHUNKS or not embedder.hybrid_weight:
         return None
-    return weight_of([*store.get(ids).values()], [*store.vectors(ids).values()], embedder)
+    chunks = list(store.get(ids).values())
+    vectors = list(store.vectors(ids).values())
+    return weight_of(chunks, vectors, embedder)
 
 
 def weight_of(
-    chunks: Sequence[Chunk], rows: Sequence[Floats32], embedder: Embedder
+    chunks: Sequence[Chunk], vectors: Sequence[Floats32], embedder: Embedder
 ) -> float | None:
-    most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
-    scores = Bm25Scores.build([tokenise(one.text) for one in chunks], k1=1.2, b=0.75)
-    asked = [*_questions(chunks, scores)]
-    if len(asked) < _FEWEST // 2:
+    """The weight that the vectors of these chunks deserve; None with too few questions."""
+    best_weight: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
+    bm25 = Bm25Scores.build([tokenise(chunk.text) for chunk in chunks], k1=1.2, b=0.75)
+    questions = _questions(chunks, bm25)
+    if len(questions) < _MIN_CHUNKS // 2:
         return None
-    places, texts, by_words = zip(*asked, strict=True)
-    cosines = embedder.embed_queries(texts) @ np.stack(rows).T
-    agreement = _mean_rank([*cosines], places) / _mean_rank(by_words, places)
-    return round(most * min(1.0, agreement) ** 3, 4)
+    positions = [question.position for question in questions]
+    cosines = embedder.embed_queries([question.text for question in questions])
+    cosines = cosines @ np.stack(vectors).T
+    by_vectors = _mean_reciprocal_rank(list(cosines), positions)
+    by_words = _mean_reciprocal_rank([question.word_scores for question in questions], positions)
+    agreement = by_vectors / by_words
+    return round(best_weight * min(1.0, agreement) ** 3, 4)
 
 
-def _around(ids: Sequence[str]) -> Sequence[str]:
-    """All of them, or runs of neighbours spread over them."""
-    if len(ids) <= _AMONG:
+def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
+    """All ids, or of a large collection runs of neighbours that are spread evenly over it."""
+    if len(ids) <= _MAX_CHUNKS:
         return ids
-    runs = _AMONG // _RUN
-    starts = [round(at * (len(ids) - _RUN) / (runs - 1)) for at in range(runs)]
-    return sorted({ids[start + at] for start in starts for at in range(_RUN)})
+    runs = _MAX_CHUNKS // _NEIGHBOURS
+    sample: set[str] = set()
+    for run in range(runs):
+        start = round(run * (len(ids) - _NEIGHBOURS) / (runs - 1))
+        sample.update(ids[start : start + _NEIGHBOURS])
+    return sorted(sample)
 
 
-def _questions(chunks: Sequence[Chunk], scores: Bm25Scores) -> Iterator[tuple[int, str, Floats32]]:
-    """Places of chunks, of each the rarest words of a sentence, and how BM25 scores all by them."""
-    random = Random(0)
-    for at in random.sample(range(len(chunks)), min(_ASKED, len(chunks))):
-        text = readable_text(chunks[at].text)
+def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
+    """A question for each of up to 200 chunks that hold a sentence of enough words."""
+    random = Random(0)  # the same chunks give the same weight
+    questions: list[_Question] = []
+    for position in random.sample(range(len(chunks)), min(_QUESTIONS, len(chunks))):
+        text = readable_text(chunks[position].text)
         sentences = [text[span.start : span.end] for span in split_sentences(text)]
-        sentences = [one for one in sentences if len(tokenise(one)) >= _WORDS]
-        if sentences:
-            words = _words(random.choice(sentences))
-            worth = {word: max(map(scores.idf, tokenise(word)), default=0.0) for word in words}
-            rare = set(sorted(worth, key=lambda word: (-worth[word], word))[:_WORDS])
-            asked = " ".join(word for word in words if word in rare)
-            found = scores.scores(tokenise(asked))
-            if found is not None:  # pairs of characters may be cut otherwise than tokens are
-                yield at, asked, found
+        sentences = [sentence for sentence in sentences if len(tokenise(sentence)) >= _WORDS]
+        if not sentences:
+            continue
+        rarest = _rarest_words(random.choice(sentences), bm25)
+        word_scores = bm25.scores(tokenise(rarest))
+        if word_scores is not None:  # pairs of characters may be cut otherwise than tokens are
+            questions.append(_Question(position=position, text=rarest, word_scores=word_scores))
+    return questions
 
 
-def _words(sentence: str) -> list[str]:
-    """Its words; where they are written without spaces, pairs of characters."""
+def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
+    """The rarest words of a sentence, in its order."""
     words = sentence.split()
-    if len(words) >= _WORDS:
-        return words
-    return [sentence[at : at + 2] for at in range(0, len(sentence), 2)]
+    if len(words) < _WORDS:  # written without spaces: pairs of characters serve as words
+        words = [sentence[start : start + 2] for start in range(0, len(sentence), 2)]
+    rarity: dict[str, float] = {}
+    for word in words:
+        rarity[word] = max((bm25.idf(token) for token in tokenise(word)), default=0.0)
+    rarest = sorted(rarity, key=lambda word: (-rarity[word], word))[:_WORDS]
+    return " ".join(word for word in words if word in rarest)
 
 
-def _mean_rank(rankings: Sequence[Floats32], places: Sequence[int]) -> float:
-    """The mean reciprocal rank of each one's own place; of equals it is the last."""
-    ranks = [int(np.sum(one >= one[at])) for one, at in zip(rankings, places, strict=True)]
-    return sum(1 / rank for rank in ranks) / len(ranks)
+def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]) -> float:
+    """How high each question's scores rank its own chunk; of equals the chunk is the last."""
+    reciprocal_ranks: list[float] = []
+    for scores, position in zip(rankings, positions, strict=True):
+        rank = int(np.sum(scores >= scores[position]))
+        reciprocal_ranks.append(1 / rank)
+    return sum(reciprocal_ranks) / len(reciprocal_ranks)
 
 
 # --- what a collection would find if it were indexed otherwise: tried in memory on its texts
-
-_GAP = " "
-"""Stands for what no chunk of a document holds: white space, as chunkers cut."""
 
 
 class VectorIndex:
@@ -108,50 +132,64 @@ class VectorIndex:
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]
-        self._rows: Floats32 = embedder.embed_passages(texts)
-        known = weight_of(chunks, [*self._rows], embedder)
-        self.weight = embedder.hybrid_weight if known is None else known
+        self._vectors: Floats32 = embedder.embed_passages(texts)
+        measured = weight_of(chunks, list(self._vectors), embedder)
+        self.weight = embedder.hybrid_weight if measured is None else measured
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        asked = self._embedder.embed_queries([readable_text(query) for query in queries])
-        found: list[list[Chunk]] = []
-        for row in asked:
-            cosines = self._rows @ row
+        vectors = self._embedder.embed_queries([readable_text(query) for query in queries])
+        rankings: list[list[Chunk]] = []
+        for vector in vectors:
+            cosines = self._vectors @ vector
             best: list[int] = np.argsort(-cosines, kind="stable")[:k].tolist()
-            found.append([replace(self._chunks[at], score=float(cosines[at])) for at in best])
-        return found
+            ranking = [
+                replace(self._chunks[position], score=float(cosines[position])) for position in best
+            ]
+            rankings.append(ranking)
+        return rankings
 
 
 def usual_tokens(chunks: Sequence[Chunk]) -> int:
     """How long nine of ten chunks are at most, in estimated tokens."""
+    if not chunks:
+        return 0
     counts = sorted(APPROXIMATE.count(chunk.text) for chunk in chunks)
-    return counts[9 * len(counts) // 10] if counts else 0
+    return counts[9 * len(counts) // 10]
 
 
 def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
     """The same texts in chunks of another size.
 
-    Documents are put together again where chunks say where they stand in them; any other chunk is
-    cut as a text of its own.
+    Documents are put together again where chunks know their place in them; any other chunk is cut
+    as a text of its own.
     """
     chunker = make_chunker("tokens", ChunkSize(tokens=tokens))
-    return [one for text in _documents(chunks) for one in document_chunks(text, chunker)]
+    smaller: list[Chunk] = []
+    for document in _reassembled(chunks):
+        smaller += document_chunks(document, chunker)
+    return smaller
 
 
-def _documents(chunks: Iterable[Chunk]) -> list[Document]:
-    parts: dict[str, list[Chunk]] = {}
+def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
+    """The documents that chunks were cut from, as far as the chunks cover them."""
+    by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        placed = chunk.document_id is not None and chunk.start is not None
-        parts.setdefault((chunk.document_id if placed else None) or chunk.id, []).append(chunk)
+        id_ = chunk.id
+        if chunk.document_id and chunk.start is not None:
+            id_ = chunk.document_id
+        by_document.setdefault(id_, []).append(chunk)
     documents: list[Document] = []
-    for id_, held in parts.items():
+    for id_, parts in by_document.items():
         text = ""
-        for chunk in sorted(held, key=lambda one: one.start or 0):
+        for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
             start = chunk.start or 0
-            gap, rest = _GAP * (start - len(text)), text[start + len(chunk.text) :]
-            text = f"{text[:start]}{gap}{chunk.text}{rest}"
-        title = held[0].metadata.get("title")
-        title = title if isinstance(title, str) else None
+            # Chunkers cut at white space, so spaces fill what no chunk holds.
+            gap = " " * (start - len(text))
+            after = text[start + len(chunk.text) :]
+            text = f"{text[:start]}{gap}{chunk.text}{after}"
+        title = parts[0].metadata.get("title")
+        if not isinstance(title, str):
+            title = None
         documents.append(Document(id=id_, text=text, title=title))
     return documents

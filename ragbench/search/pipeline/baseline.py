@@ -55,8 +55,9 @@ class Bm25Index:
         self.b = b
         self.title_weight = title_weight
         self._chunks = tuple(chunks)
-        texts = ((chunk.text, chunk.metadata.get("title")) for chunk in self._chunks)
-        tokens = (chunk_tokens(text, title, title_weight) for text, title in texts)
+        tokens: list[list[str]] = []
+        for chunk in self._chunks:
+            tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:
@@ -74,9 +75,14 @@ class Bm25Index:
 
     @property
     def identity(self) -> dict[str, object]:
-        own = {name: getattr(self, name) for name in ("k1", "b", "title_weight")}
-        made = {"method": "bm25-lucene", "tokeniser": TOKENISER_VERSION}
-        return {"corpus": self.corpus, **made, **own}
+        return {
+            "corpus": self.corpus,
+            "method": "bm25-lucene",
+            "tokeniser": TOKENISER_VERSION,
+            "k1": self.k1,
+            "b": self.b,
+            "title_weight": self.title_weight,
+        }
 
     @property
     def word_weights(self) -> WordWeights:
@@ -88,9 +94,15 @@ class Bm25Index:
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """For each query the chunks that share a token with it, best first."""
-        known = (self._scores.scores(tokenise(query)) for query in queries)
-        found = ([] if scores is None else Bm25Scores.best(scores, k) for scores in known)
-        return [[replace(self._chunks[at], score=score) for at, score in best] for best in found]
+        rankings: list[list[Chunk]] = []
+        for query in queries:
+            ranking: list[Chunk] = []
+            scores = self._scores.scores(tokenise(query))
+            if scores is not None:
+                for position, score in Bm25Scores.best(scores, k):
+                    ranking.append(replace(self._chunks[position], score=score))
+            rankings.append(ranking)
+        return rankings
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""
@@ -130,7 +142,7 @@ class BaselineRAG(BatchRetrieval):
         max_candidates: int = 3,
     ) -> None:
         retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
-        opened = retrieval.open(Documents(given=lambda: documents), Indexing())
+        opened = retrieval.open(Documents(load=lambda: documents), Indexing())
         generator = ExtractiveGenerator(
             threshold=threshold, max_candidates=max_candidates, weight=opened.word_weights.weight
         )
@@ -175,9 +187,11 @@ class Bm25Retrieval(Checked, RetrievalStage):
     embeddings: ClassVar[bool] = False
 
     def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
-        read, chunker = documents.read(), indexing.chunker
-        if chunker is None:
-            chunks = whole_documents(read)
+        corpus = documents.read()
+        if indexing.chunker is None:
+            chunks = whole_documents(corpus)
         else:
-            chunks = [one for document in read for one in document_chunks(document, chunker)]
+            chunks = []
+            for document in corpus:
+                chunks += document_chunks(document, indexing.chunker)
         return Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)

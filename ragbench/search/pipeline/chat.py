@@ -14,6 +14,7 @@ from msgspec import Meta
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage, task_messages
 from ragbench.core.checked import Checked, Positive
+from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described
@@ -26,9 +27,18 @@ from ragbench.text.tokens import normalise
 _PROMPT = 1
 """Version of the prompt; part of the identity."""
 _EDGES = " \t\r\n.!?。！？\"'“”«»"
+"""Marks around an answer that make no difference when answers are compared."""
 
 
-_Answers = tuple[list[str], Usage | None, Decimal | None, str]
+class _Drawn(Record):
+    """The candidates that a model gave."""
+
+    texts: list[str]
+    model: str
+    """The one that answered."""
+    usage: Usage | None = None
+    """What all candidates took together; None where the model does not say."""
+    cost: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,66 +71,99 @@ class ChatGenerator(Checked):
     @property
     def identity(self) -> dict[str, object]:
         """What the answers depend on besides the contexts; JSON can hold it."""
-        names = ("candidates", "max_contexts", "instructions")
-        own = {name: getattr(self, name) for name in names}
-        return {"method": "chat", "prompt": _PROMPT, **own, "chat": described(self.chat)}
+        return {
+            "method": "chat",
+            "prompt": _PROMPT,
+            "candidates": self.candidates,
+            "max_contexts": self.max_contexts,
+            "instructions": self.instructions,
+            "chat": described(self.chat),
+        }
 
     def generate(self, query: str, contexts: Sequence[str], history: Said = ()) -> GenerationResult:
         """Answers a question from its contexts, read with what was said before.
 
-        None for a single answer, of whose chance to be right nothing is known.
+        The confidence is the share of the candidates that agree; None for a single answer, of whose
+        chance to be right nothing is known.
         """
         shown = list(contexts)[: self.max_contexts]
-        language = guess_language(query)
         if not shown:
             return GenerationResult(
-                abstention(language), abstained=True, metadata={"model": None, "contexts": 0}
+                abstention(guess_language(query)),
+                abstained=True,
+                metadata={"model": None, "contexts": 0},
             )
-        prompts = table("ragbench.text", "prompts")
-        task = prompts["answer"].format(abstention=abstention(language))
-        if self.instructions:
-            task = f"{task}\n{self.instructions}"
-        numbered = [{"number": at, "text": text} for at, text in enumerate(shown, start=1)]
-        asked: dict[str, Any] = {"question": query, "contexts": numbered}
-        if history:
-            task = f"{task}\n{prompts['answer_before']}"
-            asked = {"conversation": [*history], **asked}
-        messages = task_messages(task, json.dumps(asked, ensure_ascii=False))
-        texts, usage, cost, model = self._answers(messages)
-        # Different answers as they were first worded, most frequent first; a Counter keeps equal
-        # counts in the order of their first appearance.
-        first = {_plain(text): text for text in reversed(texts)}
-        counts = Counter(map(_plain, texts)).most_common()
-        votes = [(first[key], count) for key, count in counts]
+        drawn = self._draw(self._messages(query, shown, history))
+        votes = _votes(drawn.texts)
         response, count = votes[0]
-        several = self.candidates > 1
-        metadata: dict[str, Any] = {"model": model, "contexts": len(shown)}
-        if usage is not None and usage.reported:
-            names = ("prompt_tokens", "completion_tokens")
-            metadata["usage"] = {name: getattr(usage, name) for name in names}
-        metadata |= {} if cost is None else {"cost": float(cost)}
-        metadata |= {"votes": [number for _, number in votes]} if several else {}
+        metadata: dict[str, Any] = {"model": drawn.model, "contexts": len(shown)}
+        if drawn.usage is not None and drawn.usage.reported:
+            metadata["usage"] = {
+                "prompt_tokens": drawn.usage.prompt_tokens,
+                "completion_tokens": drawn.usage.completion_tokens,
+            }
+        if drawn.cost is not None:
+            metadata["cost"] = float(drawn.cost)
+        multi_responses = None
+        confidence = None
+        if self.candidates > 1:
+            metadata["votes"] = [votes_of_text for _, votes_of_text in votes]
+            multi_responses = [text for text, _ in votes]
+            confidence = count / len(drawn.texts)
         return GenerationResult(
             response,
-            multi_responses=[text for text, _ in votes] if several else None,
-            confidence=count / len(texts) if several else None,
+            multi_responses=multi_responses,
+            confidence=confidence,
+            # Any other answer may decline in words of its own: that is left open.
             abstained=True if _plain(response) in _DECLINED else None,
             metadata=metadata,
         )
 
-    def _answers(self, messages: Sequence[Message]) -> _Answers:
-        """The candidates, what they took and cost together, and the model that gave them."""
+    def _messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
+        prompts = table("ragbench.text", "prompts")
+        task = prompts["answer"].format(abstention=abstention(guess_language(query)))
+        if self.instructions:
+            task = f"{task}\n{self.instructions}"
+        content: dict[str, Any] = {}
+        if history:
+            task = f"{task}\n{prompts['answer_before']}"
+            content["conversation"] = list(history)
+        content["question"] = query
+        content["contexts"] = [
+            {"number": number, "text": text} for number, text in enumerate(contexts, start=1)
+        ]
+        return task_messages(task, json.dumps(content, ensure_ascii=False))
+
+    def _draw(self, messages: Sequence[Message]) -> _Drawn:
+        """Asks the model for all candidates."""
         chat = self.chat
         if not isinstance(chat, SamplingChat):
-            return [chat.complete(messages).strip()], None, None, chat.name
-        asked = range(self.candidates)
-        replies: list[Reply[str]] = [chat.ask(messages, repeat=number) for number in asked]
-        usage, cost = sum((one.usage for one in replies), Usage()), total(r.cost for r in replies)
-        return [reply.text.strip() for reply in replies], usage, cost, replies[0].model
+            return _Drawn(texts=[chat.complete(messages).strip()], model=chat.name)
+        replies: list[Reply[str]] = []
+        for number in range(self.candidates):
+            replies.append(chat.ask(messages, repeat=number))
+        return _Drawn(
+            texts=[reply.text.strip() for reply in replies],
+            model=replies[0].model,
+            usage=sum((reply.usage for reply in replies), Usage()),
+            cost=total(reply.cost for reply in replies),
+        )
+
+
+def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """Different answers as they were first worded, each with its number; most frequent first.
+
+    A Counter keeps equal counts in the order in which they first appeared.
+    """
+    wordings: dict[str, str] = {}
+    for text in texts:
+        wordings.setdefault(_plain(text), text)
+    counts = Counter(_plain(text) for text in texts)
+    return [(wordings[key], count) for key, count in counts.most_common()]
 
 
 def _plain(text: str) -> str:
-    """What is left of an answer when it is compared with another."""
+    """An answer as it is compared with others: without case, spacing and the marks around it."""
     return " ".join(normalise(text).split()).strip(_EDGES)
 
 

@@ -16,7 +16,7 @@ from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 
 _VERSION = 1
 _PART = 100_000
-"""Characters that are cut at once: a text of any length takes time in proportion to it."""
+"""Characters that are cut at once, so that the time grows with the text and not faster."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -51,15 +51,16 @@ def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) ->
 
 def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     # By name: the package has types for callers that it does not need here.
-    split: Any = importlib.import_module("semchunk").chunkerify(
-        size.counter.count, size.tokens, memoize=False
-    )
+    semchunk: Any = importlib.import_module("semchunk")
+    split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
     spans: list[Span] = []
     for part in _parts(text, within):
-        piece = text[part.start : part.end]
-        _, offsets = split(piece, offsets=True, overlap=size.overlap or None)
-        found = (_stripped(text, part.start + start, part.start + end) for start, end in offsets)
-        spans += [span for span in found if span is not None]
+        part_text = text[part.start : part.end]
+        _, offsets = split(part_text, offsets=True, overlap=size.overlap or None)
+        for start, end in offsets:
+            span = _stripped(text, part.start + start, part.start + end)
+            if span is not None:
+                spans.append(span)
     return spans
 
 
@@ -68,84 +69,109 @@ def _parts(text: str, within: Span) -> list[Span]:
     parts: list[Span] = []
     start = within.start
     while within.end - start > _PART:
-        gaps = list(_BLANK_LINE.finditer(text, start + _PART // 2, start + _PART))
-        at = start + _PART  # or near by, not within a word
-        near = (one for one in range(at, min(at + 200, within.end)) if text[one].isspace())
-        end = gaps[-1].end() if gaps else next(near, at)
+        end = start + _PART
+        blank_lines = list(_BLANK_LINE.finditer(text, start + _PART // 2, end))
+        if blank_lines:
+            end = blank_lines[-1].end()
+        else:
+            end = _next_space(text, end, min(end + 200, within.end))
         parts.append(Span(start, end))
         start = end
-    return [*parts, Span(start, within.end)]
+    parts.append(Span(start, within.end))
+    return parts
+
+
+def _next_space(text: str, start: int, end: int) -> int:
+    """The first white space in a stretch, so that no word is cut; its start where there is none."""
+    for position in range(start, end):
+        if text[position].isspace():
+            return position
+    return start
 
 
 # --- neighbours joined
 
 _SPARE = (0, 1, 2, 4, 8)
 """Tokens that two texts may have more together than apart; tried one after another."""
-_FEW = 8
-"""What takes no more than one part in so many of a chunk does not stand alone."""
+_LONELY_SHARE = 8
+"""Text that takes no more than one part in so many of a chunk does not stand alone."""
 
 
-def _packed(text: str, spans: Sequence[Span], size: ChunkSize) -> list[Span]:
-    """Neighbouring spans joined for as long as they fit."""
-    found: list[Span] = []
-    taken: list[tuple[Span, int]] = []
-    for span in spans:
-        cost = size.counter.count(text[span.start : span.end])
-        held = sum(each for _, each in taken)
+class _Packer:
+    """Joins neighbouring spans for as long as they fit into a chunk."""
+
+    def __init__(self, text: str, size: ChunkSize) -> None:
+        self.text = text
+        self.size = size
+        self.chunks: list[Span] = []
+        """Those that are finished."""
+        self.open: list[tuple[Span, int]] = []
+        """The spans of the chunk that is being filled, with their tokens."""
+
+    def pack(self, spans: Sequence[Span]) -> list[Span]:
+        for span in spans:
+            self._add(span)
+        self._close()
+        return self.chunks
+
+    def _add(self, span: Span) -> None:
+        tokens = self.size.counter.count(self.text[span.start : span.end])
+        filled = sum(tokens_of_span for _, tokens_of_span in self.open)
+        limit = self.size.tokens
         # A few words, such as a heading, are no chunk: they go with what follows them.
-        lonely = bool(taken) and held * _FEW <= size.tokens < held + cost
-        if cost > size.tokens or lonely:
-            if not lonely:
-                _flush(found, taken)
-                found.extend(token_spans(text, span, size))
-            else:
-                found += _led_by(text, taken, span, size)
-            taken.clear()
-            continue
-        if taken and not (
-            held + cost <= size.tokens and _fits(text, Span(taken[0][0].start, span.end), size)
-        ):
-            _flush(found, taken)
-            taken = _repeated(taken, min(size.overlap, size.tokens - cost))
-            if taken and not _fits(text, Span(taken[0][0].start, span.end), size):
-                taken = []
-        taken.append((span, cost))
-    _flush(found, taken)
-    return found
+        is_lonely = bool(self.open) and filled * _LONELY_SHARE <= limit < filled + tokens
+        if is_lonely:
+            self.chunks += self._led_by_open(span, filled)
+            self.open = []
+            return
+        if tokens > limit:
+            self._close()
+            self.chunks += token_spans(self.text, span, self.size)
+            return
+        if self.open and (filled + tokens > limit or not self._fits_with(span)):
+            repeated = self._overlap(min(self.size.overlap, limit - tokens))
+            self._close()
+            self.open = repeated
+            if repeated and not self._fits_with(span):
+                self.open = []
+        self.open.append((span, tokens))
 
+    def _close(self) -> None:
+        """Finishes the chunk that is being filled."""
+        if self.open:
+            self.chunks.append(Span(self.open[0][0].start, self.open[-1][0].end))
+        self.open = []
 
-def _fits(text: str, span: Span, size: ChunkSize) -> bool:
-    """Whether a span fits as a whole: counters may find more in it than in its parts."""
-    return size.counter.count(text[span.start : span.end]) <= size.tokens
+    def _fits_with(self, span: Span) -> bool:
+        """Whether the open chunk fits with one more span."""
+        return self._fits(Span(self.open[0][0].start, span.end))
 
+    def _fits(self, span: Span) -> bool:
+        """Whether a span fits as a whole: counters may find more in it than in its parts."""
+        return self.size.counter.count(self.text[span.start : span.end]) <= self.size.tokens
 
-def _led_by(
-    text: str, taken: Sequence[tuple[Span, int]], span: Span, size: ChunkSize
-) -> list[Span]:
-    """What a span is cut into, the first piece with the few words before it where both fit."""
-    held = sum(cost for _, cost in taken)
-    for spare in _SPARE:
-        first, *rest = token_spans(text, span, size.less(held + spare))
-        joined = Span(taken[0][0].start, first.end)
-        if _fits(text, joined, size):
-            return [joined, *rest]
-    return [Span(taken[0][0].start, taken[-1][0].end), *token_spans(text, span, size)]
+    def _led_by_open(self, span: Span, filled: int) -> list[Span]:
+        """The pieces of a span, the first with the few open words before it if both fit."""
+        start = self.open[0][0].start
+        for spare in _SPARE:
+            pieces = token_spans(self.text, span, self.size.less(filled + spare))
+            joined = Span(start, pieces[0].end)
+            if self._fits(joined):
+                return [joined, *pieces[1:]]
+        alone = Span(start, self.open[-1][0].end)
+        return [alone, *token_spans(self.text, span, self.size)]
 
-
-def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
-    if taken:
-        found.append(Span(taken[0][0].start, taken[-1][0].end))
-
-
-def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
-    """The last spans that fit into the room; never all of them."""
-    kept: list[tuple[Span, int]] = []
-    for span, cost in reversed(taken[1:] if room > 0 else []):  # a span may cost nothing
-        room -= cost
-        if room < 0:
-            break
-        kept.insert(0, (span, cost))
-    return kept
+    def _overlap(self, room: int) -> list[tuple[Span, int]]:
+        """The last open spans that fit into the room; never all of them."""
+        repeated: list[tuple[Span, int]] = []
+        if room <= 0:  # asked first, because a span may cost nothing
+            return repeated
+        for span, tokens in reversed(self.open[1:]):
+            room -= tokens
+            if room < 0:
+                break
+            repeated.insert(0, (span, tokens))
+        return repeated
 
 
 class MarkdownChunker(SizedChunker):
@@ -159,62 +185,74 @@ class MarkdownChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "markdown", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        text = document.text
-        found: list[Piece] = []
-        for headings, blocks in _sections(text):
-            spans = _packed(text, blocks, self.size)
-            found += _pieces(spans, {"headings": " > ".join(headings)} if headings else {})
-        return found
+        pieces: list[Piece] = []
+        for headings, blocks in _sections(document.text):
+            spans = _Packer(document.text, self.size).pack(blocks)
+            metadata = {"headings": " > ".join(headings)} if headings else {}
+            pieces += _pieces(spans, metadata)
+        return pieces
 
 
 def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
     """For each section the headings that it stands under, its own last, and its blocks."""
-    above: list[tuple[int, str]] = []
+    headings: list[tuple[int, str]] = []
     blocks: list[Span] = []
-    for line_span, heading in _blocks(text):
+    for span, heading in _blocks(text):
         if heading is not None:
             if blocks:
-                yield [title for _, title in above], blocks
-            above = [*(one for one in above if one[0] < heading[0]), heading]
+                yield [title for _, title in headings], blocks
+            level = heading[0]
+            headings = [above for above in headings if above[0] < level]
+            headings.append(heading)
             blocks = []
-        blocks.append(line_span)
+        blocks.append(span)
     if blocks:
-        yield [title for _, title in above], blocks
+        yield [title for _, title in headings], blocks
 
 
 def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
-    """The blocks at the top level, with level and text where one is a heading."""
+    """The blocks at the top level; a heading comes with its level and its text."""
     from markdown_it import MarkdownIt
 
     # Lines as the parser counts them: it takes the three ends of lines for one.
     lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    done = 0
-    for at, token in enumerate(tokens):
+
+    def lines_span(first: int, last: int) -> Span | None:
+        return _stripped(text, line_starts[first], min(line_starts[last], len(text)))
+
+    next_line = 0
+    for position, token in enumerate(tokens):
         if token.level or token.nesting < 0 or token.map is None:
             continue
         first, last = token.map
-        title = None
+        heading = None
         if token.type == "heading_open":
-            title = (int(token.tag[1:]), tokens[at + 1].content.strip())
+            heading = (int(token.tag[1:]), tokens[position + 1].content.strip())
         # What the parser leaves out, such as link definitions, is text as well.
-        for start, end, heading in ((done, first, None), (first, last, title)):
-            span = _stripped(text, starts[start], min(starts[max(start, end)], len(text)))
-            if span is not None:
-                yield span, heading
-        done = max(done, last)
-    if rest := _stripped(text, min(starts[done], len(text)), len(text)):
-        yield rest, None
+        between = lines_span(next_line, max(next_line, first))
+        if between is not None:
+            yield between, None
+        block = lines_span(first, max(first, last))
+        if block is not None:
+            yield block, heading
+        next_line = max(next_line, last)
+    remainder = _stripped(text, min(line_starts[next_line], len(text)), len(text))
+    if remainder is not None:
+        yield remainder, None
 
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
-    piece = text[start:end]
-    first = start + len(piece) - len(piece.lstrip())
-    return Span(first, first + len(piece.strip())) if piece.strip() else None
+    """A stretch without the white space around it; None where nothing else is in it."""
+    stretch = text[start:end]
+    if not stretch.strip():
+        return None
+    leading = len(stretch) - len(stretch.lstrip())
+    return Span(start + leading, start + leading + len(stretch.strip()))
 
 
-_MARKDOWN = (".md", ".markdown", *MARKDOWN)
+_MARKDOWN_ENDINGS = (".md", ".markdown", *MARKDOWN)
 
 
 class AutoChunker(SizedChunker):
@@ -234,8 +272,9 @@ class AutoChunker(SizedChunker):
         }
 
     def pieces(self, document: Document) -> list[Piece]:
-        is_markdown = document.id.lower().endswith(_MARKDOWN)
-        return (MarkdownChunker if is_markdown else TokenChunker)(size=self.size).pieces(document)
+        if document.id.lower().endswith(_MARKDOWN_ENDINGS):
+            return MarkdownChunker(size=self.size).pieces(document)
+        return TokenChunker(size=self.size).pieces(document)
 
 
 class SentenceChunker(SizedChunker):
@@ -245,8 +284,8 @@ class SentenceChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "sentences", "sentences": SENTENCES_VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        text = document.text
-        return _pieces(_packed(text, split_sentences(text), self.size))
+        sentences = split_sentences(document.text)
+        return _pieces(_Packer(document.text, self.size).pack(sentences))
 
 
 class WholeChunker:

@@ -58,18 +58,22 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
     shared = dict(document.metadata)
     if document.title:
         shared.setdefault("title", document.title)
-    return [
-        Chunk(
-            id=document.id if len(pieces) == 1 else f"{document.id}#{number}-{_short_digest(text)}",
+    chunks: list[Chunk] = []
+    for number, piece in enumerate(pieces):
+        text = document.text[piece.start : piece.end]
+        id_ = document.id
+        if len(pieces) > 1:
+            id_ = f"{document.id}#{number}-{_short_digest(text)}"
+        chunk = Chunk(
+            id=id_,
             text=text,
             document_id=document.id,
             start=piece.start,
             end=piece.end,
             metadata={**shared, **piece.metadata},
         )
-        for number, piece in enumerate(pieces)
-        for text in [document.text[piece.start : piece.end]]
-    ]
+        chunks.append(chunk)
+    return chunks
 
 
 def _short_digest(text: str) -> str:
@@ -77,6 +81,7 @@ def _short_digest(text: str) -> str:
 
 
 _LEAST = 8
+"""Tokens of a chunk: with fewer, a chunk says nothing by itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +110,8 @@ class ChunkSize:
 
     def less(self, tokens: int) -> ChunkSize:
         """The same with room for so many tokens less."""
-        left = max(self.tokens - tokens, _LEAST)
-        return replace(self, tokens=left, overlap=min(self.overlap, (left - 1) // 2))
+        room = max(self.tokens - tokens, _LEAST)
+        return replace(self, tokens=room, overlap=min(self.overlap, (room - 1) // 2))
 
 
 CHUNKERS = Registry(kind="chunkers")
@@ -115,7 +120,9 @@ CHUNKERS = Registry(kind="chunkers")
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
     """The chunker of a name; ``whole`` has no use for a size."""
     make = CHUNKERS.load(name)
-    return cast("Chunker", make() if name == "whole" else make(size=size or ChunkSize()))
+    if name == "whole":
+        return cast("Chunker", make())
+    return cast("Chunker", make(size=size or ChunkSize()))
 
 
 WordsPlace: TypeAlias = Literal["here", "store"]
@@ -125,14 +132,22 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
     """Each document as one chunk of the same id; its title goes into the metadata."""
     chunks: dict[str, Chunk] = {}
-    for one in documents:
-        if one.id in chunks:
-            problem = f"two documents have the id '{one.id}'; give each its own"
+    for document in documents:
+        if document.id in chunks:
+            problem = f"two documents have the id '{document.id}'; give each its own"
             raise DataError([Problem(message=problem, field="id")])
-        metadata = {**one.metadata, **({} if one.title is None else {"title": one.title})}
-        chunk = Chunk(id=one.id, text=one.text, document_id=one.id, metadata=metadata)
-        chunks[one.id] = replace(chunk, start=0, end=len(one.text))
-    return [*chunks.values()]
+        metadata = dict(document.metadata)
+        if document.title is not None:
+            metadata["title"] = document.title
+        chunks[document.id] = Chunk(
+            id=document.id,
+            text=document.text,
+            document_id=document.id,
+            start=0,
+            end=len(document.text),
+            metadata=metadata,
+        )
+    return list(chunks.values())
 
 
 def with_origin(chunk: Chunk) -> Chunk:
@@ -150,21 +165,23 @@ class Documents:
 
     source: Path | None = None
     """A file or folder in any of the formats that ragbench reads."""
-    given: Callable[[], Iterable[Document]] | None = None
-    """Where they come from when no source is named."""
-    known: Sequence[Document] | None = dataclasses.field(default=None, init=False)
-    """All documents, if they were read already; None if nobody needed them."""
+    load: Callable[[], Iterable[Document]] | None = None
+    """Reads them when no source is named."""
+    loaded: Sequence[Document] | None = dataclasses.field(default=None, init=False)
+    """All documents, once they are read; None as long as no stage needs them."""
 
     def read(self) -> Sequence[Document]:
         from ragbench.io.read import read_documents
 
-        if self.known is None and self.source is not None:
-            self.known = list(read_documents(self.source))
-        elif self.known is None and self.given is not None:
-            self.known = list(self.given())
-        if self.known is None:
+        if self.loaded is not None:
+            return self.loaded
+        if self.source is not None:
+            self.loaded = list(read_documents(self.source))
+        elif self.load is not None:
+            self.loaded = list(self.load())
+        else:
             raise ConfigError("no documents: name them under indexing, 'corpus: PATH'")
-        return self.known
+        return self.loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

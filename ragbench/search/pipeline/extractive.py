@@ -23,11 +23,21 @@ from ragbench.text.question import (
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
 
-ABSTENTIONS: Mapping[str, str] = MappingProxyType({
-    "en": "I don't know.", "de": "Ich weiß es nicht.", "es": "No lo sé.",
-    "fr": "Je ne sais pas.", "it": "Non lo so.", "ja": "わかりません。", "ko": "모르겠습니다.",
-    "nl": "Ik weet het niet.", "pt": "Não sei.", "ru": "Я не знаю.", "zh": "我不知道。",
-})  # fmt: skip
+ABSTENTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "en": "I don't know.",
+        "de": "Ich weiß es nicht.",
+        "es": "No lo sé.",
+        "fr": "Je ne sais pas.",
+        "it": "Non lo so.",
+        "ja": "わかりません。",
+        "ko": "모르겠습니다.",
+        "nl": "Ik weet het niet.",
+        "pt": "Não sei.",
+        "ru": "Я не знаю.",
+        "zh": "我不知道。",
+    }
+)
 """The sentence by language."""
 
 
@@ -87,11 +97,12 @@ class SupportedSentence(Record):
 
     @property
     def place(self) -> dict[str, Any]:
-        """Where the answer stands, as JSON."""
+        """Where the answer stands, as JSON; where the sentence does, too, if that is longer."""
         start, end = self.answer
-        place = {"context_index": self.context_index, "start": start, "end": end}
-        sentence = {"start": self.start, "end": self.end}
-        return place if self.part is None else {**place, "sentence": sentence}
+        place: dict[str, Any] = {"context_index": self.context_index, "start": start, "end": end}
+        if self.part is not None:
+            place["sentence"] = {"start": self.start, "end": self.end}
+        return place
 
 
 def rank_sentences(
@@ -107,26 +118,34 @@ def rank_sentences(
     A sentence without a number loses a fifth of that when the question asks for one.
     """
     analysed = [analyse(context) for context in contexts]
-    every = [] if weight else [one.tokens for sentences in analysed for one in sentences]
+    if weight is None:
+        weight = _rarity_among([sentence for sentences in analysed for sentence in sentences])
+    weights = {token: weight(token) for token in question.tokens}
+    supported: list[SupportedSentence] = []
+    for index, sentences in enumerate(analysed):
+        for position, sentence in enumerate(sentences):
+            if sentence.tokens.isdisjoint(weights):
+                continue
+            neighbourhood = sentences[max(0, position - 1) : position + 2]
+            candidate = SupportedSentence(
+                context_index=index,
+                start=sentence.start,
+                end=sentence.end,
+                support=_support(question, weights, sentence, neighbourhood),
+            )
+            supported.append(candidate)
+    # Sorting keeps the order of equals, also when reversed.
+    return sorted(supported, key=lambda candidate: candidate.support, reverse=True)
+
+
+def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
+    """What a token is worth by how few of these sentences hold it."""
 
     def rarity(token: str) -> float:
-        count = sum(token in one for one in every)
-        return math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
+        count = sum(token in sentence.tokens for sentence in sentences)
+        return math.log(1 + (len(sentences) - count + 0.5) / (count + 0.5))
 
-    weights = {token: (weight or rarity)(token) for token in question.tokens}
-    found = [
-        SupportedSentence(
-            context_index=index,
-            start=sentence.start,
-            end=sentence.end,
-            support=_support(question, weights, sentence, sentences[max(0, at - 1) : at + 2]),
-        )
-        for index, sentences in enumerate(analysed)
-        for at, sentence in enumerate(sentences)
-        if not sentence.tokens.isdisjoint(weights)
-    ]
-    # Sorting keeps the order of equals, also when reversed.
-    return sorted(found, key=lambda one: one.support, reverse=True)
+    return rarity
 
 
 def logistic(curve: tuple[float, float], support: float) -> float:
@@ -139,13 +158,19 @@ def logistic(curve: tuple[float, float], support: float) -> float:
 @lru_cache(maxsize=2048)
 def analyse(context: str) -> tuple[Sentence, ...]:
     """Cuts a context into sentences with their tokens."""
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for start, end in split_sentences(context):
         text = context[start:end]
         tokens = tokenise(text)
-        words, pairs = frozenset(tokens), frozenset(pairwise(tokens))
-        found.append(Sentence(start, end, words, pairs, holds_number(text)))
-    return tuple(found)
+        sentence = Sentence(
+            start=start,
+            end=end,
+            tokens=frozenset(tokens),
+            pairs=frozenset(pairwise(tokens)),
+            has_number=holds_number(text),
+        )
+        sentences.append(sentence)
+    return tuple(sentences)
 
 
 _WITHOUT_NUMBER = 0.8
@@ -164,11 +189,12 @@ def _support(
     neighbourhood: Sequence[Sentence],
 ) -> float:
     coverage = _coverage(weights, sentence.tokens)
-    around = _coverage(weights, sentence.tokens.union(*(one.tokens for one in neighbourhood)))
-    # A question of a single token has no pairs: its coverage says all.
-    pairs = question.pairs
-    held = len(pairs & sentence.pairs)
-    phrases = min(1.0, held / min(len(pairs), _ENOUGH)) if pairs else coverage
+    tokens_around = sentence.tokens.union(*(neighbour.tokens for neighbour in neighbourhood))
+    around = _coverage(weights, tokens_around)
+    phrases = coverage  # a question of a single token has no pairs: its coverage says all
+    if question.pairs:
+        shared = len(question.pairs & sentence.pairs)
+        phrases = min(1.0, shared / min(len(question.pairs), _ENOUGH))
     support = (2 * coverage + around + phrases) / 4
     if question.wants_number and not sentence.has_number:
         support *= _WITHOUT_NUMBER
@@ -176,10 +202,12 @@ def _support(
 
 
 def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
+    """The share of the question's weight that the tokens hold."""
     total = min(sum(weights.values()), _ENOUGH * max(weights.values(), default=0.0))
     if total <= 0:
         return 0.0
-    return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
+    covered = sum(weight for token, weight in weights.items() if token in tokens)
+    return min(1.0, covered / total)
 
 
 _VERSION = "3"
@@ -218,10 +246,18 @@ class ExtractiveGenerator(Checked):
     @property
     def identity(self) -> dict[str, object]:
         """What the answers depend on besides contexts and term weights; JSON can hold it."""
-        versions = {"version": _VERSION, "tokeniser": TOKENISER_VERSION}
-        versions |= {"spans": SPANS_VERSION} if self.answer == "span" else {}
-        own = {name: getattr(self, name) for name in ("answer", "threshold", "max_candidates")}
-        return {"method": "extractive", "sentences": SENTENCES_VERSION, **versions, **own}
+        identity: dict[str, object] = {
+            "method": "extractive",
+            "sentences": SENTENCES_VERSION,
+            "version": _VERSION,
+            "tokeniser": TOKENISER_VERSION,
+        }
+        if self.answer == "span":
+            identity["spans"] = SPANS_VERSION
+        identity["answer"] = self.answer
+        identity["threshold"] = self.threshold
+        identity["max_candidates"] = self.max_candidates
+        return identity
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """Answers a question from its contexts.
@@ -232,25 +268,28 @@ class ExtractiveGenerator(Checked):
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
         support = candidates[0].support if candidates else 0.0
-        answered = bool(candidates) and support >= self.threshold
-        responses = [contexts[one.context_index][slice(*one.answer)] for one in candidates]
-        confidence = 1 - logistic(ANSWERABLE, support)
-        if answered:
-            confidence = logistic(RIGHT if candidates[0].part is None else RIGHT_SPAN, support)
+        is_answered = bool(candidates) and support >= self.threshold
+        if is_answered:
+            responses = [_answer_text(candidate, contexts) for candidate in candidates]
+            curve = RIGHT if candidates[0].part is None else RIGHT_SPAN
+            confidence = logistic(curve, support)
         else:
             responses = [abstention(question.language)]
+            confidence = 1 - logistic(ANSWERABLE, support)
         metadata: dict[str, Any] = {
             "language": question.language,
             "support": support,
             "threshold": self.threshold,
-            "evidence": candidates[0].place if answered else None,
-            "candidates": [{**one.place, "support": one.support} for one in candidates],
+            "evidence": candidates[0].place if is_answered else None,
+            "candidates": [
+                {**candidate.place, "support": candidate.support} for candidate in candidates
+            ],
         }
         return GenerationResult(
             responses[0],
             multi_responses=responses,
             confidence=confidence,
-            abstained=not answered,
+            abstained=not is_answered,
             metadata=metadata,
         )
 
@@ -258,15 +297,30 @@ class ExtractiveGenerator(Checked):
         self, query: str, question: ParsedQuestion, contexts: Sequence[str]
     ) -> list[SupportedSentence]:
         """The best answers, those that differ only in case or Unicode form once."""
-        found: dict[str, SupportedSentence] = {}
-        for one in rank_sentences(question, contexts, self.weight):
-            context = contexts[one.context_index]
+        candidates: dict[str, SupportedSentence] = {}
+        for sentence in rank_sentences(question, contexts, self.weight):
             if self.answer == "span":
-                span = answer_span(query, question, context[one.start : one.end])
-                if span is not None:
-                    part = Span(one.start + span.start, one.start + span.end)
-                    one = one if part == one.answer else replace(one, part=part)
-            found.setdefault(normalise(context[slice(*one.answer)]), one)
-            if len(found) == self.max_candidates:
+                sentence = _narrowed(sentence, query, question, contexts)
+            candidates.setdefault(normalise(_answer_text(sentence, contexts)), sentence)
+            if len(candidates) == self.max_candidates:
                 break
-        return list(found.values())
+        return list(candidates.values())
+
+
+def _narrowed(
+    sentence: SupportedSentence, query: str, question: ParsedQuestion, contexts: Sequence[str]
+) -> SupportedSentence:
+    """The sentence with the part that is asked for, where there is one."""
+    text = contexts[sentence.context_index][sentence.start : sentence.end]
+    span = answer_span(query, question, text)
+    if span is None:
+        return sentence
+    part = Span(sentence.start + span.start, sentence.start + span.end)
+    if part == sentence.answer:
+        return sentence
+    return replace(sentence, part=part)
+
+
+def _answer_text(sentence: SupportedSentence, contexts: Sequence[str]) -> str:
+    start, end = sentence.answer
+    return contexts[sentence.context_index][start:end]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -46,7 +45,8 @@ class Gold(Record):
         overlap = self._overlap(chunk, document)
         if overlap is not None:
             return overlap == (self.end or 0) - (self.start or 0)
-        text, gold = normalised(chunk.text), normalised(self.text)
+        text = normalised(chunk.text)
+        gold = normalised(self.text)
         # A chunk that is a part of the gold resembles it, too, and does not hold all of it.
         return len(text) >= len(gold) and holds(text, gold)
 
@@ -55,23 +55,26 @@ class Gold(Record):
         overlap = self._overlap(chunk, _document_of(chunk))
         if overlap is not None:
             return overlap > 0
-        text, gold = normalised(chunk.text), normalised(self.text)
+        text = normalised(chunk.text)
+        gold = normalised(self.text)
         if min(len(text), len(gold)) < _TELLING:
             return False
-        head, tail = text.find(gold[:_TELLING]), text.rfind(gold[-_TELLING:])
-        return (
-            text in gold
-            or (head >= 0 and gold.startswith(text[head:]))
-            or (tail >= 0 and gold.endswith(text[: tail + _TELLING]))
-        )
+        if text in gold:
+            return True
+        # The gold begins before the chunk's end, or ends behind the chunk's start.
+        head = text.find(gold[:_TELLING])
+        if head >= 0 and gold.startswith(text[head:]):
+            return True
+        tail = text.rfind(gold[-_TELLING:])
+        return tail >= 0 and gold.endswith(text[: tail + _TELLING])
 
     def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
         """Characters in common; None where offsets are not known."""
-        known = (self.start, self.end, chunk.start, chunk.end)
-        if document is None or document != self.document_id or None in known:
+        if document is None or document != self.document_id:
             return None
-        start, end, first, last = cast("tuple[int, int, int, int]", known)
-        return max(0, min(end, last) - max(start, first))
+        if self.start is None or self.end is None or chunk.start is None or chunk.end is None:
+            return None
+        return max(0, min(self.end, chunk.end) - max(self.start, chunk.start))
 
 
 def golds_of(case: Case) -> tuple[Gold, ...]:
@@ -79,24 +82,30 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 
     Spans too short to be recognised count only where their offsets are known.
     """
-    spans = [
-        Gold(document_id=one.document_id, start=one.start, end=one.end, text=one.text)
-        for one in case.evidence
-        if one.text.strip()
-    ]
-    if spans and all(one.start is not None or len(one.text) >= _TELLING for one in spans):
+    spans: list[Gold] = []
+    for evidence in case.evidence:
+        if evidence.text.strip():
+            span = Gold(
+                document_id=evidence.document_id,
+                start=evidence.start,
+                end=evidence.end,
+                text=evidence.text,
+            )
+            spans.append(span)
+    if spans and all(span.start is not None or len(span.text) >= _TELLING for span in spans):
         return tuple(spans)
     ids = case.relevant_ids
-    texts = case.reference_contexts or ()
-    paired = texts if len(texts) == len(ids) else [""] * len(ids)
     if ids:
-        return tuple(Gold(id=id_, text=text) for id_, text in zip(ids, paired, strict=True))
+        texts = case.reference_contexts or ()
+        if len(texts) != len(ids):  # nothing says which text belongs to which id
+            texts = [""] * len(ids)
+        return tuple(Gold(id=id_, text=text) for id_, text in zip(ids, texts, strict=True))
     return tuple(Gold(text=text) for text in gold_texts(case) or ())
 
 
 def _document_of(chunk: Chunk) -> str | None:
-    named = chunk.document_id or chunk.metadata.get("document_id")
-    return named if isinstance(named, str) else None
+    document = chunk.document_id or chunk.metadata.get("document_id")
+    return document if isinstance(document, str) else None
 
 
 class SearchVariant(StrEnum):
@@ -119,7 +128,7 @@ class Searched(Protocol):
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
         """Chunks that may hold a gold context, found by what it is and not by the question.
 
-        None where nothing can be asked.
+        None where the collection can be asked neither by document, nor by id, nor by text.
         """
         ...
 
@@ -129,18 +138,35 @@ class Searched(Protocol):
 
 
 @dataclass(slots=True)
-class _Sought:
+class _LocatedCase:
+    """A case, and what is known so far of where its golds went."""
+
     queries: Transformed
     golds: Sequence[Gold]
+    retrieved: int
+    """How many chunks the evaluated retrieval gave."""
     fates: dict[int, SearchedGold] = field(default_factory=dict[int, SearchedGold])
-    """By position; those that are settled."""
+    """What became of each gold, by its position; only of those that were found."""
 
-    def take(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
-        for at, gold in enumerate(self.golds):
-            held = {n: one.id for n, one in enumerate(ranking, 1) if gold.is_held_by(one)}
-            if held and at not in self.fates:
-                ids, rank = tuple(held.values()), min(held)
-                self.fates[at] = SearchedGold(gold=gold.name, cause=cause, rank=rank, chunk_ids=ids)
+    @property
+    def is_settled(self) -> bool:
+        return len(self.fates) == len(self.golds)
+
+    def settle(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
+        """Notes the cause for each gold that a ranking is the first to hold."""
+        for position, gold in enumerate(self.golds):
+            if position in self.fates:
+                continue
+            ids: list[str] = []
+            best_rank = 0
+            for rank, chunk in enumerate(ranking, start=1):
+                if gold.is_held_by(chunk):
+                    ids.append(chunk.id)
+                    best_rank = best_rank or rank
+            if ids:
+                self.fates[position] = SearchedGold(
+                    gold=gold.name, cause=cause, rank=best_rank, chunk_ids=tuple(ids)
+                )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,58 +194,86 @@ class GoldLocator:
     def located(
         self, inputs: Sequence[tuple[Case, RetrievalResult[Any]]], top_k: int | None = None
     ) -> list[GoldSearch]:
-        asked = self.top_k if top_k is None else top_k
-        depth = max(self.depth, asked)
-        sought: list[_Sought] = []
-        for case, result in inputs:  # what was searched for stands there: no model is asked again
+        if top_k is None:
+            top_k = self.top_k
+        depth = max(self.depth, top_k)
+        cases: list[_LocatedCase] = []
+        for case, result in inputs:
+            # The result keeps the queries that were searched for: no model writes them again.
             queries = pre_retrieved(result).queries or (SearchQuery(text=case.query),)
-            sought.append(_Sought(queries=Transformed(queries=queries), golds=golds_of(case)))
-            sought[-1].take(_chunks_of(result), GoldCause.RETRIEVED)
-        for variant, cause, limit in (
-            (SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, asked),
-            (SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth),
-            (SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth),
-            (SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth),
-            (SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth),
-        ):
-            lacking = [one for one in sought if len(one.fates) < len(one.golds)]
-            varied = cast("Searched", self.retriever).variant(variant) if lacking else None
-            if varied is None:
-                continue
-            rankings: list[list[Chunk]] = []
-            # An engine without an exact search of its own refuses it.
-            with suppress(*([ConfigError] if variant is SearchVariant.EXACT else [])):
-                rankings = self.rankings(varied, [one.queries for one in lacking], limit)
-            for one, ranking in zip(lacking, rankings, strict=bool(rankings)):
-                one.take(ranking, cause)
-        found: list[GoldSearch] = []
-        for one, (_, result) in zip(sought, inputs, strict=True):
-            fates = [one.fates.get(at) or self._looked_up(g) for at, g in enumerate(one.golds)]
-            found.append(GoldSearch(golds=tuple(fates), retrieved=len(result), depth=depth))
-        return found
+            located = _LocatedCase(
+                queries=Transformed(queries=queries),
+                golds=golds_of(case),
+                retrieved=len(result),
+            )
+            located.settle(_chunks_of(result), GoldCause.RETRIEVED)
+            cases.append(located)
+        # From the search as it is to the search with the most taken away: the first that holds a
+        # gold names what lost it.
+        self._search(cases, SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, top_k)
+        self._search(cases, SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth)
+        self._search(cases, SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth)
+        self._search(cases, SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth)
+        self._search(cases, SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth)
+        searches: list[GoldSearch] = []
+        for located in cases:
+            fates: list[SearchedGold] = []
+            for position, gold in enumerate(located.golds):
+                fates.append(located.fates.get(position) or self._looked_up(gold))
+            search = GoldSearch(golds=tuple(fates), retrieved=located.retrieved, depth=depth)
+            searches.append(search)
+        return searches
+
+    def _search(
+        self, cases: Sequence[_LocatedCase], variant: SearchVariant, cause: GoldCause, limit: int
+    ) -> None:
+        """Settles the golds that a variant of the search finds among so many chunks."""
+        unsettled = [case for case in cases if not case.is_settled]
+        if not unsettled:
+            return
+        retriever = cast("Searched", self.retriever).variant(variant)
+        if retriever is None:
+            return
+        queries = [case.queries for case in unsettled]
+        try:
+            rankings = self.rankings(retriever, queries, limit)
+        except ConfigError:
+            if variant is SearchVariant.EXACT:  # engines without an exact search refuse it
+                return
+            raise
+        for case, ranking in zip(unsettled, rankings, strict=True):
+            case.settle(ranking, cause)
 
     def _looked_up(self, gold: Gold) -> SearchedGold:
-        searched = cast("Searched", self.retriever)
-        everywhere = searched.gold_chunks(gold, filtered=False)
-        if everywhere is None:
+        """What became of a gold that no search has: looked up by what it is."""
+        retriever = cast("Searched", self.retriever)
+        chunks = retriever.gold_chunks(gold, filtered=False)
+        if chunks is None:
             return SearchedGold(gold=gold.name, cause=GoldCause.UNKNOWN)
-        held = {chunk.id for chunk in everywhere if gold.is_held_by(chunk)}
-        if held:
-            passing = searched.gold_chunks(gold, filtered=True) or ()
-            passes = any(chunk.id in held for chunk in passing)
-            cause = GoldCause.NOT_RANKED if passes else GoldCause.LOST_BY_FILTER
-            return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(held)))
-        parts = {chunk.id for chunk in everywhere if gold.is_cut_by(chunk)}
+        holding = {chunk.id for chunk in chunks if gold.is_held_by(chunk)}
+        if holding:
+            passing = retriever.gold_chunks(gold, filtered=True) or ()
+            cause = GoldCause.LOST_BY_FILTER
+            if any(chunk.id in holding for chunk in passing):
+                cause = GoldCause.NOT_RANKED
+            return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(holding)))
+        parts = {chunk.id for chunk in chunks if gold.is_cut_by(chunk)}
         cause = GoldCause.CUT if parts else GoldCause.NOT_INDEXED
         return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(parts)))
 
 
 def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     """What was retrieved, with the document and offsets that its metadata name."""
-    found: list[Chunk] = []
+    chunks: list[Chunk] = []
     for chunk in result.to_chunks():
-        named = ((name, chunk.metadata.get(name)) for name in ("start", "end"))
-        spans: dict[str, Any] = {name: at for name, at in named if isinstance(at, int)}
-        document = _document_of(chunk)
-        found.append(Chunk(id=chunk.id, text=chunk.text, document_id=document, **spans))
-    return found
+        start = chunk.metadata.get("start")
+        end = chunk.metadata.get("end")
+        placed = Chunk(
+            id=chunk.id,
+            text=chunk.text,
+            document_id=_document_of(chunk),
+            start=start if isinstance(start, int) else None,
+            end=end if isinstance(end, int) else None,
+        )
+        chunks.append(placed)
+    return chunks

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ from ragbench.workers.pool import Batch, Map, WorkerPool
 Embedding = WorkerPool[Sequence[str], Floats32]
 """Gives the vectors of texts, a batch of them at a time."""
 _BATCH = 128
-_MARKED = 20.0
+_MARKED_EVERY = 20.0
 """Seconds after which a collection that is written to is marked again, for stores that write to
 the disk only then."""
 _SAMPLED = 200
@@ -52,7 +52,7 @@ class IndexProgress(Protocol):
 
 
 ENGLISH_EMBEDDER = "english"
-_MOST = 2 / 3
+_ENGLISH_SHARE = 2 / 3
 """Share of English documents from which on their static vectors are taken: of the bundled corpus,
 15 % of it Chinese and German, they rank as well as a model of both that takes fifty times as long
 (docs/measured/retrieval.md); words find the rest."""
@@ -68,17 +68,19 @@ def default_embedder(
     """
     if collection in database.collections():
         with database.open(collection) as store:
-            made = store.info().made_by
-        return made.embedder_name, made.embedder_settings
-    read_first = [one.text for one in islice(read(), _SAMPLED)]
-    return ENGLISH_EMBEDDER if are_english(read_first) else DEFAULT_EMBEDDER, {}
+            identity = store.info().made_by
+        return identity.embedder_name, identity.embedder_settings
+    sample = [document.text for document in islice(read(), _SAMPLED)]
+    if are_english(sample):
+        return ENGLISH_EMBEDDER, {}
+    return DEFAULT_EMBEDDER, {}
 
 
 def are_english(texts: Sequence[str]) -> bool:
     """Whether most texts are, so that static vectors of English words serve them."""
-    said = [text[:1000] for text in texts if text.strip()]
-    english = sum(recognised_language(text) == "en" for text in said)
-    return bool(said) and english >= _MOST * len(said)
+    beginnings = [text[:1000] for text in texts if text.strip()]
+    english = sum(recognised_language(text) == "en" for text in beginnings)
+    return bool(beginnings) and english >= _ENGLISH_SHARE * len(beginnings)
 
 
 class IndexResult(Record):
@@ -162,9 +164,16 @@ def index(
         StoreError: the store cannot be used.
         LLMError: the embedder's endpoint gives no vectors.
     """
-    chunker = make_chunker(chunker) if isinstance(chunker, str) else chunker
-    again = words is not None or embedder is None
-    read = _reader(source, again=again, format=format, fields=fields, encoding=encoding)
+    if isinstance(chunker, str):
+        chunker = make_chunker(chunker)
+    read: Callable[[], Iterable[Document]]
+    if isinstance(source, str | Path):
+        read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
+    else:
+        documents = source
+        if (words is not None or embedder is None) and not isinstance(source, Sequence):
+            documents = list(source)  # looked at first, and then indexed
+        read = partial(iter, documents)
     with ExitStack() as stack:
         database = stack.enter_context(closing(open_database(store)))
         if embedder is None and not embedder_settings:
@@ -174,18 +183,17 @@ def index(
         pool = None
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
             make = partial(_passages, embedder, embedder_settings)
-            where = stack.enter_context(opened_engine(engine, workers=workers))
-            pool = stack.enter_context(WorkerPool(make, where, batch=1))
+            workers_engine = stack.enter_context(opened_engine(engine, workers=workers))
+            pool = stack.enter_context(WorkerPool(make, workers_engine, batch=1))
         form = None
         if isinstance(source, str | Path) or words is not None:
             # A file is read twice: once to find every problem and to count, before anything is
             # written, and once to index. Memory holds a document and a batch of chunks.
-            counts = count()
-            first = (document for document, _ in zip(read(), counts, strict=False))
-            form = words_of(words, database, collection, first, chunker)
-            deque(first, maxlen=0)  # what is not measured is looked through all the same
-            counted(next(counts))
-        done = index_documents(
+            reading = _CountedReading(read())
+            form = words_of(words, database, collection, reading, chunker)
+            deque(reading, maxlen=0)  # what is not measured is looked through all the same
+            counted(reading.count)
+        result = index_documents(
             read(),
             database,
             collection,
@@ -198,8 +206,21 @@ def index(
             progress=progress,
         )
     if isinstance(source, str | Path):
-        return replace(done, skipped=tuple(skipped_files(source, format=format)))
-    return done
+        return replace(result, skipped=tuple(skipped_files(source, format=format)))
+    return result
+
+
+class _CountedReading(Iterator[Document]):
+    """Documents, and how many were read so far."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._documents = iter(documents)
+        self.count = 0
+
+    def __next__(self) -> Document:
+        document = next(self._documents)
+        self.count += 1
+        return document
 
 
 def index_documents(
@@ -226,10 +247,10 @@ def index_documents(
     Args:
         patience: seconds to wait where another one writes to the same folder.
     """
-    cut = Counter[str]()
-    stream = _chunks(documents, chunker, cut)
-    head = list(islice(stream, _SAMPLED))
-    if not head:
+    counts = Counter[str]()
+    chunks = _chunks(documents, chunker, counts)
+    sample = list(islice(chunks, _SAMPLED))
+    if not sample:
         raise ConfigError("there is nothing to index: the corpus has no document with text")
     identity = IndexIdentity(
         embedder=embedder.identity,
@@ -238,24 +259,25 @@ def index_documents(
         chunker=chunker.identity,
     )
     alone = sole_writer(database.folder, database.address, patience=patience)
-    with alone, _opened(database, collection, embedder, identity, head, words) as store:
-        here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
-        writing = _Writing(store, embedder, pool or here, chunker)
-        reported, every = 0, chain(head, stream)
-        batches = iter(lambda: list(islice(every, _BATCH)), [])
+    with alone, _opened(database, collection, embedder, identity, sample, words) as store:
+        if pool is None:
+            pool = WorkerPool(partial(_passages, embedder), thread_engine())
+        writing = _Writing(store, embedder, pool, chunker)
+        reported = 0
         try:
-            for chunks, unchanged in writing.write(batches):
+            for written, unchanged in writing.write(_batches(chain(sample, chunks))):
                 if progress is not None:
-                    through, reported = cut["documents"] - reported, cut["documents"]
-                    progress(documents=through, chunks=chunks, unchanged=unchanged)
+                    new_documents = counts["documents"] - reported
+                    progress(documents=new_documents, chunks=written, unchanged=unchanged)
+                    reported = counts["documents"]
             removed = writing.finish()
         except BaseException:
             writing.leave_incomplete()
             raise
     return IndexResult(
         collection=collection,
-        documents=cut["documents"],
-        empty=cut["empty"],
+        documents=counts["documents"],
+        empty=counts["empty"],
         chunks=len(writing.seen),
         written=writing.written,
         unchanged=len(writing.seen) - writing.written,
@@ -267,23 +289,19 @@ def index_documents(
     )
 
 
-def _reader(
-    source: str | Path | Iterable[Document], *, again: bool, **how: Any
-) -> Callable[[], Iterable[Document]]:
-    if isinstance(source, str | Path):
-        return partial(read_documents, source, **how)
-    return partial(iter, list(source) if again and not isinstance(source, Sequence) else source)
-
-
 def _passages(
     embedder: Embedder | str, settings: Mapping[str, Any] | None = None
 ) -> Map[Sequence[str], Floats32]:
-    """What embeds batches of passages; a name is opened where it is to work."""
-    opened = open_embedder(embedder, **settings or {}) if isinstance(embedder, str) else embedder
-    return lambda batches: [opened.embed_passages(texts) for texts in batches]
+    """A function that embeds batches of passages; a name is opened where it is to work."""
+    if isinstance(embedder, str):
+        embedder = open_embedder(embedder, **settings or {})
+    embed = embedder.embed_passages
+    return lambda batches: [embed(texts) for texts in batches]
 
 
-def _chunks(documents: Iterable[Document], chunker: Chunker, cut: Counter[str]) -> Iterator[Chunk]:
+def _chunks(
+    documents: Iterable[Document], chunker: Chunker, counts: Counter[str]
+) -> Iterator[Chunk]:
     """The chunks of documents, one after another; counts documents, and the empty ones."""
     ids: set[str] = set()
     for document in documents:
@@ -291,8 +309,16 @@ def _chunks(documents: Iterable[Document], chunker: Chunker, cut: Counter[str]) 
             raise ConfigError(f"two documents have the id '{document.id}'")
         ids.add(document.id)
         chunks = document_chunks(document, chunker)
-        cut.update(documents=1, empty=not chunks)
+        counts["documents"] += 1
+        if not chunks:
+            counts["empty"] += 1
         yield from chunks
+
+
+def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    iterator = iter(chunks)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch
 
 
 def _opened(
@@ -300,27 +326,27 @@ def _opened(
     collection: str,
     embedder: Embedder,
     identity: IndexIdentity,
-    head: Sequence[Chunk],
+    sample: Sequence[Chunk],
     words: WordsForm | None,
 ) -> OwnCollection:
     """The collection: as it is, where the embedder fits, or a new one."""
     if collection in database.collections():
         store = database.open(collection)
         info = store.info()
-        known = info.made_by
-        if dict(known.embedder) == dict(identity.embedder):
+        if dict(info.made_by.embedder) == dict(identity.embedder):
             return store
         store.close()
         raise ConfigError(
-            f"the collection '{info.name}' was built with another embedder ({_named(known)}, "
-            f"{info.dimension} dimensions) than {_named(identity)}. Use that one, or index under "
-            "another name"
+            f"the collection '{info.name}' was built with another embedder "
+            f"({_embedder_text(info.made_by)}, {info.dimension} dimensions) than "
+            f"{_embedder_text(identity)}. Use that one, or index under another name"
         )
-    spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
-    read = getattr(embedder, "languages", ()) or (*spoken,)
-    languages = sorted(one for one in read if spoken[one] * 10 >= len(head))
-    made = replace(identity, calibration=measure_calibration(embedder, languages).to_json())
-    settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
+    languages = _languages(sample, embedder)
+    calibration = measure_calibration(embedder, languages).to_json()
+    settings: dict[str, Any] = {
+        "dimension": embedder.dimension,
+        "identity": replace(identity, calibration=calibration).to_json(),
+    }
     if words is not None:  # which stores of other packages need not know
         settings["words"] = words
     try:
@@ -331,9 +357,18 @@ def _opened(
         raise
 
 
-def _named(identity: IndexIdentity) -> str:
+def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
+    """The languages of a tenth of the chunks or more, among those that the embedder reads."""
+    counts = Counter(guess_language(chunk.text[:1000]) for chunk in sample)
+    readable = getattr(embedder, "languages", ()) or tuple(counts)
+    return sorted(language for language in readable if counts[language] * 10 >= len(sample))
+
+
+def _embedder_text(identity: IndexIdentity) -> str:
+    if not identity.embedder_settings:
+        return identity.embedder_name
     settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
-    return f"{identity.embedder_name} with {settings}" if settings else identity.embedder_name
+    return f"{identity.embedder_name} with {settings}"
 
 
 class _Writing:
@@ -346,13 +381,14 @@ class _Writing:
         self._store = store
         self._embedder = embedder
         self._pool = pool
-        known = info.made_by
-        self._identity = replace(known, chunker=chunker.identity, digest="")
-        self.dense_weight = known.dense_weight
-        self._known = store.digests()
-        self._whole = info.complete and known.chunker == self._identity.chunker
-        self._marked: float | None = None
-        self.continued = not info.complete and bool(self._known)
+        self._identity = replace(info.made_by, chunker=chunker.identity, digest="")
+        self._stored = store.digests()
+        """What the collection held before, by id."""
+        self._is_complete = info.complete and info.made_by.chunker == self._identity.chunker
+        self._marked_at: float | None = None
+        """When the collection was last marked incomplete; None before the first write."""
+        self.dense_weight = info.made_by.dense_weight
+        self.continued = not info.complete and bool(self._stored)
         """Whether an earlier indexing had not come to its end."""
         self.seen: dict[str, str] = {}
         """The ids of the corpus's chunks so far, with their digests."""
@@ -364,17 +400,20 @@ class _Writing:
 
         Gives for each batch its chunks, and how many of them were there.
         """
-        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Floats32]]] = deque()
+        waiting: deque[tuple[int, list[Chunk], Batch[Sequence[str], Floats32]]] = deque()
         for chunks in batches:
-            digests = {chunk.id: encode(chunk).digest for chunk in chunks}
-            self.seen |= digests
-            new = [chunk for chunk in chunks if self._known.get(chunk.id) != digests[chunk.id]]
+            new: list[Chunk] = []
+            for chunk in chunks:
+                digest = encode(chunk).digest
+                self.seen[chunk.id] = digest
+                if self._stored.get(chunk.id) != digest:
+                    new.append(chunk)
             texts = [_embedded_text(chunk) for chunk in new]
-            begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
-            if len(begun) > self._pool.ahead:
-                yield self._store_new(*begun.popleft())
-        while begun:
-            yield self._store_new(*begun.popleft())
+            waiting.append((len(chunks), new, self._pool.begin([texts] if new else [])))
+            if len(waiting) > self._pool.ahead:
+                yield self._store_new(*waiting.popleft())
+        while waiting:
+            yield self._store_new(*waiting.popleft())
 
     def _store_new(
         self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Floats32]
@@ -387,48 +426,58 @@ class _Writing:
 
     def finish(self) -> int:
         """Removes what is no part of the corpus, and marks the rest complete; says how many."""
-        if stale := [id_ for id_ in self._known if id_ not in self.seen]:
+        stale = [id_ for id_ in self._stored if id_ not in self.seen]
+        if stale:
             self._begin()
             self._store.delete(stale)
-        if self._whole:
+        if self._is_complete:  # nothing was written
             return len(stale)
         self._begin()
-        held = self._store.digests()
-        if held != self.seen:
-            other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
-            missing = len(self.seen.keys() - held.keys())
-            raise StoreError(
-                f"the collection '{self._store.name}' differs from the chunks written: "
-                f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
-                "to it; run the same 'ragbench index' again when it is done"
-            )
-        whole = blake2b(digest_size=16)
+        self._check_stored()
+        corpus = blake2b(digest_size=16)
         for id_ in sorted(self.seen):
-            whole.update(f"{id_}\0{self.seen[id_]}\n".encode())
+            corpus.update(f"{id_}\0{self.seen[id_]}\n".encode())
         self.dense_weight = measured_weight(self._store, self._embedder)
-        done = replace(self._identity, digest=whole.hexdigest(), dense_weight=self.dense_weight)
-        self._store.mark(complete=True, identity=done.to_json())
+        identity = replace(
+            self._identity, digest=corpus.hexdigest(), dense_weight=self.dense_weight
+        )
+        self._store.mark(complete=True, identity=identity.to_json())
         return len(stale)
+
+    def _check_stored(self) -> None:
+        """Refuses a collection that holds something else than was written."""
+        stored = self._store.digests()
+        if stored == self.seen:
+            return
+        different = sum(self.seen.get(id_) != digest for id_, digest in stored.items())
+        missing = len(self.seen.keys() - stored.keys())
+        raise StoreError(
+            f"the collection '{self._store.name}' differs from the chunks written: "
+            f"{missing:,} chunks are missing, {different:,} are other ones. Another program writes "
+            "to it; run the same 'ragbench index' again when it is done"
+        )
 
     def _begin(self) -> None:
         """Before each write: from the first on the collection is not complete."""
-        self._whole = False
-        if self._marked is None or time.monotonic() - self._marked >= _MARKED:
+        self._is_complete = False
+        now = time.monotonic()
+        if self._marked_at is None or now - self._marked_at >= _MARKED_EVERY:
             self._store.mark(complete=False, identity=self._identity.to_json())
-            self._marked = time.monotonic()
+            self._marked_at = time.monotonic()
 
     def leave_incomplete(self) -> None:
-        """After a failure: what somebody else has marked in the meantime is not whole, either."""
-        if self._marked is not None:
+        """After a failure: another program may have marked the collection complete meanwhile."""
+        if self._marked_at is not None:
             with suppress(StoreError):
                 self._store.mark(complete=False)
 
 
 def _embedded_text(chunk: Chunk) -> str:
-    """What the embedder reads: the title says what a passage from the middle is about."""
+    """The text that is embedded: the title says what a passage from the middle is about."""
     title = chunk.metadata.get("title")
-    is_told = isinstance(title, str) and title.strip() and not chunk.text.startswith(title)
-    return readable_text(f"{title}\n{chunk.text}" if is_told else chunk.text)
+    if isinstance(title, str) and title.strip() and not chunk.text.startswith(title):
+        return readable_text(f"{title}\n{chunk.text}")
+    return readable_text(chunk.text)
 
 
 def words_of(
@@ -445,20 +494,25 @@ def words_of(
     if place is None:
         return None
     converted(place, WordsPlace, "words")
-    measured = WordsForm(average=0.0)
-    check_words(database, measured if place == "store" else None)
+    by_store = place == "store"
+    form = WordsForm(average=0.0)
+    check_words(database, form if by_store else None)
     if collection in database.collections():
         with database.open(collection) as store:
-            kept = store.info().words
-        if (place == "store") != (kept is not None):
-            made = "by ragbench" if kept is None else "by the store"
+            stored_form = store.info().words
+        if by_store != (stored_form is not None):
+            ranked = "by ragbench" if stored_form is None else "by the store"
             raise ConfigError(
-                f"the collection '{collection}' was made to be ranked {made} by words: leave "
+                f"the collection '{collection}' was made to be ranked {ranked} by words: leave "
                 "--words out, or index the corpus under another name"
             )
-        return kept
-    if place == "here":
+        return stored_form
+    if not by_store:
         return None
-    chunks = (chunk for document in documents for chunk in document_chunks(document, chunker))
-    lengths = [len(measured.tokens(chunk)) for chunk in chunks]
-    return replace(measured, average=sum(lengths) / len(lengths) if lengths else 0.0)
+    lengths: list[int] = []
+    for document in documents:
+        for chunk in document_chunks(document, chunker):
+            lengths.append(len(form.tokens(chunk)))
+    if not lengths:
+        return form
+    return replace(form, average=sum(lengths) / len(lengths))

@@ -53,6 +53,8 @@ def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Own:
+    """A user's class in the place of a stage."""
+
     stage: ClassVar[str]
     rag: Rag
     spec: str
@@ -63,7 +65,9 @@ class _Own:
         """The class, its source and its arguments, or what it says of itself."""
         own = self.rag.stage_identity(self.stage)
         described = describe_rag(self.rag, self.spec, self.settings)
-        return described if own is None else {"spec": described["spec"], "own": own}
+        if own is None:
+            return described
+        return {"spec": described["spec"], "own": own}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,11 +86,16 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         """See `ragbench.search.pipeline.stages.Retriever.search`; a longer answer is cut."""
         where = f"{type(self.rag).__name__}.batch_retrieve_with_metadata"
         texts = [query.text for query in queries]
-        found = to_batch(self.rag.batch_retrieve_with_metadata(texts, top_k), len(texts), where)
-        return [to_retrieval_result(value, where).to_chunks()[:top_k] for value in found]
+        returned = self.rag.batch_retrieve_with_metadata(texts, top_k)
+        rankings: list[list[Chunk]] = []
+        for value in to_batch(returned, len(texts), where):
+            rankings.append(to_retrieval_result(value, where).to_chunks()[:top_k])
+        return rankings
 
     def close(self) -> None:
-        getattr(self.rag, "close", lambda: None)()
+        close = getattr(self.rag, "close", None)
+        if close is not None:
+            close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,10 +148,13 @@ class OpenPipeline:
     @property
     def locator(self) -> GoldLocator | None:
         """What says where the gold of a case was lost; None where its retrieval cannot be asked."""
-        rankings, top_k = self.stages.searching.rankings, self.stages.top_k
         if not isinstance(self.retriever, Searched):
             return None
-        return GoldLocator(rankings=rankings, retriever=self.retriever, top_k=top_k)
+        return GoldLocator(
+            rankings=self.stages.searching.rankings,
+            retriever=self.retriever,
+            top_k=self.stages.top_k,
+        )
 
     def staged(self) -> tuple[Rag, PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
@@ -178,8 +190,8 @@ class Pipeline:
 
     @property
     def corpus(self) -> Path | None:
-        named = self.indexing.settings.corpus
-        return None if named is None else Path(named)
+        corpus = self.indexing.settings.corpus
+        return None if corpus is None else Path(corpus)
 
     @contextmanager
     def open(
@@ -200,36 +212,45 @@ class Pipeline:
             MissingExtraError: a package that a stage needs cannot be imported.
         """
         with ExitStack() as stack:
-            import_packages_of(self)  # indexing may be paid already
+            import_packages_of(self)  # before indexing, which may cost money
             for chat in self.chats:
                 stack.callback(chat.close)
-            source = Documents(source=self.corpus, given=documents)
+            source = Documents(source=self.corpus, load=documents)
             retriever = self.retrieval.open(source, self.indexing)
             stack.callback(retriever.close)
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
-            stages, own = self._stages(retriever), self.own_orchestration
+            stages = self._stages(retriever)
             import_packages_of(stages)
             plain = pipeline_rag(stages)
+            rag: Rag = plain
+            if self.own_orchestration is not None:
+                rag = self.own_orchestration(stages)
             yield OpenPipeline(
-                rag=plain if own is None else own(stages),
+                rag=rag,
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 stages=stages,
-                documents=source.known,
+                documents=source.loaded,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
-        generation, context = self.generation, dict[str, Any]()
+        generator = self.generation
+        context: dict[str, Any] = {}
         weights = retriever.word_weights
-        if isinstance(generation, ExtractiveGenerator) and generation.word_weights == "contexts":
+        # Words are weighed by the corpus where the answer is quoted and the file asks for it.
+        if isinstance(generator, ExtractiveGenerator) and generator.word_weights == "contexts":
             weights = None
-        if isinstance(generation, ExtractiveGenerator) and weights is not None:
-            context = {"word_weights": dict(weights.identity)}
-            generation = replace(generation, weight=weights.weight)
-        fusion = {name: getattr(self.orchestration, name) for name in ("rrf_k", "candidates")}
+        if isinstance(generator, ExtractiveGenerator) and weights is not None:
+            context["word_weights"] = dict(weights.identity)
+            generator = replace(generator, weight=weights.weight)
         return Stages(
-            searching=Searching(retriever=retriever, pre_retrieval=self.pre_retrieval, **fusion),
-            generator=generation,
+            searching=Searching(
+                retriever=retriever,
+                pre_retrieval=self.pre_retrieval,
+                rrf_k=self.orchestration.rrf_k,
+                candidates=self.orchestration.candidates,
+            ),
+            generator=generator,
             post_retrieval=self.post_retrieval,
             top_k=self.retrieval.top_k,
             generation_context=context,

@@ -76,24 +76,19 @@ class PreRetrieval(Checked):
 
     def run(self, question: str, said: Said = ()) -> Transformed:
         """Takes one question through every transform; ``said`` is what was said before it."""
-        queries: tuple[SearchQuery, ...] = (SearchQuery(text=question),)
+        queries: list[SearchQuery] = [SearchQuery(text=question)]
         failures: list[Failure] = []
         for transform in self.transforms:
-            found: list[SearchQuery] = []
+            transformed: list[SearchQuery] = []
             for query in queries:
-                done = Transformed(queries=(query,))
-                if query.kind == "query":
-                    done = self._applied(transform, query, said)
-                failures += done.failures
-                found += done.queries
-            merged: dict[tuple[str, str], SearchQuery] = {}
-            for query in found:  # each text once a kind, where it stood first, counts for all
-                weight = query.weight
-                if known := merged.get(key := (query.kind, query.text)):
-                    query, weight = known, known.weight + weight
-                merged[key] = replace(query, weight=weight)
-            queries = tuple(merged.values())
-        return Transformed(queries=queries, failures=tuple(failures))
+                if query.kind != "query":  # a passage that a transform wrote is searched for as is
+                    transformed.append(query)
+                    continue
+                result = self._applied(transform, query, said)
+                transformed += result.queries
+                failures += result.failures
+            queries = _merged(transformed)
+        return Transformed(queries=tuple(queries), failures=tuple(failures))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -107,28 +102,47 @@ class PreRetrieval(Checked):
     def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
         call: Any = transform.transform
         keyword = history_keyword(call) if said else None
+        arguments = {} if keyword is None else {keyword: said}
         try:
-            found: object = call(query) if keyword is None else call(query, **{keyword: said})
+            result: object = call(query, **arguments)
         except _UNUSABLE as error:
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
             # Without the traceback: it is stored with every result, and names only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
-        if isinstance(found, Transformed) and found.queries:
-            return found
-        given = "no query" if isinstance(found, Transformed) else type(found).__name__
-        raise InterfaceError(
-            f"{transform.name}.transform returned {given}: it must be a Transformed with at least "
-            "one query"
-        )
+        if not isinstance(result, Transformed):
+            raise _no_queries(transform, type(result).__name__)
+        if not result.queries:
+            raise _no_queries(transform, "no query")
+        return result
 
 
-def transformed_object(asked: Transformed) -> dict[str, Any]:
+def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
+    return InterfaceError(
+        f"{transform.name}.transform returned {returned}: it must be a Transformed with at least "
+        "one query"
+    )
+
+
+def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
+    """Each text of a kind once, at its first place, with the weights of all."""
+    merged: dict[tuple[str, str], SearchQuery] = {}
+    for query in queries:
+        key = (query.kind, query.text)
+        if key in merged:
+            earlier = merged[key]
+            merged[key] = replace(earlier, weight=earlier.weight + query.weight)
+        else:
+            merged[key] = query
+    return list(merged.values())
+
+
+def transformed_object(transformed: Transformed) -> dict[str, Any]:
     """What was searched for and what went wrong, as JSON holds it."""
-    failures = tuple(replace(failure, traceback=None) for failure in asked.failures)
-    found: dict[str, Any] = msgspec.to_builtins(replace(asked, failures=failures))
-    return {key: list(value) for key, value in found.items() if value}
+    failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
+    builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
+    return {key: list(values) for key, values in builtins.items() if values}
 
 
 QUERY_TRANSFORMS = Registry(kind="query_transforms")
@@ -138,13 +152,20 @@ LONGEST = 4000
 """Characters of a query that a model may write: a longer one is not a query."""
 
 
-def _texts(given: object) -> list[str]:
-    listed = cast("Sequence[object]", given) if isinstance(given, list) else [given]
-    texts = [text for text in listed if isinstance(text, str) and len(text) <= LONGEST]
-    found = [" ".join(text.split()) for text in texts if text.strip()]
-    if not found or len(found) < len(listed):
+def _texts(value: object) -> list[str]:
+    """The different queries that a model wrote: a text, or a list of texts.
+
+    Raises:
+        ValueError: there is none, or something else among them.
+    """
+    items = cast("Sequence[object]", value) if isinstance(value, list) else [value]
+    texts: list[str] = []
+    for item in items:
+        if isinstance(item, str) and len(item) <= LONGEST and item.strip():
+            texts.append(" ".join(item.split()))
+    if not texts or len(texts) < len(items):
         raise ValueError("it holds no query, or something that is not one")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(texts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,19 +193,25 @@ class LlmTransform(Checked):
             return Transformed(queries=(query,))
         prompts = table("ragbench.text", "prompts")
         task = prompts[self.name].format(count=self.count)
-        asked: dict[str, Any] = {"query": query.text}
+        content: dict[str, Any] = {"query": query.text}
         if history:
             task = f"{task} {prompts['query_before']}"
-            asked["conversation"] = [*history]
-        data = json.dumps(asked, ensure_ascii=False)
-        text = {"type": "string"}
-        form = text if self.key == "query" else {"type": "array", "items": text}
-        messages = task_messages(f"{task} {prompts['query']}", data)
+            content["conversation"] = list(history)
+        messages = task_messages(
+            f"{task} {prompts['query']}", json.dumps(content, ensure_ascii=False)
+        )
+        form: dict[str, Any] = {"type": "string"}
+        if self.key != "query":
+            form = {"type": "array", "items": form}
         written = ask_structure(self.chat, messages, field_schema(self.key, form, _texts))
         new = [text for text in written if text != query.text][: self.count]
-        made = replace(query, kind=self.kind, weight=query.weight * self.weight)
-        found = [replace(made, text=text) for text in new]
-        return Transformed(queries=(*([query] if self.keep_original or not found else []), *found))
+        queries: list[SearchQuery] = []
+        if self.keep_original or not new:
+            queries.append(query)
+        weight = query.weight * self.weight
+        for text in new:
+            queries.append(replace(query, kind=self.kind, weight=weight, text=text))
+        return Transformed(queries=tuple(queries))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,6 +294,11 @@ class Normalise(Checked):
         if self.casefold:
             # Folding may leave what is not normalised (Unicode Standard, section 5.18).
             text = unicodedata.normalize(self.form, text.casefold())
-        kept = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in text)
-        text = " ".join(kept.split())
-        return Transformed(queries=(replace(query, text=text or query.text),))
+        letters: list[str] = []
+        for letter in text:
+            is_control = unicodedata.category(letter) == "Cc"
+            letters.append(" " if is_control else letter)
+        text = " ".join("".join(letters).split())
+        if not text:
+            text = query.text
+        return Transformed(queries=(replace(query, text=text),))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -64,9 +63,15 @@ from ragbench.search.stores.mapping import FieldMapping
 Rules = Iterable[tuple[object, Place, str]]
 """Whether something is wrong, where, and what."""
 SECTIONS = (
-    "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
+    "name",
+    "llm",
+    "indexing",
+    "pre_retrieval",
+    "retrieval",
+    "post_retrieval",
+    "generation",
     "orchestration",
-)  # fmt: skip
+)
 """The keys of a pipeline file."""
 _HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
 
@@ -90,21 +95,27 @@ class PipelineFile(SettingsFile):
     ) -> Chosen | None:
         """The implementation that a name, or a mapping with a ``type``, chooses."""
         value = self.at(place)
-        settings = {} if isinstance(value, str) else self.mapping(place)
-        name = value if isinstance(value, str) else settings.pop("type", default)
-        at = (*place, "type") if isinstance(value, Mapping) and "type" in value else place
-        known = list(registry.targets())
+        name_place = place
+        settings: dict[str, Any] = {}
+        if isinstance(value, str):
+            name: object = value
+        else:
+            settings = self.mapping(place)  # notes what is neither a name nor a mapping
+            name = settings.pop("type", default)
+            if isinstance(value, Mapping) and "type" in value:
+                name_place = (*place, "type")
         if value is not None and not isinstance(value, (str, Mapping)):
             return None
+        names = list(registry.targets())
         if name is None:
-            self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(known)}")
+            self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(names)}")
             return None
         if is_own(name):
             return Chosen(name=str(name), settings=settings, place=place)
-        if name not in known:
+        if name not in names:
             self.wrong(
-                at,
-                f"unknown type {shown(name)} of {what}.{listed_names(name, known)}, or a class of "
+                name_place,
+                f"unknown type {shown(name)} of {what}.{listed_names(name, names)}, or a class of "
                 "your own such as my_module:Class or file.py:Class",
             )
             return None
@@ -113,9 +124,17 @@ class PipelineFile(SettingsFile):
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """The settings of an implementation; None, and problems, where they are wrong."""
-        target, settings, name = chosen.target, chosen.settings, chosen.name
-        more: dict[str, Any] = {"where": name, "made": makers, "folder": self.folder}
-        return self.built(chosen.place, settings, lambda: from_settings(target, settings, **more))
+
+        def make() -> Any:
+            return from_settings(
+                chosen.target,
+                chosen.settings,
+                where=chosen.name,
+                made=makers,
+                folder=self.folder,
+            )
+
+        return self.built(chosen.place, chosen.settings, make)
 
     def stage(
         self,
@@ -133,7 +152,8 @@ class PipelineFile(SettingsFile):
             return None
         if chosen.target is None:
             return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
-        return self.made(chosen, None if models is None else models.for_stage(chosen))
+        makers = models.for_stage(chosen) if models is not None else None
+        return self.made(chosen, makers)
 
     def check(self, rules: Rules) -> None:
         for is_wrong, place, message in rules:
@@ -156,7 +176,8 @@ class Models:
     """Settings that hold where the file says nothing."""
     budget: Budget | None = None
     """Caps what all of them cost together."""
-    known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
+    made: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
+    """The models so far, by the section that describes them; None where there is none."""
 
     def for_stage(self, chosen: Chosen) -> Makers:
         """What makes a stage's model: the file's, with the stage's own ``llm`` over it.
@@ -164,7 +185,9 @@ class Models:
         Takes ``llm`` out of the stage's settings.
         """
         settings: Any = chosen.settings
-        place = ("llm",) if settings.pop("llm", None) is None else (*chosen.place, "llm")
+        place: Place = ("llm",)
+        if settings.pop("llm", None) is not None:
+            place = (*chosen.place, "llm")
 
         def make(value: object) -> ChatModel:
             model = self.model(place)
@@ -178,13 +201,18 @@ class Models:
         return {ChatModel: make}
 
     def model(self, place: Place = ("llm",)) -> Chat | None:
+        if place not in self.made:
+            self.made[place] = self._make(place)
+        return self.made[place]
+
+    def _make(self, place: Place) -> Chat | None:
         reading = self.reading
-        if place in self.known:
-            return self.known[place]
-        places = (("llm",), place)
-        shared, given = (placed_model(reading.mapping(at), reading.folder) for at in places)
-        section = {**self.defaults, **shared, **given}
-        named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
+        shared = placed_model(reading.mapping(("llm",)), reading.folder)
+        own = placed_model(reading.mapping(place), reading.folder)
+        section = {**self.defaults, **shared, **own}
+        is_named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
+        if not is_named and not own:
+            return None  # a stage that needs a model says so
 
         def make() -> Chat:
             try:
@@ -192,15 +220,12 @@ class Models:
             except ConfigError as error:
                 raise ConfigError(str(error).removeprefix(": llm.")) from error
 
-        # Where none is named, whoever needs one says so.
-        found = reading.built(place, given, make) if named or given else None
-        self.known[place] = found
-        return found
+        return reading.built(place, own, make)
 
 
 _NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
-"""Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
-calls it: a file with problems is never opened."""
+"""Replaces a model that is not there, so that the other settings are looked at, too. It is never
+called: a file with problems is never opened."""
 
 
 def load_pipeline(
@@ -244,13 +269,18 @@ def load_pipeline(
         ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
     )
     post_retrieval = _post_retrieval(reading, models, service)
-    more: dict[str, Any] = {"default": "extractive", "models": models}
-    generation = reading.stage(("generation",), GENERATIONS, "generation", _own_generator, **more)
-    orchestration, own = _orchestration(reading)
+    generation = reading.stage(
+        ("generation",),
+        GENERATIONS,
+        "generation",
+        _own_generator,
+        default="extractive",
+        models=models,
+    )
+    orchestration, own_orchestration = _orchestration(reading)
     if retrieval is not None:
-        rules = _index_rules(reading, indexing, retrieval)
-        later = _stage_rules(reading, retrieval, post_retrieval, generation)
-        reading.check(chain(rules, later))
+        reading.check(_index_rules(reading, indexing, retrieval))
+        reading.check(_stage_rules(reading, retrieval, post_retrieval, generation))
     reading.finish()
     assert retrieval is not None
     return Pipeline(
@@ -262,9 +292,9 @@ def load_pipeline(
         pre_retrieval=pre_retrieval,
         post_retrieval=post_retrieval,
         orchestration=orchestration,
-        own_orchestration=own,
+        own_orchestration=own_orchestration,
         service=service,
-        chats=tuple(filter(None, models.known.values())),
+        chats=tuple(chat for chat in models.made.values() if chat is not None),
     )
 
 
@@ -273,30 +303,34 @@ _INDEXING = ("indexing",)
 
 def _indexing(reading: PipelineFile) -> Indexing:
     """The stage, with what is right in it; what is wrong is noted."""
-    given = reading.mapping(_INDEXING)
-    named = given.pop("map", None) is not None
-    mapping = reading.section((*_INDEXING, "map"), FieldMapping) if named else None
-    where: dict[str, Any] = {"where": "indexing", "folder": reading.folder}
-    settings: IndexingSettings | None = reading.built(
-        _INDEXING, given, lambda: from_settings(IndexingSettings, given, **where)
-    )
+    section = reading.mapping(_INDEXING)
+    mapping = None
+    if section.pop("map", None) is not None:
+        mapping = reading.section((*_INDEXING, "map"), FieldMapping)
+
+    def make() -> IndexingSettings:
+        made = from_settings(IndexingSettings, section, where="indexing", folder=reading.folder)
+        return cast("IndexingSettings", made)
+
+    settings: IndexingSettings | None = reading.built(_INDEXING, section, make)
     if settings is None:
         return Indexing()
     store = placed_address(settings.store, reading.folder)
     settings = replace(settings, map=mapping, store=store)
     if settings.corpus is not None and not Path(settings.corpus).exists():
         place = (*_INDEXING, "corpus")
-        reading.wrong(place, f"there is no file or folder '{given['corpus']}' beside this file")
-    name, own = _named(settings.embedder)
-    by_words = reading.retrieval_name == "sparse"
-    in_memory = settings.store == IndexingSettings().store
-    # Nobody else may want vectors: the file says so, or the store ends with the run.
-    left_open = settings.embedder is None or (in_memory and "embedder" not in given)
-    if settings.map is None and by_words and left_open:
-        name = NO_EMBEDDER
-
-    if name.partition(":")[0] in EMBEDDERS.targets():
-        name, own = placed_embedder(name, own, reading.folder)
+        reading.wrong(place, f"there is no file or folder '{section['corpus']}' beside this file")
+    embedder_name, embedder_settings = _name_and_settings(settings.embedder)
+    # A search by words needs no vectors, and no other search may want them: the file says so, or
+    # the store ends with the run.
+    is_in_memory = settings.store == IndexingSettings().store
+    is_left_open = settings.embedder is None or (is_in_memory and "embedder" not in section)
+    if settings.map is None and reading.retrieval_name == "sparse" and is_left_open:
+        embedder_name = NO_EMBEDDER
+    if embedder_name.partition(":")[0] in EMBEDDERS.targets():
+        embedder_name, embedder_settings = placed_embedder(
+            embedder_name, embedder_settings, reading.folder
+        )
 
     def part(key: str, make: Callable[[], Any]) -> Any:
         return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
@@ -306,18 +340,20 @@ def _indexing(reading: PipelineFile) -> Indexing:
     return Indexing(
         settings=settings,
         chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
-        embedder=part("embedder", lambda: _embedder(reading, name, own)),
-        embedder_name=name,
-        names_embedder="embedder" in given or name == NO_EMBEDDER,
-        embedder_settings=own,
+        embedder=part("embedder", lambda: _embedder(reading, embedder_name, embedder_settings)),
+        embedder_name=embedder_name,
+        names_embedder="embedder" in section or embedder_name == NO_EMBEDDER,
+        embedder_settings=embedder_settings,
     )
 
 
-def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The name of an implementation and its settings; no name when there is none."""
-    settings: Mapping[str, Any] = given if isinstance(given, Mapping) else {"name": given or ""}
-    own = {str(key): value for key, value in settings.items()}
-    return str(own.pop("name", "")), own
+    if value is None or isinstance(value, str):
+        return value or "", {}
+    settings = {str(key): setting for key, setting in value.items()}
+    name = str(settings.pop("name", ""))
+    return name, settings
 
 
 def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
@@ -331,16 +367,16 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
         raise ConfigError(f"embedder '{name}': {error}") from error
 
 
-def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Chunker | None:
-    if given is None:
+def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Chunker | None:
+    if value is None:
         return None
-    name, settings = _named(given)
+    name, settings = _name_and_settings(value)
     if is_own(name):
         made = built_own(name, settings, folder=reading.folder)
         if not hasattr(made, "pieces"):
             raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
         return cast("Chunker", made)
-    CHUNKERS.load(name)
+    CHUNKERS.load(name)  # an unknown name is wrong before its settings are
     makers = counter_makers("chunker", reading.folder)
     size = from_settings(ChunkSize, settings, where="chunker", made=makers)
     return make_chunker(name, cast("ChunkSize", size))
@@ -351,15 +387,19 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
         section = reading.mapping(place, ("transforms", "on_error"))
-        on_error, place = section.get("on_error") or on_error, (*place, "transforms")
-    found = [
-        reading.stage((*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models)
-        for at, _ in enumerate([] if reading.at(place) is None else reading.items(place))
-    ]
-    transforms = tuple(one for one in found if one is not None)
+        on_error = section.get("on_error") or on_error
+        place = (*place, "transforms")
+    transforms: list[QueryTransform] = []
+    if reading.at(place) is not None:
+        for position, _ in enumerate(reading.items(place)):
+            transform = reading.stage(
+                (*place, position), QUERY_TRANSFORMS, "a transform", _own_transform, models=models
+            )
+            if transform is not None:
+                transforms.append(transform)
 
     def make() -> PreRetrieval:
-        return PreRetrieval(transforms=transforms, on_error=on_error)
+        return PreRetrieval(transforms=tuple(transforms), on_error=on_error)
 
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
 
@@ -402,18 +442,29 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
         return Orchestration(), None
-    own, rest, name = None, dict(chosen.settings), chosen.name
+    own_orchestration = None
     if chosen.target is None:
-        names = {one.name for one in fields(Orchestration)}
-        shared = {key: rest.pop(key) for key in chosen.settings if key in names}
-        own = reading.built(place, None, lambda: own_make(name, rest, folder=reading.folder))
+        # A class of the user's has our settings, too; the others are its own.
+        spec = chosen.name
+        names = {field.name for field in fields(Orchestration)}
+        shared: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, value in chosen.settings.items():
+            if key in names:
+                shared[key] = value
+            else:
+                own[key] = value
+        own_orchestration = reading.built(
+            place, None, lambda: own_make(spec, own, folder=reading.folder)
+        )
         chosen = replace(chosen, settings=shared, target=Orchestration)
-    return reading.made(chosen) or Orchestration(), own
+    return reading.made(chosen) or Orchestration(), own_orchestration
 
 
 def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
     """Settings of 'indexing' that a retrieval does not use."""
-    section, name = as_object(reading.at(("indexing",))), reading.retrieval_name
+    section = as_object(reading.at(("indexing",)))
+    name = reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
         yield section, ("indexing",), "retrieval is a class of your own: it brings its own index"
         return
@@ -492,19 +543,21 @@ def _stage_rules(
         f"candidates is {fused}: fewer chunks of each ranking than top_k ({retrieval.top_k}) "
         "cannot be fused",
     )
-    wanted: int = getattr(generation, "max_contexts", None) or 0
+    max_contexts: int = getattr(generation, "max_contexts", None) or 0
+    merges = any(operator.name.startswith("merge") for operator in operators)
     yield (
-        wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),
+        max_contexts > retrieval.top_k and not merges,
         ("generation", "max_contexts"),
-        f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
+        f"max_contexts is {max_contexts}, and retrieval gives at most {retrieval.top_k} (top_k)",
     )
-    asked = as_object(reading.at(("generation",))).get("word_weights") == "corpus"
+    weights = as_object(reading.at(("generation",))).get("word_weights")
     whose = "your own" if isinstance(retrieval, OwnRetrieval) else reading.retrieval_name
     yield (
-        asked and not retrieval.knows_word_weights,
+        weights == "corpus" and not retrieval.knows_word_weights,
         ("generation", "word_weights"),
         f"what words are worth in the corpus is not known to {whose} retrieval",
     )
+    # The section is a list of operators, or a mapping that holds it.
     listed = ("operators",) if as_object(reading.at(("post_retrieval",))) else ()
     for position, operator in enumerate(operators):
         reranker = operator.reranker if isinstance(operator, Rerank) else None

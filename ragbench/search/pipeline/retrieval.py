@@ -83,9 +83,13 @@ class StoreRetrieval(RetrievalStage):
             raise ConfigError(f"filters: {error}") from error
 
     def engine_settings(self) -> RetrievalSettings:
-        known = {one.name for one in fields(RetrievalSettings)} & {one.name for one in fields(self)}
-        given: dict[str, Any] = {name: getattr(self, name) for name in known}
-        return RetrievalSettings(strategy=self.strategy, **given)
+        """The settings that the stage shares with a search engine."""
+        own = {field.name for field in fields(self)}
+        shared: dict[str, Any] = {}
+        for field in fields(RetrievalSettings):
+            if field.name in own:
+                shared[field.name] = getattr(self, field.name)
+        return RetrievalSettings(strategy=self.strategy, **shared)
 
     def parsed_filters(self) -> Filter | None:
         return parse_filters(self.filters) if self.filters else None
@@ -99,67 +103,77 @@ class StoreRetrieval(RetrievalStage):
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
         with ExitStack() as stack:
-            opened = self._collection(stack, documents, indexing)
-            strategy = opened.strategy(self.strategy)
+            collection = self._collection(stack, documents, indexing)
+            strategy = collection.strategy(self.strategy)
+            chunks = collection.identity.digest
+            identity: dict[str, object] = {}
+            word_weights = None
             by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
-            chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
             if isinstance(by_words, SparseStrategy | StoredWordsStrategy):
-                worth = {"chunks": chunks, **by_words.identity}
-                weights = WordWeights(weight=by_words.idf, identity=worth)
-                kept = {key: value for key, value in by_words.identity.items() if key == "words"}
-            kept |= {"chunks": chunks, "calibration": dict(opened.identity.calibration)}
+                words_identity = by_words.identity
+                word_weights = WordWeights(
+                    weight=by_words.idf, identity={"chunks": chunks, **words_identity}
+                )
+                if "words" in words_identity:  # the store keeps them in a form of its own
+                    identity["words"] = words_identity["words"]
+            identity["chunks"] = chunks
+            identity["calibration"] = dict(collection.identity.calibration)
             return StoreRetriever(
-                store=opened.store,
+                store=collection.store,
                 method=self.strategy,
                 strategy=strategy,
-                embedder=opened.given,
+                embedder=collection.embedder,
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
-                identity=self._identity(strategy, opened.identity.embedder, kept),
-                opening=self._notes(opened.store, strategy),
+                identity=self._identity(strategy, collection.identity.embedder, identity),
+                opening=self._notes(collection.store, strategy),
                 closing=stack.pop_all(),
-                word_weights=weights,
+                word_weights=word_weights,
                 gives_embeddings=self.gives_embeddings,
             )
 
     def _collection(self, stack: ExitStack, documents: Documents, indexing: Indexing) -> Collection:
         """The collection of a file, as its documents are now; closed with the stack."""
-        database = open_database(indexing.settings.store)
+        settings = indexing.settings
+        database = open_database(settings.store)
         stack.callback(database.close)
-        embedder, name = indexing.embedder, indexing.embedder_name
-        settings = indexing.embedder_settings
-        fills = documents.source is not None or indexing.settings.store == "memory:"
-        corpus = indexing.settings.corpus
-        collection = indexing.settings.collection or (Path(corpus).stem if corpus else "corpus")
+        is_filled = documents.source is not None or settings.store == "memory:"
+        name = settings.collection
+        if not name:
+            name = Path(settings.corpus).stem if settings.corpus else "corpus"
+        embedder = indexing.embedder
+        embedder_name = indexing.embedder_name
+        embedder_settings = indexing.embedder_settings
         if not indexing.names_embedder:  # that of the collection, or the documents' language
-            reading = documents.read if fills else tuple
-            name, settings = default_embedder(database, collection, reading)
-            embedder = open_embedder(name, **settings)
+            read = documents.read if is_filled else tuple
+            embedder_name, embedder_settings = default_embedder(database, name, read)
+            embedder = open_embedder(embedder_name, **embedder_settings)
         if embedder is None:
             raise ConfigError(f"{self.strategy} retrieval needs an embedder")
         stack.callback(embedder.close)
-        if fills:
-            read, chunker = documents.read(), indexing.chunker or make_chunker()
+        if is_filled:
+            corpus = documents.read()
+            chunker = indexing.chunker or make_chunker()
             index_documents(
-                read,
+                corpus,
                 database,
-                collection,
+                name,
                 embedder=embedder,
-                embedder_name=name,
-                embedder_settings=settings,
+                embedder_name=embedder_name,
+                embedder_settings=embedder_settings,
                 chunker=chunker,
-                words=words_of(indexing.settings.words, database, collection, read, chunker),
+                words=words_of(settings.words, database, name, corpus, chunker),
                 patience=_PATIENCE,
             )
-        opened = Collection(
-            store=database.open(collection),
+        collection = Collection(
+            store=database.open(name),
             settings=self.engine_settings(),
-            given=embedder,
+            embedder=embedder,
             sparse_folder=sparse_cache_folder(os.environ),
         )
-        stack.callback(opened.close)
-        opened.check_complete()
-        return opened
+        stack.callback(collection.close)
+        collection.check_complete()
+        return collection
 
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
@@ -173,38 +187,55 @@ class StoreRetrieval(RetrievalStage):
     def _identity(
         self, strategy: Strategy, embedder: Mapping[str, object], more: Mapping[str, object]
     ) -> dict[str, object]:
-        names = {one.name for one in fields(self)} - {"top_k"}
-        return {
-            "method": self.strategy,
-            **{name: getattr(self, name) for name in names},
-            **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
-            "embedder": dict(embedder),
-            **more,
-        }
+        """All that the rankings depend on; `top_k` is part of every question instead."""
+        identity: dict[str, object] = {"method": self.strategy}
+        for name in sorted({field.name for field in fields(self)} - {"top_k"}):
+            identity[name] = getattr(self, name)
+        if isinstance(strategy, HybridStrategy):
+            identity |= strategy.identity
+        identity["embedder"] = dict(embedder)
+        identity |= more
+        return identity
 
     def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
         """The collection that the file names, as it is."""
-        embedder, named, filters = indexing.embedder, indexing.settings, self.parsed_filters()
-        path = Path(named.store.partition(":")[2])
-        known: dict[str, object] = {}
-        if "://" not in named.store and path.exists():
+        settings = indexing.settings
+        embedder = indexing.embedder
+        filters = self.parsed_filters()
+        path = Path(settings.store.partition(":")[2])
+        content = None
+        if "://" not in settings.store and path.exists():
             # What lies on a disk counts by its content, wherever that is.
-            known["content"] = path_content(path).digest  # before some engines write there
+            content = path_content(path).digest  # before some engines write there
         with ExitStack() as stack:
             if embedder is not None:
                 stack.callback(embedder.close)
             collection = stack.enter_context(
-                attach(named.store, named.collection, named.map, native_filter=self.native_filter)
+                attach(
+                    settings.store,
+                    settings.collection,
+                    settings.map,
+                    native_filter=self.native_filter,
+                )
             )
-            strategy, problem = foreign_strategy(
+            strategy, vector_problem = foreign_strategy(
                 collection, embedder, indexing.embedder_name, self.engine_settings()
             )
-            problems = filter(None, (filter_problem(collection, filters), problem))
+            problems = [filter_problem(collection, filters), vector_problem]
+            notes = list(collection.notes(by_words=self.strategy != "dense"))
+            for problem in problems:
+                if problem:
+                    notes.append(f"Warning: {problem}")
+            identity: dict[str, object] = {}
+            if content:
+                identity["content"] = content
+            else:  # of a server's rows their number alone is known
+                identity["store"] = collection.address
+            identity["rows"] = collection.count()
+            identity["read_as"] = collection.described()
+            identity["collection"] = collection.name
             dense = dense_of(strategy)
-            # Of a server's rows their number alone is known.
-            known = known or {"store": collection.address}
-            known |= {"rows": collection.count(), "read_as": collection.described()}
-            known["collection"] = collection.name
+            embedder_identity = dense.embedder.identity if dense is not None else {}
             return StoreRetriever(
                 store=collection,
                 method=self.strategy,
@@ -212,11 +243,8 @@ class StoreRetrieval(RetrievalStage):
                 embedder=embedder,
                 threshold=self.score_threshold,
                 filters=filters,
-                identity=self._identity(strategy, dense.embedder.identity if dense else {}, known),
-                opening=[
-                    *collection.notes(by_words=self.strategy != "dense"),
-                    *(f"Warning: {one}" for one in problems),
-                ],
+                identity=self._identity(strategy, embedder_identity, identity),
+                opening=notes,
                 closing=stack.pop_all(),
             )
 
@@ -291,61 +319,84 @@ class StoreRetriever:
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
-        found: list[list[Chunk]] = [[] for _ in queries]
+        results: list[list[Chunk]] = [[] for _ in queries]
+        # Queries of one kind are embedded together.
         for kind in dict.fromkeys(query.kind for query in queries):
-            places = [at for at, query in enumerate(queries) if query.kind == kind]
-            texts = [queries[at].text for at in places]
+            positions = [at for at, query in enumerate(queries) if query.kind == kind]
+            texts = [queries[position].text for position in positions]
             rankings = self.strategy.retrieve(texts, replace(search, kind=kind))
-            for at, chunks in zip(places, rankings, strict=True):
-                found[at] = chunks
-                if self.gives_embeddings and isinstance(self.store, OwnCollection):
-                    rows = self.store.vectors([chunk.id for chunk in chunks])
-                    found[at] = [
-                        replace(one, metadata={**one.metadata, "embedding": rows[one.id].tolist()})
-                        for one in chunks
-                    ]
-        return found
+            for position, chunks in zip(positions, rankings, strict=True):
+                results[position] = self._with_embeddings(chunks)
+        return results
+
+    def _with_embeddings(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks, each with its vector in the metadata where the stage is to give them."""
+        if not self.gives_embeddings or not isinstance(self.store, OwnCollection):
+            return chunks
+        vectors = self.store.vectors([chunk.id for chunk in chunks])
+        embedded: list[Chunk] = []
+        for chunk in chunks:
+            metadata = {**chunk.metadata, "embedding": vectors[chunk.id].tolist()}
+            embedded.append(replace(chunk, metadata=metadata))
+        return embedded
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
         """See `ragbench.search.pipeline.gold.Searched`: by its document, its id, and its text."""
-        store, filters = self.store, self.filters if filtered else None
+        store = self.store
+        filters = self.filters if filtered else None
         document = gold.document_id if gold.id is None else gold.id
-        found: list[Chunk] | None = None
+        chunks: list[Chunk] = []
+        is_searched = False
         if document is not None and store.has_documents:
-            wanted: Filter = Equals(field="document_id", value=document)
-            wanted = wanted if filters is None else And(filters=(wanted, filters))
-            anything = np.ones((1, store.dimension), dtype=np.float32)
-            found = store.search(anything, k=_CHUNKS_OF_A_DOCUMENT, filters=wanted)[0]
+            chunks += self._document_chunks(document, filters)
+            is_searched = True
         if document is not None and isinstance(store, OwnCollection):
-            kept = store.get([document]).values()
-            passing = [one for one in kept if not filters or matches(filters, searched_fields(one))]
-            found = [*(found or ()), *passing]
-        if gold.text.strip() and not any(map(gold.is_held_by, found or ())):
-            ways: list[Strategy] = []
-            if self.embedder is not None:
-                ways.append(DenseStrategy(store=store, embedder=self.embedder, calibration=None))
-            if isinstance(store, ForeignCollection) and store.words is not None:
-                ways.append(StoreWordsStrategy(store=store))
-            search = Search(k=_CANDIDATES, filters=filters, kind="passage")
-            more = [one for way in ways for one in way.retrieve([gold.text], search)[0]]
-            found = [*(found or ()), *more]
-        return found
+            for chunk in store.get([document]).values():
+                if not filters or matches(filters, searched_fields(chunk)):
+                    chunks.append(chunk)
+            is_searched = True
+        if gold.text.strip() and not any(gold.is_held_by(chunk) for chunk in chunks):
+            chunks += self._similar_chunks(gold.text, filters)
+            is_searched = True
+        return chunks if is_searched else None
+
+    def _document_chunks(self, document: str, filters: Filter | None) -> list[Chunk]:
+        of_document: Filter = Equals(field="document_id", value=document)
+        if filters is not None:
+            of_document = And(filters=(of_document, filters))
+        any_vector = np.ones((1, self.store.dimension), dtype=np.float32)
+        return self.store.search(any_vector, k=_CHUNKS_OF_A_DOCUMENT, filters=of_document)[0]
+
+    def _similar_chunks(self, text: str, filters: Filter | None) -> list[Chunk]:
+        """Chunks that resemble a gold text, by vectors and by the store's words."""
+        strategies: list[Strategy] = []
+        if self.embedder is not None:
+            dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
+            strategies.append(dense)
+        if isinstance(self.store, ForeignCollection) and self.store.words is not None:
+            strategies.append(StoreWordsStrategy(store=self.store))
+        search = Search(k=_CANDIDATES, filters=filters, kind="passage")
+        chunks: list[Chunk] = []
+        for strategy in strategies:
+            chunks += strategy.retrieve([text], search)[0]
+        return chunks
 
     def variant(self, variant: SearchVariant) -> StoreRetriever | None:
         if variant is SearchVariant.PLAIN:
             return self
         if variant is SearchVariant.EXACT:
-            strategy = exactly(self.strategy)
-            return None if strategy is None else replace(self, strategy=strategy)
+            exact = exactly(self.strategy)
+            return None if exact is None else replace(self, strategy=exact)
         unlimited = replace(self, threshold=-math.inf)
         if variant is SearchVariant.UNLIMITED:
-            limits = isinstance(self.store, OwnCollection) or self.threshold is not None
-            return unlimited if limits else None
+            # Our own scale has a limit also where no threshold is set.
+            has_limit = isinstance(self.store, OwnCollection) or self.threshold is not None
+            return unlimited if has_limit else None
         if self.filters is None and self.store.native_filter is None:
             return None
-        every = self.store.unfiltered()
-        strategy = over_store(self.strategy, every)
-        return replace(unlimited, store=every, strategy=strategy, filters=None)
+        store = self.store.unfiltered()
+        strategy = over_store(self.strategy, store)
+        return replace(unlimited, store=store, strategy=strategy, filters=None)
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         if not self.gives_embeddings or self.embedder is None or not query.strip():
@@ -359,8 +410,11 @@ class StoreRetriever:
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
     """The same search over another view of its collection."""
     if isinstance(strategy, HybridStrategy):
-        dense, sparse = over_store(strategy.dense, store), over_store(strategy.sparse, store)
-        return replace(strategy, dense=dense, sparse=sparse)
+        return replace(
+            strategy,
+            dense=over_store(strategy.dense, store),
+            sparse=over_store(strategy.sparse, store),
+        )
     return cast("Strategy", replace(cast("Any", strategy), store=store))
 
 
@@ -372,9 +426,14 @@ class StoreWordsStrategy:
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         texts = [readable_text(query) for query in queries]
-        found = self.store.search_words(texts, k=search.k, filters=search.filters)
-        least = -math.inf if search.threshold is None else search.threshold
-        return [[chunk for chunk in one if (chunk.score or 0.0) >= least] for one in found]
+        rankings = self.store.search_words(texts, k=search.k, filters=search.filters)
+        threshold = search.threshold
+        if threshold is None:
+            return rankings
+        return [
+            [chunk for chunk in ranking if (chunk.score or 0.0) >= threshold]
+            for ranking in rankings
+        ]
 
 
 def foreign_strategy(
@@ -411,43 +470,59 @@ def foreign_strategy(
 # length. Searched with another one's, a collection answers at random, with scores that look like
 # any others. So some of its chunks are searched by their own texts first: each must find itself.
 
-_CHUNKS = 16
-_FEWEST = 8
+_TRIED = 16
+"""Chunks that are searched by their own texts."""
+_MIN_TEXTS = 8
 """Fewer different texts show nothing."""
-_AMONG = 3
+_MAX_RANK = 3
 """A chunk may have a twin, or an approximate index miss a neighbour."""
-_ROWS = 10 * _AMONG
+_MIN_ROWS = 10 * _MAX_RANK
 """With other vectors one chunk of ten is found in so few rows."""
-_FOUND = 0.5
-_SAME = 0.97
-"""Cosine: quantised vectors and models reach it, a forgotten prefix or title does not."""
+_SHARE_FOUND = 0.5
+"""Of the chunks that are tried; fewer have vectors of something else."""
+_SAME_COSINE = 0.97
+"""Quantised vectors and models reach it, a forgotten prefix or title does not."""
 
 
 def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str) -> str | None:
+    """What is wrong between the vectors and the embedder of a name; None where they fit."""
     view = collection.unfiltered(is_reported=False)
-    known = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
-    if len(known) < _FEWEST or collection.count() < _ROWS:
+    texts = _texts_to_try(view)
+    if not texts or collection.count() < _MIN_ROWS:
         return None
-    # The shorter half, spread over it: long ones take long and show no more.
-    shorter = sorted(known, key=lambda text: (len(text), text))[: max(_FEWEST, len(known) // 2)]
-    texts = shorter[:: max(1, len(shorter) // _CHUNKS)][:_CHUNKS]
-    ranked = view.search(embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
-    pairs = zip(texts, ranked, strict=True)
-    own = (next((one.score for one in hits if one.text == text), None) for text, hits in pairs)
-    found = [score for score in own if score is not None]
-    if len(found) < _FOUND * len(texts):
+    vectors = embedder.embed_passages([readable_text(text) for text in texts])
+    own_scores: list[float] = []
+    for text, ranking in zip(texts, view.search(vectors, k=_MAX_RANK), strict=True):
+        own = next((chunk for chunk in ranking if chunk.text == text), None)
+        if own is not None and own.score is not None:
+            own_scores.append(own.score)
+    if len(own_scores) < _SHARE_FOUND * len(texts):
         return (
-            f"of {len(texts)} chunks that were searched by their own texts {len(found)} are among "
-            f"the first {_AMONG}: '{name}' hardly made the vectors of "
+            f"of {len(texts)} chunks that were searched by their own texts {len(own_scores)} are "
+            f"among the first {_MAX_RANK}: '{name}' hardly made the vectors of "
             f"'{collection.name}', or not of its field '{collection.mapping.text}'. Name the "
             "embedder that the collection was filled with, or the text that it read (--field "
             "text=FIELD)"
         )
-    cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
-    if cosine < _SAME:
+    if collection.space.metric != "cosine":
+        return None
+    cosine = statistics.median(own_scores)
+    if cosine < _SAME_COSINE:
         return (
             f"the vectors of '{collection.name}' are not those that '{name}' makes of the "
             f"same texts (median cosine {cosine:.2f}): they were made of other text (with a title, "
             "cut), with another prefix or pooling, or by another version"
         )
     return None
+
+
+def _texts_to_try(view: ForeignCollection) -> list[str]:
+    """Some texts of a collection; none where it has too few different ones."""
+    texts = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
+    if len(texts) < _MIN_TEXTS:
+        return []
+    # The shorter half, spread over it: long ones take long and show no more.
+    by_length = sorted(texts, key=lambda text: (len(text), text))
+    shorter = by_length[: max(_MIN_TEXTS, len(texts) // 2)]
+    step = max(1, len(shorter) // _TRIED)
+    return shorter[::step][:_TRIED]

@@ -15,6 +15,7 @@ from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 
 _OWN = r"^[^:]+:[^:]+$"
+"""A class of the user's, such as ``my_module:Class``."""
 
 
 def pipeline_schema() -> dict[str, Any]:
@@ -63,16 +64,23 @@ def _llm() -> dict[str, Any]:
 
 def _indexing() -> dict[str, Any]:
     schema = schema_of_settings(IndexingSettings)
-    size = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     text = {"type": "string"}
-    named = {"type": "object", "required": ["name"]}
-    chunkers = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
-    forms: dict[str, tuple[list[Any], dict[str, Any]]]
-    forms = {"chunker": (chunkers, size), "embedder": ([text], {})}
-    for key, (names, settings) in forms.items():
-        whole = {**named, "properties": {"name": text, **settings}}
-        schema["properties"][key] |= {"anyOf": [*names, whole, {"type": "null"}]}
+    chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
+    chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
+    properties = schema["properties"]
+    properties["chunker"] |= _named_or_null(chunker_names, chunker_settings)
+    properties["embedder"] |= _named_or_null([text], {})
     return schema
+
+
+def _named_or_null(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A name, a mapping with a ``name`` and settings, or null."""
+    mapping = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, **settings},
+    }
+    return {"anyOf": [*names, mapping, {"type": "null"}]}
 
 
 def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
@@ -84,29 +92,32 @@ def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> 
 
 
 def _operators() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    schemas: list[dict[str, Any]] = []
     for name in OPERATORS.targets():
         if name == "rerank":
-            continue
-        action, dot, kind = name.partition(".")
-        named = {"action": {"const": action}} | ({"type": {"const": kind}} if dot else {})
-        found.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), named))
-    common = schema_of_settings(Rerank)["properties"]
+            continue  # each reranker has a schema of its own, below
+        action, dot, type_ = name.partition(".")
+        names: dict[str, Any] = {"action": {"const": action}}
+        if dot:
+            names["type"] = {"const": type_}
+        schemas.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), names))
+    rerank_settings = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
-        schema["properties"] = schema.get("properties", {}) | common
-        named = {"action": {"const": "rerank"}, "type": {"const": name}}
-        found.append(_with_names(schema, named))
-    place = {"type": "string", "pattern": _OWN}
-    own = {"type": "object"}
-    found.append(_with_names(own, {"action": place}))
-    found.append(_with_names(own, {"action": {"const": "rerank"}, "type": place}))
-    return found
+        schema["properties"] = schema.get("properties", {}) | rerank_settings
+        names = {"action": {"const": "rerank"}, "type": {"const": name}}
+        schemas.append(_with_names(schema, names))
+    own = {"type": "string", "pattern": _OWN}
+    schemas.append(_with_names({"type": "object"}, {"action": own}))
+    schemas.append(_with_names({"type": "object"}, {"action": {"const": "rerank"}, "type": own}))
+    return schemas
 
 
-def _with_names(schema: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    properties = {**named, **schema.get("properties", {})}
-    return {**schema, "properties": properties, "required": [*named, *schema.get("required", [])]}
+def _with_names(schema: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a mapping that must hold these names besides its settings."""
+    properties = {**names, **schema.get("properties", {})}
+    required = [*names, *schema.get("required", [])]
+    return {**schema, "properties": properties, "required": required}
 
 
 def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
@@ -117,12 +128,12 @@ def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[st
         {"type": "string", "pattern": _OWN},
         _with_names({"type": "object"}, {"type": {"type": "string", "pattern": _OWN}}),
     ]
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         schema = schema_of_settings(registry.load(name))
         if llm:
             schema["properties"] = schema.get("properties", {}) | {"llm": _llm()}
         schema = _with_names(schema, {"type": {"const": name}})
-        if not required and not place:  # the first is what is meant when no type is given
+        if not required and position == 0:  # the first is meant when no type is given
             schema["required"].remove("type")
         options.append(schema)
     return {"anyOf": options}

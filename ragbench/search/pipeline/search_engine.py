@@ -48,7 +48,7 @@ class Collection:
 
     store: OwnCollection
     settings: RetrievalSettings
-    given: Embedder | None = None
+    embedder: Embedder | None = None
     """The embedder to use; None opens the one that the collection names."""
     sparse_folder: Path | None = None
     """Where BM25 indexes are kept; None keeps none."""
@@ -85,35 +85,40 @@ class Collection:
 
     @cached_property
     def _dense(self) -> DenseStrategy:
-        made, embedder = self.identity, self.given
+        identity = self.identity
         if not self.has_vectors:
             raise ConfigError(
                 f"the collection '{self.store.name}' was indexed with no embedder: search it by "
                 "words (--strategy sparse, in a pipeline 'type: sparse'), or index the corpus with "
                 "an embedder under another name"
             )
+        embedder = self.embedder
         if embedder is None:
-            embedder = open_embedder(made.embedder_name, **made.embedder_settings)
+            embedder = open_embedder(identity.embedder_name, **identity.embedder_settings)
             self._opened.callback(embedder.close)
-        if dict(embedder.identity) != dict(made.embedder):
+        if dict(embedder.identity) != dict(identity.embedder):
             raise ConfigError(
-                f"the collection '{self.store.name}' was built with {made.embedder}, and at hand "
-                f"is {embedder.identity}: use that one, or index anew under another name"
+                f"the collection '{self.store.name}' was built with {identity.embedder}, and at "
+                f"hand is {embedder.identity}: use that one, or index anew under another name"
             )
         return DenseStrategy(
             store=self.store,
             embedder=embedder,
-            calibration=CosineScale.from_json(made.calibration),
+            calibration=CosineScale.from_json(identity.calibration),
             effort=self.settings.effort,
         )
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
-        if self.store.words is not None:
-            self.store.words.check(self.store.info().name)
-            return StoredWordsStrategy(store=self.store, words=self.store.words)
-        info, count, digest = self.store.info(), self.store.count(), self.identity.digest
-        if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
+        info = self.store.info()
+        words = self.store.words
+        if words is not None:
+            words.check(info.name)
+            return StoredWordsStrategy(store=self.store, words=words)
+        count = self.store.count()
+        digest = self.identity.digest
+        is_whole = bool(digest) and info.complete  # else the same name may soon hold other chunks
+        if self.sparse_folder is None or count < _WORTH_KEEPING or not is_whole:
             return SparseStrategy.build(self.store)
         # Named by what it is made of alone: the same chunks in another store are the same words.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
@@ -153,8 +158,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         Scores of dense searches are on the embedder's calibrated scale, those of sparse ones the
         share of the query's words, those of hybrid ones sums of reciprocal ranks.
         """
-        limits = (top_k, score_threshold, filters)
-        return self.batch_search(dataset_id, [query_text], *limits, strategy=strategy)[0]
+        rankings = self.batch_search(
+            dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
+        )
+        return rankings[0]
 
     def batch_search(
         self,
@@ -167,31 +174,37 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
         """`search` for several questions, in their order."""
-        given = {"top_k": top_k, "score_threshold": score_threshold}
-        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
-        settings = replace(self.settings, **asked)
+        settings = self.settings
+        if top_k is not None:
+            settings = replace(settings, top_k=top_k)
+        if score_threshold is not None:
+            settings = replace(settings, score_threshold=score_threshold)
         if isinstance(filters, Mapping):
             filters = parse_filters(filters) if filters else None
         search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
-        retrieve = self.collection(dataset_id).strategy(strategy or settings.strategy).retrieve
-        return retrieve(query_texts, search) if query_texts else []
+        # Opened also for no questions: what is wrong with the collection is said.
+        opened = self.collection(dataset_id).strategy(strategy or settings.strategy)
+        if not query_texts:
+            return []
+        return opened.retrieve(query_texts, search)
 
     def collection(self, dataset_id: str) -> Collection:
-        found = self._collections.get(dataset_id)
-        if found is None:
-            with ExitStack() as stack:
-                found = Collection(
-                    store=self.database.open(dataset_id),
-                    settings=self.settings,
-                    given=self.embedder,
-                    sparse_folder=self.sparse_folder,
-                )
-                stack.callback(found.close)
-                if not self.allow_incomplete:
-                    found.check_complete()
-                stack.pop_all()
-            self._collections[dataset_id] = found
-        return found
+        collection = self._collections.get(dataset_id)
+        if collection is not None:
+            return collection
+        with ExitStack() as stack:
+            collection = Collection(
+                store=self.database.open(dataset_id),
+                settings=self.settings,
+                embedder=self.embedder,
+                sparse_folder=self.sparse_folder,
+            )
+            stack.callback(collection.close)
+            if not self.allow_incomplete:
+                collection.check_complete()
+            stack.pop_all()
+        self._collections[dataset_id] = collection
+        return collection
 
     def __exit__(self, *_: object) -> None:
         """Closes the collections, the embedders that were opened here, and the database."""
@@ -253,10 +266,12 @@ class IndexCheck(Record):
     def __str__(self) -> str:
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
-        ends = "" if self.low is None else f" ({self.low:.3f} .. {self.high:.3f})"
+        interval = ""
+        if self.low is not None:
+            interval = f" ({self.low:.3f} .. {self.high:.3f})"
         return (
-            f"{self.collection}: the store's index finds {self.overlap:.3f}{ends} of the exact top "
-            f"{self.k}, measured by {self.queries:,} queries"
+            f"{self.collection}: the store's index finds {self.overlap:.3f}{interval} of the exact "
+            f"top {self.k}, measured by {self.queries:,} queries"
         )
 
 
@@ -271,14 +286,14 @@ def check_index(
         ids = sorted(store.digests())
         if len(ids) < 2:
             raise StoreError(f"the collection '{store.name}' has fewer than two chunks")
-        drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
-        vectors = store.vectors(drawn)
-        rows = np.stack([vectors[id_] for id_ in drawn])
-        found = store.search(rows, k=k + 1, effort=effort)
-        exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
-        for id_, *both in zip(drawn, found, exact, strict=True):
-            some, whole = ([one for one in chunks if one.id != id_] for chunks in both)
-            shares.append(share_found(some, whole, k))
+        sample = sorted(Random(seed).sample(ids, min(queries, len(ids))))
+        vectors = store.vectors(sample)
+        rows = np.stack([vectors[id_] for id_ in sample])
+        # One chunk more, because each is the first of its own results.
+        by_index = store.search(rows, k=k + 1, effort=effort)
+        by_all = store.search(rows, k=k + 1, effort=Effort(exact=True))
+        for id_, indexed, exact in zip(sample, by_index, by_all, strict=True):
+            shares.append(share_found(_without(id_, indexed), _without(id_, exact), k))
     interval = mean_interval(shares, bounds=(0.0, 1.0))
     return IndexCheck(
         collection=store.name,
@@ -292,7 +307,14 @@ def check_index(
     )
 
 
+def _without(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+    return [chunk for chunk in chunks if chunk.id != id_]
+
+
 def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
     """How much of the exact first `k` a search finds among its own first `k`."""
-    wanted = {chunk.id for chunk in exact[:k]}
-    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0
+    exact_ids = {chunk.id for chunk in exact[:k]}
+    if not exact_ids:
+        return 1.0
+    found_ids = {chunk.id for chunk in found[:k]}
+    return len(exact_ids & found_ids) / len(exact_ids)

@@ -54,17 +54,22 @@ def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
     """
     index = SparseStrategy.load(folder, store)
     if index is not None:
-        os.utime(folder)
+        os.utime(folder)  # its time says when it was last used
         return index
-    index, total = SparseStrategy.build(store), 0
+    index = SparseStrategy.build(store)
     with suppress(OSError, InputError):
         index.save(folder)
-        age = {one: -one.stat().st_mtime for one in folder.parent.iterdir()}
-        for one in sorted(age, key=age.__getitem__):
-            total += sum(file.stat().st_size for file in one.glob("*"))
-            if total > _MOST_KEPT and one != folder:
-                shutil.rmtree(one, ignore_errors=True)
+        _remove_oldest(folder.parent, spared=folder)
     return index
+
+
+def _remove_oldest(parent: Path, spared: Path) -> None:
+    last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
+    total = 0
+    for folder in sorted(last_used, key=lambda folder: -last_used[folder]):
+        total += sum(file.stat().st_size for file in folder.glob("*"))
+        if total > _MOST_KEPT and folder != spared:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 _BATCH = 1000
@@ -88,15 +93,16 @@ class Bm25Scores:
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
         vocabulary: dict[str, int] = {}
-        number = vocabulary.setdefault
-        tokens = [[number(token, len(vocabulary)) for token in text] for text in texts]
+        numbers: list[list[int]] = []
+        for tokens in texts:
+            numbers.append([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
         if not vocabulary:
-            return cls(len(tokens), vocabulary, None)
+            return cls(len(numbers), vocabulary, None)
         # By name, because the package has no types.
         index = importlib.import_module("bm25s").BM25(method="lucene", k1=k1, b=b, backend="numpy")
-        # Without its "empty token", which would stand for queries that match nothing.
-        index.index((tokens, vocabulary), create_empty_token=False, show_progress=False)
-        return cls(len(tokens), vocabulary, index)
+        # Without its "empty token", which would match queries that match nothing.
+        index.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
+        return cls(len(numbers), vocabulary, index)
 
     def save(self, folder: Path) -> None:
         """Writes the index into a folder that exists."""
@@ -113,20 +119,20 @@ class Bm25Scores:
         return cls(size, index.vocab_dict, index)
 
     def scores(self, tokens: Iterable[str]) -> Floats32 | None:
-        """The score of every text; None where no token is known."""
+        """The score of every text; None where no text has any of the tokens."""
         ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
-        found: Floats32 = self._index.get_scores_from_ids(ids)
-        return found
+        scores: Floats32 = self._index.get_scores_from_ids(ids)
+        return scores
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""
-        known = self._vocabulary.get(token)
+        number = self._vocabulary.get(token)
         frequency = 0
-        if known is not None:
+        if number is not None:
             starts = self._index.scores["indptr"]
-            frequency = int(starts[known + 1]) - int(starts[known])
+            frequency = int(starts[number + 1]) - int(starts[number])
         return math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5))
 
     @staticmethod
@@ -135,12 +141,13 @@ class Bm25Scores:
 
         The package's own selection leaves the order of equal scores open.
         """
-        found = np.flatnonzero(scores > 0)
-        if len(found) > k:
-            least = np.partition(scores[found], len(found) - k)[len(found) - k]
-            found = found[scores[found] >= least]
-        order = found[np.argsort(-scores[found], kind="stable")][:k]
-        return [(int(at), float(scores[at])) for at in order]
+        positions = np.flatnonzero(scores > 0)
+        if len(positions) > k:
+            # Only what may be among the first k is sorted.
+            kth = np.partition(scores[positions], len(positions) - k)[len(positions) - k]
+            positions = positions[scores[positions] >= kth]
+        order = positions[np.argsort(-scores[positions], kind="stable")][:k]
+        return [(int(position), float(scores[position])) for position in order]
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -157,8 +164,10 @@ class SparseStrategy:
     store: OwnCollection
     ids: Sequence[str]
     metadata: Callable[[], Sequence[Any]]
+    """Reads the metadata of all chunks, in the order of their ids."""
     scores: Bm25Scores
-    _passing: tuple[str, Any] = ("", None)
+    _last_filter: tuple[str, Any] = ("", None)
+    """The filter that was used last, and which chunks pass it."""
 
     @classmethod
     def build(cls, store: OwnCollection) -> SparseStrategy:
@@ -198,39 +207,58 @@ class SparseStrategy:
         except (OSError, ValueError, KeyError):
             return None
 
-        def metadata() -> Any:  # which only filters ask for
+        def metadata() -> Any:  # read late, because only filters need it
             return orjson.loads((folder / _METADATA).read_bytes())
 
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         rankings = [self._ranked(query, search) for query in queries]
-        chunks = self.store.get(sorted({id_ for ranking in rankings for id_, _ in ranking}))
-        return [
-            [replace(chunks[id_], score=score) for id_, score in ranking if id_ in chunks]
-            for ranking in rankings
-        ]
+        ids: set[str] = set()
+        for ranking in rankings:
+            ids.update(id_ for id_, _ in ranking)
+        chunks = self.store.get(sorted(ids))
+        results: list[list[Chunk]] = []
+        for ranking in rankings:
+            result: list[Chunk] = []
+            for id_, score in ranking:
+                if id_ in chunks:  # it may have been deleted since the index was built
+                    result.append(replace(chunks[id_], score=score))
+            results.append(result)
+        return results
 
     def _ranked(self, query: str, search: Search) -> list[tuple[str, float]]:
         """The ids of the chunks that share a word with the query, and their scores, best first."""
-        filters, tokens = search.filters, tokenise(query)
+        tokens = tokenise(query)
         scores = self.scores.scores(tokens)
         if scores is None:
             return []
-        if filters is not None:
-            # By what it says: to Python 1 and True are equal.
-            if self._passing[0] != repr(filters):
-                passes = map(matcher(filters), self.metadata())
-                self._passing = repr(filters), np.fromiter(passes, dtype=np.bool_)
-            scores = scores * self._passing[1]
-        idle = function_tokens(guess_language(query))
-        if telling := [token for token in tokens if token not in idle]:
-            if (matched := self.scores.scores(telling)) is None:
+        if search.filters is not None:
+            scores = scores * self._passing(search.filters)
+        function_words = function_tokens(guess_language(query))
+        content = [token for token in tokens if token not in function_words]
+        if content:
+            content_scores = self.scores.scores(content)
+            if content_scores is None:
                 return []
-            scores = scores * (matched > 0)
+            scores = scores * (content_scores > 0)
         whole = sum(self.scores.idf(token) for token in tokens)
-        best, least = Bm25Scores.best(scores, search.k), search.threshold or 0.0
-        return [(self.ids[at], value / whole) for at, value in best if value / whole >= least]
+        threshold = search.threshold or 0.0
+        ranking: list[tuple[str, float]] = []
+        for position, score in Bm25Scores.best(scores, search.k):
+            share = score / whole
+            if share >= threshold:
+                ranking.append((self.ids[position], share))
+        return ranking
+
+    def _passing(self, filters: Filter) -> Any:
+        """For each chunk whether it passes the filter; queries with one filter come in a row."""
+        # Compared by what it says: to Python 1 and True are equal.
+        key = repr(filters)
+        if self._last_filter[0] != key:
+            passes = map(matcher(filters), self.metadata())
+            self._last_filter = (key, np.fromiter(passes, dtype=np.bool_))
+        return self._last_filter[1]
 
     def idf(self, token: str) -> float:
         return self.scores.idf(token)
@@ -244,13 +272,15 @@ _ROUNDED = 1e-6
 """Scores of a store have six decimals."""
 
 
-class _Asked(Record):
+class _Question(Record):
+    """A question in the numbers of its words, as a store ranks by them."""
+
     shares: WordVector
-    """The words that chunks have: how often each stands in the question, divided by what all of
+    """The words that chunks have: how often each occurs in the question, divided by what all of
     the question's words are worth."""
-    telling: frozenset[int]
-    """Those of which a chunk must have one."""
-    idle: float
+    content: frozenset[int]
+    """Those of which a chunk must have one: words such as "the" do not match by themselves."""
+    function_share: float
     """The most that a chunk can score by the other ones."""
 
 
@@ -258,36 +288,41 @@ class _Asked(Record):
 class StoredWordsStrategy:
     """The chunks that share words with the query, as `SparseStrategy` has them.
 
-    The store ranks and filters; nothing of the collection is read but what is found.
+    The store ranks and filters; only the chunks of the results are read.
     """
 
     store: OwnCollection
     words: WordsForm
     _weights: dict[int, float] = field(default_factory=dict[int, float])
-    """What words are worth, as far as it was asked for."""
-    _held: set[int] = field(default_factory=set[int])
+    """What words are worth, as far as they were looked up."""
+    _used: set[int] = field(default_factory=set[int])
     """Those of them that a chunk has."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         tokens = [tokenise(query) for query in queries]
-        self._learn(word_number(token) for one in tokens for token in one)
-        found: list[list[Chunk]] = [[] for _ in queries]
-        known = {at: self._asked(query, tokens[at]) for at, query in enumerate(queries)}
-        asked = {at: one for at, one in known.items() if one is not None}
+        self._look_up(word_number(token) for query_tokens in tokens for token in query_tokens)
+        positions: list[int] = []
+        questions: list[_Question] = []
+        for position, query in enumerate(queries):
+            question = self._question(query, tokens[position])
+            if question is not None:
+                positions.append(position)
+                questions.append(question)
         rankings = self.store.search_words(
-            [one.shares for one in asked.values()], k=search.k, filters=search.filters
+            [question.shares for question in questions], k=search.k, filters=search.filters
         )
-        least = search.threshold or 0.0
-        for (at, one), ranking in zip(asked.items(), rankings, strict=True):
-            if not self._all_tell(one, ranking):
-                ranking = self._rescored(one, search.k, search.filters)
-            found[at] = [chunk for chunk in ranking if (chunk.score or 0.0) >= least]
-        return found
+        threshold = search.threshold or 0.0
+        results: list[list[Chunk]] = [[] for _ in queries]
+        for position, question, ranking in zip(positions, questions, rankings, strict=True):
+            if not self._all_match(question, ranking):
+                ranking = self._ranked_by_content(question, search.k, search.filters)
+            results[position] = [chunk for chunk in ranking if (chunk.score or 0.0) >= threshold]
+        return results
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token among the chunks; highest if unknown."""
         number = word_number(token)
-        self._learn([number])
+        self._look_up([number])
         return self._weights[number]
 
     @property
@@ -295,61 +330,74 @@ class StoredWordsStrategy:
         """How the store keeps the words that it ranks by."""
         return {"words": asdict(self.words)}
 
-    def _learn(self, numbers: Iterable[int]) -> None:
+    def _look_up(self, numbers: Iterable[int]) -> None:
+        """Asks the store what new words are worth."""
         new = [number for number in dict.fromkeys(numbers) if number not in self._weights]
-        found = dict(zip(new, self.store.word_weights(new), strict=True))
-        held = {number: weight for number, weight in found.items() if weight is not None}
-        weights = dict(held)
-        if len(held) < len(new):
-            weights = dict.fromkeys(new, math.log(1 + (self.store.count() + 0.5) / 0.5)) | held
-        # In this order: another thread takes a weight that is there for known in full.
-        self._held.update(held)
+        used: dict[int, float] = {}
+        for number, weight in zip(new, self.store.word_weights(new), strict=True):
+            if weight is not None:
+                used[number] = weight
+        weights = dict(used)
+        if len(used) < len(new):
+            highest = math.log(1 + (self.store.count() + 0.5) / 0.5)
+            weights = dict.fromkeys(new, highest) | used
+        # In this order: another thread takes a word with a weight for one that is fully known.
+        self._used.update(used)
         self._weights.update(weights)
 
-    def _asked(self, query: str, tokens: Sequence[str]) -> _Asked | None:
+    def _question(self, query: str, tokens: Sequence[str]) -> _Question | None:
         """The question in numbers; None where no chunk can match."""
-        idle = function_tokens(guess_language(query))
-        telling = {word_number(token) for token in tokens if token not in idle}
-        times = Counter(map(word_number, tokens))
-        held = times.keys() & self._held
-        wanted = frozenset(telling or times) & held
-        if not wanted:
+        function_words = function_tokens(guess_language(query))
+        content = {word_number(token) for token in tokens if token not in function_words}
+        counts = Counter(map(word_number, tokens))
+        used = counts.keys() & self._used
+        # A question of function words alone matches by them.
+        needed = frozenset(content or counts) & used
+        if not needed:
             return None
-        worth = {number: count * self._weights[number] for number, count in times.items()}
+        worth = {number: count * self._weights[number] for number, count in counts.items()}
         whole = sum(worth.values())
-        return _Asked(
-            shares={number: times[number] / whole for number in times if number in held},
-            telling=wanted,
-            idle=sum(worth[number] for number in held - wanted) / whole,
+        return _Question(
+            shares={number: counts[number] / whole for number in counts if number in used},
+            content=needed,
+            function_share=sum(worth[number] for number in used - needed) / whole,
         )
 
-    def _all_tell(self, asked: _Asked, ranking: Sequence[Chunk]) -> bool:
-        """Whether each chunk has a word that counts; looked up where its score is low."""
-        return all(
-            (chunk.score or 0.0) > asked.idle + _ROUNDED
-            or not asked.telling.isdisjoint(self.words.vector(chunk))
-            for chunk in ranking
-            if asked.idle
-        )
+    def _all_match(self, question: _Question, ranking: Sequence[Chunk]) -> bool:
+        """Whether each chunk has a content word; looked up where its score does not show it."""
+        if not question.function_share:
+            return True
+        for chunk in ranking:
+            if (chunk.score or 0.0) > question.function_share + _ROUNDED:
+                continue
+            if question.content.isdisjoint(self.words.vector(chunk)):
+                return False
+        return True
 
-    def _rescored(self, asked: _Asked, k: int, filters: Filter | None) -> list[Chunk]:
-        """The first `k` of the chunks that have a word that counts.
+    def _ranked_by_content(
+        self, question: _Question, k: int, filters: Filter | None
+    ) -> list[Chunk]:
+        """The first `k` of the chunks that have a content word.
 
         The store ranks by those words alone, as many chunks as it takes until none that comes after
         them could be among the first, whatever it has of the other words.
         """
-        telling = {number: asked.shares[number] for number in asked.telling}
+        content_shares = {number: question.shares[number] for number in question.content}
         limit = 4 * k
         while True:
-            (found,) = self.store.search_words([telling], k=limit, filters=filters)
-            chunks = [replace(chunk, score=self._score(asked, chunk)) for chunk in found]
+            (ranking,) = self.store.search_words([content_shares], k=limit, filters=filters)
+            chunks = [replace(chunk, score=self._score(question, chunk)) for chunk in ranking]
             chunks.sort(key=lambda chunk: (-(chunk.score or 0.0), chunk.id))
-            last = (found[-1].score or 0.0) + asked.idle + _ROUNDED if found else 0.0
-            if len(found) < limit or (chunks[k - 1].score or 0.0) > last:
+            if len(ranking) < limit:
+                return chunks[:k]
+            best_unseen = (ranking[-1].score or 0.0) + question.function_share + _ROUNDED
+            if (chunks[k - 1].score or 0.0) > best_unseen:
                 return chunks[:k]
             limit *= 4
 
-    def _score(self, asked: _Asked, chunk: Chunk) -> float:
-        has, shares = self.words.vector(chunk), asked.shares.items()
-        parts = (share * self._weights[at] * has.get(at, 0.0) for at, share in shares)
+    def _score(self, question: _Question, chunk: Chunk) -> float:
+        vector = self.words.vector(chunk)
+        parts: list[float] = []
+        for number, share in question.shares.items():
+            parts.append(share * self._weights[number] * vector.get(number, 0.0))
         return similarity(math.fsum(parts))

@@ -105,7 +105,7 @@ class RetrievalStage:
     def open(self, documents: Any, indexing: Any) -> Retriever:
         """Makes what is described ready to be searched; indexes where that is needed.
 
-        What it is given stands in `ragbench.search.pipeline.documents`.
+        Both arguments are records of `ragbench.search.pipeline.documents`.
         """
         raise NotImplementedError
 
@@ -179,8 +179,9 @@ class Searching:
     @property
     def takes_batches(self) -> bool:
         """Whether several questions at once cost less; not when a model is asked about each."""
-        transforms = self.pre_retrieval.transforms
-        return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
+        if not self.retriever.takes_batches:
+            return False
+        return all(isinstance(step, Normalise) for step in self.pre_retrieval.transforms)
 
     def results(
         self, questions: Sequence[str], top_k: int, said: Said = ()
@@ -190,50 +191,68 @@ class Searching:
         Args:
             said: what was said before them.
         """
-        asked: list[Transformed | Exception] = []
+        transformed: list[Transformed | Exception] = []
         for question in questions:
             try:
-                asked.append(self.pre_retrieval.run(question, said))
+                transformed.append(self.pre_retrieval.run(question, said))
             except LLMStoppedError:
                 raise  # no other question would fare better
             except Exception as error:  # noqa: BLE001  # it is that question's outcome
-                asked.append(error)
-        known = [one for one in asked if isinstance(one, Transformed)]
-        rankings = iter(self.rankings(self.retriever, known, top_k))
-        return [
-            one if isinstance(one, Exception) else self._result(question, one, next(rankings))
-            for question, one in zip(questions, asked, strict=True)
-        ]
+                transformed.append(error)
+        searched = [queries for queries in transformed if isinstance(queries, Transformed)]
+        rankings = iter(self.rankings(self.retriever, searched, top_k))
+        results: list[RetrievalResult | Exception] = []
+        for question, queries in zip(questions, transformed, strict=True):
+            if isinstance(queries, Exception):
+                results.append(queries)
+            else:
+                results.append(self._result(question, queries, next(rankings)))
+        return results
 
     def rankings(
-        self, retriever: Retriever, asked: Sequence[Transformed], top_k: int
+        self, retriever: Retriever, questions: Sequence[Transformed], top_k: int
     ) -> list[list[Chunk]]:
-        """One ranking each; single queries are searched for together, and so are several."""
-        plain = [one.queries[0] for one in asked if len(one.queries) == 1]
-        several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
+        """One ranking for each question.
+
+        Questions with a single query are searched for together; so are all queries of the others,
+        whose rankings are fused.
+        """
+        single: list[SearchQuery] = []
+        several: list[SearchQuery] = []
+        for question in questions:
+            if len(question.queries) == 1:
+                single.append(question.queries[0])
+            else:
+                several += question.queries
         depth = max(top_k, self.candidates)
-        direct = iter(retriever.search(plain, top_k) if plain else [])
-        legs = iter(retriever.search(several, depth) if several else [])
-        return [
-            next(direct)
-            if len(one.queries) == 1
-            else reciprocal_rank_fusion(
-                [next(legs) for _ in one.queries],
-                weights=[query.weight for query in one.queries],
+        single_rankings = iter(retriever.search(single, top_k) if single else [])
+        several_rankings = iter(retriever.search(several, depth) if several else [])
+        rankings: list[list[Chunk]] = []
+        for question in questions:
+            if len(question.queries) == 1:
+                rankings.append(next(single_rankings))
+                continue
+            fused = reciprocal_rank_fusion(
+                [next(several_rankings) for _ in question.queries],
+                weights=[query.weight for query in question.queries],
                 rrf_k=self.rrf_k,
                 top_k=top_k,
             )
-            for one in asked
-        ]
+            rankings.append(fused)
+        return rankings
 
-    def _result(self, query: str, asked: Transformed, chunks: Sequence[Chunk]) -> RetrievalResult:
+    def _result(
+        self, question: str, queries: Transformed, chunks: Sequence[Chunk]
+    ) -> RetrievalResult:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
-            metadata[PRE_RETRIEVE] = transformed_object(asked)
-        embedding = self.retriever.query_embedding(query)
+            metadata[PRE_RETRIEVE] = transformed_object(queries)
+        embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
-        return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
+        return RetrievalResult.from_chunks(
+            [with_origin(chunk) for chunk in chunks], metadata=metadata
+        )
 
 
 class Stages(Record):
@@ -263,14 +282,14 @@ class PipelineRAG(RAGInterface):
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))
         self.stages = stages
+        # A method takes what was said before only where a stage behind it does.
         transforms = stages.searching.pre_retrieval.transforms
-        steps: dict[str, Sequence[Any]] = {
-            "retrieve_with_metadata": [one.transform for one in transforms],
-            "generate_with_metadata": [stages.generator.generate],
-        }
-        taking = {name for name, calls in steps.items() if any(map(history_keyword, calls))}
-        own = type(self).histories.items()
-        self.histories = {name: word for name, word in own if name not in steps.keys() - taking}
+        histories = dict(type(self).histories)
+        if not any(history_keyword(step.transform) for step in transforms):
+            histories.pop("retrieve_with_metadata", None)
+        if not history_keyword(stages.generator.generate):
+            histories.pop("generate_with_metadata", None)
+        self.histories = histories
 
     @property
     def post_retrieval(self) -> PostRetrieval | None:
@@ -307,10 +326,10 @@ class PipelineRAG(RAGInterface):
             is not the question as it is, and what went wrong on the way; under ``post_retrieve``
             what each operator did.
         """
-        found: list[RetrievalResult] = settled(
+        results: list[RetrievalResult] = settled(
             self._retrieved([query], top_k, history), "PipelineRAG.retrieve_with_metadata"
         )
-        return found[0]
+        return results[0]
 
     def generate_with_metadata(
         self, query: str, contexts: list[str], history: Said = ()
@@ -324,24 +343,34 @@ class PipelineRAG(RAGInterface):
     def _retrieved(
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
-        k = self.stages.top_k if top_k is None else top_k
-        if k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {k}")
-        found = self.stages.searching.results(queries, k, said)
+        if top_k is None:
+            top_k = self.stages.top_k
+        if top_k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {top_k}")
+        results = self.stages.searching.results(queries, top_k, said)
         post = self.stages.post_retrieval
         if post is None:
-            return found
-        for at, (query, result) in enumerate(zip(queries, found, strict=True)):
-            if not isinstance(result, Exception):
-                known = dict(result.metadata or {})
-                known.pop("query_embedding", None)
-                done = post_retrieved(post, query, result)
-                done = replace(done, metadata=known | dict(done.metadata or {}))
-                text = written_text(done)
-                if text is not None:
-                    done = RetrievalResult([text], metadata=done.metadata)
-                found[at] = done
-        return found
+            return results
+        processed: list[RetrievalResult | Exception] = []
+        for query, result in zip(queries, results, strict=True):
+            if isinstance(result, Exception):
+                processed.append(result)
+            else:
+                processed.append(_post_retrieved(post, query, result))
+        return processed
+
+
+def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
+    """What generation is given: the chunks that are left, or the text that they were made into."""
+    metadata = dict(result.metadata or {})
+    metadata.pop("query_embedding", None)
+    processed = post_retrieved(post, query, result)
+    metadata |= processed.metadata or {}
+    processed = replace(processed, metadata=metadata)
+    text = written_text(processed)
+    if text is not None:
+        return RetrievalResult([text], metadata=metadata)
+    return processed
 
 
 class BatchRetrieval(PipelineRAG):

@@ -73,22 +73,26 @@ class RetrievalSettings(Checked):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
-        found: dict[str, Any] = {}
+        """The settings that variables name; ``RAGBENCH_TOP_K`` goes before ``DEFAULT_TOP_K``."""
+        settings: dict[str, Any] = {}
         hints = get_type_hints(cls)
         for field in fields(cls):
-            names = [f"RAGBENCH_{field.name.upper()}", _VARIABLES.get(field.name, "")]
-            if variable := next((name for name in names if name in environ), None):
-                given = environ[variable].strip()
-                value = converted(given, hints[field.name], variable, strict=False)
-                try:
-                    found[field.name] = getattr(cls(**{field.name: value}), field.name)
-                except ConfigError as error:
-                    raise ConfigError(f"{variable}={given!r}: {error}") from error
-        return cls(**found)
+            variable = f"RAGBENCH_{field.name.upper()}"
+            if variable not in environ:
+                variable = _VARIABLES.get(field.name, "")
+            if variable not in environ:
+                continue
+            text = environ[variable].strip()
+            value = converted(text, hints[field.name], variable, strict=False)
+            try:  # alone first, so that the message can name the variable
+                settings[field.name] = getattr(cls(**{field.name: value}), field.name)
+            except ConfigError as error:
+                raise ConfigError(f"{variable}={text!r}: {error}") from error
+        return cls(**settings)
 
 
 class Search(Record):
-    """What is looked for, besides the queries."""
+    """How queries are searched for."""
 
     k: int
     """How many chunks at most, at least 1."""
@@ -126,25 +130,35 @@ class DenseStrategy:
     """How hard the store's index looks."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        asked = [at for at, query in enumerate(queries) if query.strip()]
-        found: list[list[Chunk]] = [[] for _ in queries]
-        if not asked:
-            return found
-        passage = search.kind == "passage"
-        embed = self.embedder.embed_passages if passage else self.embedder.embed_queries
-        vectors = embed([readable_text(queries[at]) for at in asked])
-        ranked = self.store.search(vectors, k=search.k, filters=search.filters, effort=self.effort)
-        scale, least = self.calibration, search.threshold
-        for at, chunks in zip(asked, ranked, strict=True):
-            if scale is not None:
-                chunks = [replace(one, score=scale.score(one.score or 0.0)) for one in chunks]
-            if least is not None:
-                chunks = [one for one in chunks if (one.score or 0.0) >= least]
-            # On the calibrated scale 0 is the background: below it, even the best is unrelated.
-            elif scale is not None and chunks and (chunks[0].score or 0.0) < 0.0:
-                chunks = []
-            found[at] = chunks
-        return found
+        results: list[list[Chunk]] = [[] for _ in queries]
+        positions = [position for position, query in enumerate(queries) if query.strip()]
+        if not positions:
+            return results
+        texts = [readable_text(queries[position]) for position in positions]
+        if search.kind == "passage":
+            vectors = self.embedder.embed_passages(texts)
+        else:
+            vectors = self.embedder.embed_queries(texts)
+        rankings = self.store.search(
+            vectors, k=search.k, filters=search.filters, effort=self.effort
+        )
+        for position, chunks in zip(positions, rankings, strict=True):
+            results[position] = self._limited(self._calibrated(chunks), search.threshold)
+        return results
+
+    def _calibrated(self, chunks: list[Chunk]) -> list[Chunk]:
+        if self.calibration is None:
+            return chunks
+        score = self.calibration.score
+        return [replace(chunk, score=score(chunk.score or 0.0)) for chunk in chunks]
+
+    def _limited(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+        if threshold is not None:
+            return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
+        # On the calibrated scale 0 is the background: below it, even the best is unrelated.
+        if self.calibration is not None and chunks and (chunks[0].score or 0.0) < 0.0:
+            return []
+        return chunks
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
@@ -162,31 +176,33 @@ def exactly(strategy: Strategy) -> Strategy | None:
     return replace(strategy, dense=exact) if isinstance(strategy, HybridStrategy) else exact
 
 
+_LOOKED_AT = 200
+"""Chunks whose fields a message about a filter names."""
+
+
 def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
     """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
 
     Raises:
-        ConfigError: no chunk has a field of its.
+        ConfigError: the filter names a field that no chunk has.
     """
     if filters is None:
         return None
-    anything = np.ones((1, store.dimension), dtype=np.float32)
-    if store.search(anything, k=1, filters=filters)[0]:
+    any_vector = np.ones((1, store.dimension), dtype=np.float32)
+    if store.search(any_vector, k=1, filters=filters)[0]:
         return None
-    looked_at = store.search(anything, k=_LOOKED_AT)[0]
-    known = sorted({name for chunk in looked_at for name in field_values(searched_fields(chunk))})
-    absent = [name for name in fields_of(filters) if name not in known]
+    existing: set[str] = set()
+    for chunk in store.search(any_vector, k=_LOOKED_AT)[0]:
+        existing.update(field_values(searched_fields(chunk)))
+    absent = [name for name in fields_of(filters) if name not in existing]
     if not absent:
         return "the filter lets no chunk pass: its fields are there, its values are not"
-    meant = did_you_mean(absent[0], known)
+    names = sorted(existing)
     raise ConfigError(
         f"the filter lets no chunk pass: no chunk that was looked at has a field "
-        f"'{shortened_line(absent[0])}'.{meant} There are: {listed(known) or 'none'}"
+        f"'{shortened_line(absent[0])}'.{did_you_mean(absent[0], names)} "
+        f"There are: {listed(names) or 'none'}"
     )
-
-
-_LOOKED_AT = 200
-"""Chunks whose fields a message about a filter names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,18 +226,25 @@ class HybridStrategy:
     @property
     def identity(self) -> dict[str, object]:
         """All that its rankings depend on besides those that it fuses, as JSON."""
-        weights = dict(zip(("dense_weight", "sparse_weight"), self.weights, strict=True))
-        return {**weights, "rrf_k": self.rrf_k, "candidates": self.candidates}
+        dense_weight, sparse_weight = self.weights
+        return {
+            "dense_weight": dense_weight,
+            "sparse_weight": sparse_weight,
+            "rrf_k": self.rrf_k,
+            "candidates": self.candidates,
+        }
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         wider = replace(search, k=max(search.k, self.candidates))
-        legs = [leg.retrieve(queries, wider) for leg in (self.dense, self.sparse)]
-        return [self._fused(rankings, search.k) for rankings in zip(*legs, strict=True)]
+        dense = self.dense.retrieve(queries, wider)
+        sparse = self.sparse.retrieve(queries, wider)
+        return [self._fused(rankings, search.k) for rankings in zip(dense, sparse, strict=True)]
 
-    def _fused(self, rankings: Sequence[Sequence[Chunk]], k: int) -> list[Chunk]:
-        # What counts nothing brings nothing in, either.
-        weighted = zip(self.weights, rankings, strict=True)
-        counted: list[Sequence[Chunk]] = [one if weight else [] for weight, one in weighted]
+    def _fused(self, rankings: tuple[list[Chunk], list[Chunk]], k: int) -> list[Chunk]:
+        counted: list[list[Chunk]] = []
+        for ranking, weight in zip(rankings, self.weights, strict=True):
+            # A ranking without weight brings no chunk in, either.
+            counted.append(ranking if weight else [])
         fused = reciprocal_rank_fusion(counted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
@@ -229,8 +252,9 @@ class HybridStrategy:
                 if chunk.id in legs:
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
-        told = ({**chunk.metadata, LEGS: legs[chunk.id]} for chunk in fused)
-        return [replace(chunk, metadata=more) for chunk, more in zip(fused, told, strict=True)]
+        return [
+            replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
+        ]
 
 
 def hybrid(
@@ -240,11 +264,15 @@ def hybrid(
     measured: float | None = None,
 ) -> HybridStrategy:
     """Both, weighted as the settings say, or as was measured of the collection or the embedder."""
-    known = (settings.dense_weight, measured, dense.embedder.hybrid_weight)
+    dense_weight = settings.dense_weight
+    if dense_weight is None:
+        dense_weight = measured
+    if dense_weight is None:
+        dense_weight = dense.embedder.hybrid_weight
     return HybridStrategy(
         dense=dense,
         sparse=words,
-        weights=(next(one for one in known if one is not None), settings.sparse_weight),
+        weights=(dense_weight, settings.sparse_weight),
         rrf_k=settings.rrf_k,
         candidates=settings.candidates,
     )
