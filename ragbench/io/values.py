@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice, product
@@ -523,7 +523,7 @@ def check_depth(value: object) -> None:
     for _ in range(MAX_DEPTH):
         below: list[object] = []
         for container in level:
-            items = cast("list[object]", container)
+            items: Iterable[object] = cast("list[object]", container)
             if type(container) is dict:
                 items = cast("dict[str, object]", container).values()
             below += [item for item in items if type(item) in _CONTAINERS]
