@@ -432,7 +432,7 @@ class _Opening:
         for plan in decoder.plans.values():
             for target, source in plan.bindings:
                 source_of.setdefault(target, source)
-            unused.update(dict.fromkeys(plan.rest))
+            unused.update(dict.fromkeys(plan.unknown))
         bound = {name: source_of[name] for name in entry_fields() if name in source_of}
         self._refuse_lone_chunk_fields(entries, bound)
         if chunks.decoder is not None:
