@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
 """The styles of counts, by how cases ended."""
-_COUNTS = ("abstained", "skipped", "failed", "unproved")
 """The counts of cases in the table of metrics."""
 _NAME_WIDTH = 24
 """Columns that the names of metrics are not folded below."""

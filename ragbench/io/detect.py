@@ -34,10 +34,10 @@ from ragbench.io.fields import (
 from ragbench.io.json_files import (
     OUTER,
     array_of,
-    asked_of,
     decode_head,
     is_split_table,
     lists_of_objects,
+    questions_of,
     read_json_arrays,
     records_of,
     shown_rows_of_split,
@@ -265,14 +265,14 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         shown = shown_value(first) if cut else None
         if is_object(shown) and _holds_columns(shown):
             return "json"
-        if by_suffix == "json" and is_object(shown) and (asked_of(shown) or "input" in shown):
+        if by_suffix == "json" and is_object(shown) and (questions_of(shown) or "input" in shown):
             return "jsonl"  # one record, and perhaps more of them below it
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
     if is_object(value) and _holds_columns(value):
         return "json"
-    if not is_object(value) or asked_of(value):
+    if not is_object(value) or questions_of(value):
         return by_suffix or "jsonl"
     if lists_of_objects(value):
         return by_suffix or "json"
@@ -284,7 +284,7 @@ def _holds_columns(value: Mapping[str, Any]) -> bool:
     """Whether it has many questions: a list of them, or an object by row as pandas writes it."""
     return any(
         is_object(one) or (is_list(one) and one and not is_object(one[0]))
-        for one in asked_of(value)
+        for one in questions_of(value)
     )
 
 

@@ -12,7 +12,7 @@ import pickle
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,7 @@ from ragbench.safe_text import counted, shortened_line
 
 
 def _sql(name: str) -> str:
+    """A statement of ``scratch.toml``."""
     return cast("str", read_table("scratch.toml")["answers"][name])
 
 
@@ -86,13 +87,13 @@ def join_answers(
     is_beir = answers.info.form in RANKED and cases.info.form == "beir"
     notes: dict[str, None] = {}
 
-    def rows() -> Iterator[tuple[object, ...]]:
+    def answer_rows() -> Iterator[tuple[object, ...]]:
         for number, entry in enumerate(answers):
             if is_beir and _holds_itself(entry):
                 notes[WITHOUT_ITSELF] = None
-            yield _row(number, entry)
+            yield _answer_row(number, entry)
 
-    db.executemany(_sql("add"), rows())
+    db.executemany(_sql("add"), answer_rows())
     if db.execute(_sql("recorded")).fetchone() is None:
         message = (
             "no record holds an answer or a retrieval: name its field, as in --field "
@@ -109,7 +110,7 @@ def join_answers(
         for position, entry in enumerate(cases):
             row = db.execute(_sql("of_case"), (position,)).fetchone()
             if row is None:
-                recorded = _of_missing(entry.case, answers.info)
+                recorded = _recorded_of_missing(entry.case, answers.info)
                 if recorded or keep_unanswered:
                     yield Entry(case=entry.case, recorded=recorded)
                 continue
@@ -127,7 +128,7 @@ def _check_share(min_joined: float) -> None:
         raise ConfigError(f"the share of joined cases must be between 0 and 1, not {min_joined:g}")
 
 
-def _of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
+def _recorded_of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
     """What is recorded of a case that the outputs lack.
 
     Of a ranking it is known: nothing was retrieved for a judged query, as in ``trec_eval -c``.
@@ -138,8 +139,11 @@ def _of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
 
 
 def _holds_itself(entry: Entry) -> bool:
+    """Whether a query is among the documents that were retrieved for it."""
     outcome = entry.recorded.get("retrieve")
-    ids = None if outcome is None or outcome.value is None else outcome.value.context_ids
+    if outcome is None or outcome.value is None:
+        return False
+    ids = outcome.value.context_ids
     return ids is not None and entry.case.id in ids
 
 
@@ -148,29 +152,36 @@ def _without_itself(case: Case, recorded: dict[str, Outcome[Any]]) -> dict[str, 
     outcome = recorded.get("retrieve")
     if outcome is None or outcome.value is None:
         return recorded
-    chunks = outcome.value.to_chunks()
-    ids = [chunk.id for chunk in chunks]
-    kept = set(without_itself(case.id, ids, case.judgements or {}))
-    if len(kept) == len(ids):
+    all_chunks = outcome.value.to_chunks()
+    ids = [chunk.id for chunk in all_chunks]
+    ids_to_keep = set(without_itself(case.id, ids, case.judgements or {}))
+    if len(ids_to_keep) == len(ids):
         return recorded
+    chunks = [chunk for chunk in all_chunks if chunk.id in ids_to_keep]
     result = RetrievalResult[Any](
-        [chunk.text for chunk in chunks if chunk.id in kept],
-        context_ids=[chunk.id for chunk in chunks if chunk.id in kept],
-        scores=[chunk.score or 0.0 for chunk in chunks if chunk.id in kept],
+        [chunk.text for chunk in chunks],
+        context_ids=[chunk.id for chunk in chunks],
+        scores=[chunk.score or 0.0 for chunk in chunks],
     )
     return {**recorded, "retrieve": replace(outcome, value=result)}
 
 
-def _row(number: int, entry: Entry) -> tuple[object, ...]:
-    case, outcomes = entry.case, entry.recorded.values()
+def _answer_row(number: int, entry: Entry) -> tuple[object, ...]:
+    """An answer as a row of the table of answers, by its columns."""
+    case = entry.case
+    outcomes = entry.recorded.values()
     # An id that was made from the query, because the source has none, says no more than that.
-    same = derived_id("q", case.query) if case.query else None
-    is_made = same is not None and (case.id == same or case.id.startswith(f"{same}-"))
+    query_digest = derived_id("q", case.query) if case.query else None
+    id: str | None = case.id
+    if query_digest is not None and (
+        case.id == query_digest or case.id.startswith(f"{query_digest}-")
+    ):
+        id = None
     return (
         number,
-        None if is_made else case.id,
+        id,
         case.query.strip() or None,
-        same,
+        query_digest,
         " ".join(entry.recorded),
         any(outcome.status is Status.FAILED for outcome in outcomes),
         any(outcome.seconds is not None for outcome in outcomes),
@@ -195,6 +206,8 @@ class _Example(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class _Counts:
+    """How many cases were joined with an answer, and by what."""
+
     cases: int = 0
     by_id: int = 0
     by_query: int = 0
@@ -202,6 +215,7 @@ class _Counts:
     disagreeing: int = 0
     """Cases with the id of an answer to another question."""
     own: int = 0
+    """Cases of which the dataset itself has something recorded."""
     unanswered: _Example | None = None
     """The first case without an answer."""
     empty: int = 0
@@ -246,49 +260,64 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
         raise DataError([Problem(message=message, path=answers.path)])
     for position in range(counts.cases):
         counts.by_order += 1
-        _take(db, position, position)
+        _give(db, position, position)
     return counts
 
 
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    """Decides which answer belongs to which case, and writes the pairs into the database."""
     if answers.form == IN_ORDER:
         return _pair_in_order(db, cases, answers)
     counts = _Counts()
     judged = set[int]()
     for position, entry in enumerate(cases):
         case = entry.case
-        if _of_missing(case, answers):
+        if _recorded_of_missing(case, answers):
             judged.add(position)
         counts.cases += 1
         counts.own += bool(entry.recorded)
-        number, same = db.execute(_sql("by_id"), (case.id,)).fetchone() or (None, None)
-        # Two files that number their lines have the same ids for different questions.
-        if same is not None and same != derived_id("q", case.query):
-            counts.disagreeing += 1
-            number = None
+        number = None
+        row = db.execute(_sql("by_id"), (case.id,)).fetchone()
+        if row is not None:
+            number, query_digest = row
+            # Two files that number their lines have the same ids for different questions.
+            if query_digest is not None and query_digest != derived_id("q", case.query):
+                counts.disagreeing += 1
+                number = None
         if number is None:
-            row = (position, case.id, case.query.strip())
-            db.execute("INSERT INTO pending VALUES (?, ?, ?)", row)
+            pending_row = (position, case.id, case.query.strip())
+            db.execute("INSERT INTO pending VALUES (?, ?, ?)", pending_row)
         else:
             counts.by_id += 1
-            _take(db, position, number)
-    # An answer that a case has by its id is not given to another one as well.
+            _give(db, position, number)
+    _pair_by_question(db, counts, judged)
+    return counts
+
+
+def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collection[int]) -> None:
+    """Gives the pending cases an answer to their question.
+
+    This comes after all ids: an answer that a case has by its id is not given to another one too.
+
+    Args:
+        judged: positions of the cases of which a ranking without an answer says something.
+    """
     pending = db.execute("SELECT * FROM pending ORDER BY position").fetchall()
     for position, case_id, query in pending:
         answer = db.execute(_sql("by_query"), (query,)).fetchone()
         if answer is not None:
             counts.by_query += 1
-            _take(db, position, answer[0])
+            _give(db, position, answer[0])
             continue
         if position in judged:
             counts.first_empty = counts.first_empty or case_id
             counts.empty += 1
         if counts.unanswered is None:
             counts.unanswered = _Example(case_id, query)
-    return counts
 
 
-def _take(db: sqlite3.Connection, position: int, number: int) -> None:
+def _give(db: sqlite3.Connection, position: int, number: int) -> None:
+    """Gives the case at a position the answer with a number."""
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
 
@@ -330,6 +359,7 @@ def _check_joined(
 
 
 def _unjoined_lines(db: sqlite3.Connection, counts: _Counts) -> Iterator[str]:
+    """A case and an output without each other, as examples."""
     if counts.unanswered is not None:
         yield f"a case without an output:  {counts.unanswered}"
     output = db.execute(_sql("first_unused")).fetchone()
@@ -345,56 +375,55 @@ def _described(
     *,
     keep_unanswered: bool,
 ) -> SourceInfo:
+    """How the two sources are read together, with the counts over all of both."""
     stages: Counter[str] = Counter()
-    failed = timed = 0
-    for names, count, with_failure, with_time in db.execute(_sql("by_stages")):
-        stages.update(dict.fromkeys(names.split(), count))
+    failed = 0
+    timed = 0
+    for stage_names, count, with_failure, with_time in db.execute(_sql("by_stages")):
+        stages.update(dict.fromkeys(stage_names.split(), count))
         failed += with_failure
         timed += with_time
-    left = counts.cases
+    stages += Counter(retrieve=counts.empty)
+    case_count = counts.cases
     if not keep_unanswered:
-        left -= counts.without
+        case_count -= counts.without
+    notes = _notes(db, answers.path, counts, keep_unanswered=keep_unanswered)
     return replace(
         cases,
-        looked=left,
-        cases=left,
-        recorded=in_stage_order(stages + Counter(retrieve=counts.empty)),
+        looked=case_count,
+        cases=case_count,
+        recorded=in_stage_order(stages),
         failed=failed,
         timed=timed,
         answers=answers,
         roles=(*case_roles(cases.roles), *outcome_roles(answers.roles)),
-        notes=(
-            *cases.notes,
-            *answers.notes,
-            *_notes(db, answers.path, counts, keep_unanswered=keep_unanswered),
-        ),
+        notes=(*cases.notes, *answers.notes, *notes),
     )
 
 
 def _notes(
     db: sqlite3.Connection, path: str, counts: _Counts, *, keep_unanswered: bool
 ) -> Iterator[str]:
-    ways = [
-        f"{count:,} by {way}"
-        for way, count in (
-            ("id", counts.by_id),
-            ("question", counts.by_query),
-            ("their order", counts.by_order),
-        )
-        if count
-    ]
+    """What a reader of scores must know of how the answers were joined."""
+    count_by_way = {
+        "id": counts.by_id,
+        "question": counts.by_query,
+        "their order": counts.by_order,
+    }
+    ways = [f"{count:,} by {way}" for way, count in count_by_way.items() if count]
     yield f"outputs of {path}: {' and '.join(ways)} joined with {counted(counts.cases, 'case')}"
     if counts.empty:
         yield missing_note(counts.empty, counts.first_empty)
     if counts.without:
-        rest = "" if keep_unanswered else ": not measured"
-        yield f"{counted(counts.without, 'case')} without a recorded output{rest}"
-    (unused,), (twice,) = (db.execute(_sql(name)).fetchone() for name in ("unused", "twice"))
-    if twice:
-        yield f"{counted(twice, 'output')} for a question that has one already: the first counts"
-    if unused > twice:
-        yield f"{counted(unused - twice, 'output')} of questions that no case asks: skipped"
-    if counts.without or unused > twice:
+        consequence = "" if keep_unanswered else ": not measured"
+        yield f"{counted(counts.without, 'case')} without a recorded output{consequence}"
+    (unused,) = db.execute(_sql("unused")).fetchone()
+    (repeated,) = db.execute(_sql("twice")).fetchone()
+    if repeated:
+        yield f"{counted(repeated, 'output')} for a question that has one already: the first counts"
+    if unused > repeated:
+        yield f"{counted(unused - repeated, 'output')} of questions that no case asks: skipped"
+    if counts.without or unused > repeated:
         yield from _unjoined_lines(db, counts)
     if counts.disagreeing:
         yield (
@@ -454,33 +483,37 @@ def open_dump(
         DataError: the file cannot be read, or nothing in its first records is understood.
     """
     form = format
-    peek = getattr(sys.stdin.buffer, "peek", None) if path == STDIN else None
-    is_lost = path == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
-    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
-        with (
-            closing(Source.of(path, encoding=encoding)) as place,
-            noting_read_errors(place.name, Problems()),
-        ):
-            form = "run" if place.run() else detect_format(place, "cases", Problems())
-            if form == "json" and corpus is not None and path != STDIN:
-                form = "beir" if is_beir_result(place) else form
+    if form is None:
+        form = _detect_dump_form(path, encoding, has_corpus=corpus is not None)
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
-    shared: dict[str, Any] = {
-        "queries": queries, "split": split, "encoding": encoding, "only": only,
-    }  # fmt: skip
-    is_whole = form in _WHOLE_FORMS
-    if form in _RENAMED_FORMS and not overrides:
-        is_whole = True
+    is_whole = form in _WHOLE_FORMS or (form in _RENAMED_FORMS and not overrides)
     if not is_whole:
-        given: dict[str, Any] = {"overrides": overrides, "scores": scores, "query": query}
-        with open_responses(path, format=format, **given, **shared) as dump:
+        with open_responses(
+            path,
+            format=format,
+            overrides=overrides,
+            scores=scores,
+            query=query,
+            queries=queries,
+            split=split,
+            encoding=encoding,
+            only=only,
+        ) as dump:
             yield dump
         return
     if form in RANKED and corpus is None:
         name = Source.of(path).name
         raise ConfigError(f"{name} holds ids alone: name their texts with --corpus PATH")
-    with open_source(path, form=form, corpus=corpus, **shared) as source:
+    with open_source(
+        path,
+        form=form,
+        corpus=corpus,
+        queries=queries,
+        split=split,
+        encoding=encoding,
+        only=only,
+    ) as source:
         problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
@@ -492,10 +525,29 @@ def open_dump(
         )
 
 
+def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: bool) -> str | None:
+    """The format of a dump; None where it is not recognised, or cannot be looked at."""
+    if path == STDIN:
+        # What was unpacked to be looked at cannot be read again.
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        if peek is None or peek(2)[:2] == GZIP_MAGIC:
+            return None
+    form = None
+    with (
+        closing(Source.of(path, encoding=encoding)) as place,
+        noting_read_errors(place.name, Problems()),
+    ):
+        form = "run" if place.run() else detect_format(place, "cases", Problems())
+        if form == "json" and has_corpus and path != STDIN and is_beir_result(place):
+            form = "beir"
+    return form
+
+
 _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
     | RANKED.keys()
 )
+"""Formats that say themselves which of their fields is what."""
 _RENAMED_FORMS = frozenset({"azure-results", "langsmith", "mlflow", "phoenix", "trulens"})
 """Other tools' results, whose names mean something else to a reader of dumps. With a mapping of the
 user's, they are read by it."""
@@ -507,23 +559,24 @@ _NO_CHUNKS = (
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
     """What its entries retrieved; what is wrong with them is noted in place of raised."""
+    # Of a ranking the texts are looked up; what the corpus lacks is a warning.
+    is_ranked = source.info.form in RANKED
     try:
         for entry in source:
             outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
-            if outcome is None and source.info.form in ("traces", *RANKED):
+            if outcome is None and (is_ranked or source.info.form == "traces"):
                 continue  # it searches nothing, or is judged and not ranked
             retrieval = None if outcome is None else outcome.value
-            # Of a ranking the texts are looked up; what the corpus lacks is a warning.
-            is_ranked = source.info.form in RANKED
             if retrieval is not None and (is_ranked or not retrieval.is_ids_alone):
                 yield _dumped(entry.case, retrieval)
                 continue
-            why = "no retrieval is recorded"
             if retrieval is not None:  # an unknown text would be judged to hold no answer
-                why = "only the ids of its chunks are recorded, not their texts"
+                reason = "only the ids of its chunks are recorded, not their texts"
             elif outcome is not None:
-                why = str(outcome.reason if outcome.failure is None else outcome.failure)
-            problems.add(f"case '{entry.case.id}': {why}", path=source.info.path)
+                reason = str(outcome.reason if outcome.failure is None else outcome.failure)
+            else:
+                reason = "no retrieval is recorded"
+            problems.add(f"case '{entry.case.id}': {reason}", path=source.info.path)
     except DataError as error:
         problems.note(*error.problems)
 

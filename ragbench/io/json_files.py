@@ -26,6 +26,7 @@ from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_ob
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _CHUNK_BYTES = 1 << 20
+_CONTAINERS = frozenset({dict, list})
 _EXPECTED = (
     "expected UTF-8 (with or without a byte order mark) or UTF-16 with one; name another encoding "
     "with --encoding, such as cp1252 or gb18030"
@@ -47,22 +48,27 @@ def read_lines(source: Source, problems: Problems, *, piece: int = 0) -> Iterato
     Args:
         piece: bytes; longer lines then come in pieces, and none is too long.
     """
-    path, longest = source.name, piece or source.limits.record
+    path = source.name
+    longest = piece or source.limits.record
     with source.opened(problems) as stream:
         if stream is None:
             return
         codec = None if source.encoding == "utf-8" else source.encoding
-        first = b"" if codec else stream.readline(longest + 1 + len(codecs.BOM_UTF8))
-        if first.startswith(_UTF32_MARKS):
-            problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
-            return
-        codec = codec or _UTF16_CODECS.get(first[:2])
+        beginning = b""
+        if codec is None:  # the mark at the beginning shows how the file is encoded
+            beginning = stream.readline(longest + 1 + len(codecs.BOM_UTF8))
+            if beginning.startswith(_UTF32_MARKS):
+                problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
+                return
+            codec = _UTF16_CODECS.get(beginning[:2])
         offset = 0
         if codec is not None:
-            lines = _decoded_lines(first, stream, codec, longest, path, problems)
+            lines = _decoded_lines(beginning, stream, codec, longest, path, problems)
         else:
-            offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
-            lines = chain((first[offset:],), iter(partial(stream.readline, longest + 1), b""))
+            if beginning.startswith(codecs.BOM_UTF8):
+                offset = len(codecs.BOM_UTF8)
+            following = iter(partial(stream.readline, longest + 1), b"")
+            lines = chain((beginning[offset:],), following)
         for number, raw in enumerate(lines, start=1):
             if len(raw) > longest and not piece:
                 message = source.limits.long_record("the line")
@@ -78,13 +84,13 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
 
     The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
     """
-    known = problems.count
-    whole = bytearray()
+    count_before = problems.count
+    content = bytearray()
     with noting_read_errors(source.name, problems):
         for line in read_lines(source, problems, piece=_CHUNK_BYTES):
-            whole += line.raw
-            source.limits.check_held(len(whole))
-    return bytes(whole) if problems.count == known else None
+            content += line.raw
+            source.limits.check_held(len(content))
+    return bytes(content) if problems.count == count_before else None
 
 
 def decode_line(line: Line, path: str, problems: Problems) -> str | None:
@@ -92,7 +98,8 @@ def decode_line(line: Line, path: str, problems: Problems) -> str | None:
     try:
         return line.raw.decode()
     except UnicodeDecodeError as error:
-        offset, byte = line.offset + error.start, line.raw[error.start]
+        offset = line.offset + error.start
+        byte = line.raw[error.start]
         message = f"byte 0x{byte:02x} at byte offset {offset} is not UTF-8: {_EXPECTED}"
         problems.add(message, path=path, line=line.number)
         return None
@@ -109,33 +116,43 @@ def decode_head(head: bytes, encoding: str | None = None) -> str:
 
 
 def _decoded_lines(
-    first: bytes, stream: BinaryIO, codec: str, longest: int, path: str, problems: Problems
+    beginning: bytes, stream: BinaryIO, codec: str, longest: int, path: str, problems: Problems
 ) -> Iterator[bytes]:
-    """The lines of a text that is not UTF-8, in UTF-8; one that is longer comes in pieces."""
+    """The lines of a text that is not UTF-8, in UTF-8; one that is longer comes in pieces.
+
+    Args:
+        beginning: what was read from the stream already, with the mark of UTF-16 (two bytes).
+    """
     decoder = codecs.getincrementaldecoder(codec)()
-    chunk, end, rest = first[2:], len(first), ""
-    is_start, is_last = True, False
+    block = beginning[2:]
+    end = len(beginning)  # of the block, in the file
+    unfinished = ""
+    is_start = True
+    is_last = False
     while not is_last:
-        more = stream.read(_CHUNK_BYTES)
-        is_last = not more
+        following = stream.read(_CHUNK_BYTES)
+        is_last = not following
         try:
-            text = decoder.decode(chunk, final=is_last)
+            text = decoder.decode(block, final=is_last)
         except UnicodeDecodeError as error:
-            # The error's object holds what the decoder kept from before, then the chunk.
+            # The error's object holds what the decoder kept from before, then the block.
             offset = end - len(error.object) + error.start
             name = "UTF-16" if codec.startswith("utf-16") else codec
             problems.add(f"broken {name} at byte offset {offset}: {_EXPECTED}", path=path)
             break
         if is_start and text:
-            text, is_start = text.removeprefix("\ufeff"), False
-        *whole, rest = (rest + text).split("\n")
-        yield from (f"{line}\n".encode() for line in whole)
-        if len(rest) > longest:
-            yield rest.encode()
-            rest = ""
-        chunk, end = more, end + len(more)
-    if rest:
-        yield rest.encode()
+            text = text.removeprefix("\ufeff")
+            is_start = False
+        *lines, unfinished = (unfinished + text).split("\n")
+        for line in lines:
+            yield f"{line}\n".encode()
+        if len(unfinished) > longest:
+            yield unfinished.encode()
+            unfinished = ""
+        block = following
+        end += len(following)
+    if unfinished:
+        yield unfinished.encode()
 
 
 # --- JSON
@@ -147,9 +164,10 @@ def parse_json(raw: bytes) -> object:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         if b"NaN" not in raw and b"Infinity" not in raw:
-            place = f"line {error.lineno} column {error.colno}" if error.lineno > 1 else ""
-            where = place or f"column {error.colno}"
-            raise ValueProblem(f"not valid JSON at {where}: {error.msg}") from error
+            place = f"column {error.colno}"
+            if error.lineno > 1:
+                place = f"line {error.lineno} {place}"
+            raise ValueProblem(f"not valid JSON at {place}: {error.msg}") from error
     try:
         value: object = json.loads(raw, parse_constant=_parse_constant)
         # The standard library lets lone surrogates and endless integers through: this does not.
@@ -163,12 +181,12 @@ def _parse_constant(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
 
 
-_ASKED = frozenset({"query", "question", "userinput"})
+_QUESTION_NAMES = frozenset({"query", "question", "userinput"})
 
 
-def asked_of(value: Mapping[str, Any]) -> list[Any]:
-    """What an object is asked that is a record, and no envelope around some."""
-    return [one for name, one in value.items() if squash(str(name)) in _ASKED]
+def questions_of(value: Mapping[str, Any]) -> list[Any]:
+    """What an object is asked, where it is a record; nothing of an envelope around records."""
+    return [item for name, item in value.items() if squash(str(name)) in _QUESTION_NAMES]
 
 
 def load(source: Source, problems: Problems) -> object | None:
@@ -190,21 +208,31 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
     Parsers keep the last value: where the text has more keys than its value, it is read again.
     """
-    count, left = 0, [value]
-    while left:
-        one = left.pop()
-        if type(one) is dict:
-            inner = cast("dict[str, object]", one)
-            count += len(inner)
-            left += [each for each in inner.values() if type(each) is dict or type(each) is list]
-        elif type(one) is list:
-            items = cast("list[object]", one)
-            left += [each for each in items if type(each) is dict or type(each) is list]
-    if raw.count(b'":') + raw.count(b'" :') <= count or (found := _repeated_key(raw)) is None:
+    if raw.count(b'":') + raw.count(b'" :') <= _count_keys(value):
         return True
+    repeated = _repeated_key(raw)
+    if repeated is None:
+        return True
+    offset, key = repeated
     message = "the key stands twice in one object: it is unknown which of its values is meant"
-    problems.add(message, path=path, line=line + raw.count(b"\n", 0, found[0]), field=found[1])
+    problems.add(message, path=path, line=line + raw.count(b"\n", 0, offset), field=key)
     return False
+
+
+def _count_keys(value: object) -> int:
+    """How many keys the objects in a value have."""
+    count = 0
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is dict:
+            inner = cast("dict[str, object]", item)
+            count += len(inner)
+            waiting += [each for each in inner.values() if type(each) in _CONTAINERS]
+        elif type(item) is list:
+            items = cast("list[object]", item)
+            waiting += [each for each in items if type(each) in _CONTAINERS]
+    return count
 
 
 OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data", "spans")
@@ -214,37 +242,41 @@ _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
 def _repeated_key(raw: bytes) -> tuple[int, str] | None:
-    """Where the first key stands that its object has already."""
-    found: list[tuple[int, str]] = []
+    """Where the first key stands that its object has already, and the key."""
+    repeated: list[tuple[int, str]] = []
 
-    def placed(text: re.Match[bytes]) -> bytes:
-        return text[0] if text[2] is None else b'"%b\\u0000%d":' % (text[1], text.start())
+    def with_place(text: re.Match[bytes]) -> bytes:
+        if text[2] is None:  # a value
+            return text[0]
+        return b'"%b\\u0000%d":' % (text[1], text.start())
 
     def look(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
-        for key, _, place in (name.rpartition("\0") for name, _ in pairs):
+        for name, _ in pairs:
+            key, _, place = name.rpartition("\0")
             if key in seen:
-                found.append((int(place), key))
+                repeated.append((int(place), key))
             seen.add(key)
 
     try:
-        json.loads(_TEXT.sub(placed, raw), object_pairs_hook=look)
+        # Each key carries its place, behind the last NUL in it.
+        json.loads(_TEXT.sub(with_place, raw), object_pairs_hook=look)
     except RecursionError:  # nested deeper than anything that is read
         return None
-    return min(found, default=None)
+    return min(repeated, default=None)
 
 
 _BLOCK_BYTES = 1 << 18
 _SIGN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
 
 
-def _signs(buffer: bytes, at: int = 0) -> Iterator[tuple[bytes, int, int]]:
+def _signs(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
     """Brackets, and texts as a quote, each with where it begins and ends; none that is cut off."""
-    for sign in _SIGN.finditer(buffer, at):
-        start, end = sign.span()
-        if end - start == 1 and buffer[start:end] == b'"':
-            return
-        yield buffer[start : start + 1], start, end
+    for match in _SIGN.finditer(buffer, start):
+        begin, end = match.span()
+        if end - begin == 1 and buffer[begin:end] == b'"':
+            return  # the text is cut off
+        yield buffer[begin : begin + 1], begin, end
 
 
 _SHOWN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{},:]', re.DOTALL)
@@ -261,30 +293,35 @@ def shown_value(text: str) -> object:
         text = text[: error.pos]
     except RecursionError:
         return None
-    end, closing, rest = 0, "", ""
+    end = 0
+    brackets = ""  # those that close what is open, the innermost first
+    ending = ""  # what makes the text up to `end` whole
     for token in _SHOWN.finditer(text):
         sign = token[0]
         if sign == '"':
             break
-        if sign in "{[":
-            closing = ("}" if sign == "{" else "]") + closing
+        if sign == "{":
+            brackets = "}" + brackets
+        elif sign == "[":
+            brackets = "]" + brackets
         elif sign in "}]":
-            closing = closing[1:]
+            brackets = brackets[1:]
         elif sign not in ",:":
             continue
         end = token.start() if sign == "," else token.end()
-        rest = f"null{closing}" if sign == ":" else closing
+        ending = f"null{brackets}" if sign == ":" else brackets
     with suppress(ValueError):
-        return cast("object", json.loads(text[:end] + rest))
+        return cast("object", json.loads(text[:end] + ending))
     return None
 
 
 def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
     """The first of an object's own keys that holds an array of objects or arrays, and the array."""
+    fields = as_object(value)
     for key in keys:
-        held = as_object(value).get(key)
-        if is_list(held) and held and (is_object(held[0]) or is_list(held[0])):
-            return key, held
+        array = fields.get(key)
+        if is_list(array) and array and (is_object(array[0]) or is_list(array[0])):
+            return key, array
     return None, ()
 
 
@@ -295,14 +332,18 @@ class Element(NamedTuple):
 
 def _array_start(head: bytes, key: str | None) -> int:
     """Where the first element of a file's array is, or of that behind one of its own keys."""
-    wanted = None if key is None else orjson.dumps(key)
-    depth, is_next = 0, key is None
+    written_key = None if key is None else orjson.dumps(key)
+    depth = 0
+    is_next = key is None
     for sign, start, end in _signs(head):
         if sign == b"[" and is_next:
             return end
-        depth += (sign in b"{[") - (sign in b"}]")
-        if sign == b'"':
-            is_next = depth == 1 and head[start:end] == wanted
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+        else:
+            is_next = depth == 1 and head[start:end] == written_key
     return 0
 
 
@@ -315,36 +356,45 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
     head = source.head(problems) or b""
     mark = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
     start = _array_start(head[mark:], key) + mark
+    longest = source.limits.record
     with source.opened(problems) as stream:
         if stream is None:
             return
         line = 1 + stream.read(start).count(b"\n")
-        buffer, at, begin, depth, longest = b"", 0, 0, 0, source.limits.record
+        buffer = b""
+        begin = 0  # where the element begins in the buffer
+        scanned = 0  # up to where the buffer's brackets have been counted
+        depth = 0
         while len(buffer) <= longest:
+            # Twice as much each time: a long element is not copied over and over.
             block = stream.read(max(_BLOCK_BYTES, len(buffer)))
             if not block:
                 message = "the JSON is cut off: the array of records never ends"
                 problems.add(message, path=source.name, line=line + buffer.count(b"\n"))
                 return
             buffer += block
-            for sign, first, end in _signs(buffer, at):
-                at = end
-                opens, closes = sign in b"{[", sign in b"}]"
+            for sign, sign_start, sign_end in _signs(buffer, scanned):
+                scanned = sign_end
+                opens = sign in b"{["
+                closes = sign in b"}]"
                 if (opens and depth == 0) or (closes and depth <= 0):
                     # More than a comma between two elements is no object for sure.
-                    if rest := buffer[begin:first].strip(b", \t\r\n"):
-                        yield Element(line + buffer.count(b"\n", 0, begin), rest)
-                    begin = first
+                    between = buffer[begin:sign_start].strip(b", \t\r\n")
+                    if between:
+                        yield Element(line + buffer.count(b"\n", 0, begin), between)
+                    begin = sign_start
                 depth += opens - closes
-                if closes and depth < 0:
+                if closes and depth < 0:  # the array's own bracket
                     return
                 if closes and depth == 0:
-                    if end - begin > longest:
+                    if sign_end - begin > longest:
                         break
-                    yield Element(line + buffer.count(b"\n", 0, begin), buffer[begin:end])
-                    begin = end
+                    yield Element(line + buffer.count(b"\n", 0, begin), buffer[begin:sign_end])
+                    begin = sign_end
             line += buffer.count(b"\n", 0, begin)
-            buffer, at, begin = buffer[begin:], at - begin, 0
+            buffer = buffer[begin:]
+            scanned -= begin
+            begin = 0
         problems.add(source.limits.long_record("the element"), path=source.name, line=line)
 
 
@@ -355,13 +405,19 @@ def json_elements(
 
     With each its line and its bytes; what is no JSON is noted.
     """
-    elements = iter([Element(1, read_bytes(source, problems) or b"")])
-    for line, raw in elements if is_one else array_elements(source, key, problems):
+    if is_one:
+        elements = iter([Element(1, read_bytes(source, problems) or b"")])
+    else:
+        elements = array_elements(source, key, problems)
+    for line, raw in elements:
+        if not raw:
+            continue
         try:
-            if raw:
-                yield line, raw, parse_json(raw)
+            value = parse_json(raw)
         except ValueProblem as problem:
             problems.add(str(problem), path=source.name, line=line)
+            continue
+        yield line, raw, value
 
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -369,39 +425,43 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     value = load(source, problems)
     if value is None:
         return
-    if is_object(value):
-        records = records_of(value, kind=kind, split=source.split, notes=source.notes)
-        items: object = None if records is None else records.items
-        if is_split_table(value):
-            items = rows_of_split(value)
-        elif records is None and asked_of(value):  # it is a record itself
-            items = rows_of_columns(value, f"{source.name}: ") or [value]
-        if items is None:
-            _note_no_array(value, named("array")[kind], source, problems)
-            return
+    if not is_object(value):
+        yield from _item_rows(value, source, problems)
+        return
+    records = records_of(value, kind=kind, split=source.split, notes=source.notes)
+    if is_split_table(value):
+        items: Sequence[object] = rows_of_split(value)
+    elif records is not None:
+        items = records.items
+    elif questions_of(value):  # it is a record itself
+        items = rows_of_columns(value, f"{source.name}: ") or [value]
     else:
-        items = value
+        _note_no_array(value, named("array")[kind], source, problems)
+        return
     yield from _item_rows(items, source, problems)
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
     """As `read_json`, of a tool's form: the array is the first at one of its paths."""
     value = load(source, problems)
-    if is_object(value):
-        lists = [*filter(is_list, (getter(path)(value) for path in paths))]
-        items: object = next(filter(None, lists), lists[0] if lists else None)
-        if is_split_table(value):
-            items = rows_of_split(value)
-        elif items is None and (records := records_of(value, kind="cases")) is not None:
-            items = records.items
-        if items is None and asked_of(value):
-            items = rows_of_columns(value, f"{source.name}: ") or [value]
-        if items is None:
-            _note_no_array(value, paths, source, problems)
-            return
-        value = items
-    if value is not None:
+    if value is None:
+        return
+    if not is_object(value):
         yield from _item_rows(value, source, problems)
+        return
+    lists = [*filter(is_list, (getter(path)(value) for path in paths))]
+    if is_split_table(value):
+        items: Sequence[object] = rows_of_split(value)
+    elif lists:
+        items = next(filter(None, lists), lists[0])
+    elif (records := records_of(value, kind="cases")) is not None:
+        items = records.items
+    elif questions_of(value):
+        items = rows_of_columns(value, f"{source.name}: ") or [value]
+    else:
+        _note_no_array(value, paths, source, problems)
+        return
+    yield from _item_rows(items, source, problems)
 
 
 def _note_no_array(
@@ -456,7 +516,7 @@ def records_of(
     Raises:
         UnreadableError: several lists could be meant, or none has the key that the user wants.
     """
-    if asked_of(value):  # a record of its own, whose lists are its fields
+    if questions_of(value):  # a record of its own, whose lists are its fields
         return None
     lists = lists_of_objects(value)
     documented = named("array")[kind]
@@ -464,24 +524,23 @@ def records_of(
         # An empty list under a documented name holds no records, and is no mistake of form.
         empty = next((key for key in documented if is_list(value.get(key))), None)
         return None if empty is None else Records((empty,), value[empty])
-    if split is None:
-        key = _chosen_key(lists, kind, documented, {} if notes is None else notes)
-    else:
-        key = split
+    key = split
+    if key is None:
+        key = _choose_key(lists, kind, documented, {} if notes is None else notes)
     if key not in lists:
         raise UnreadableError(f"no list '{key}'; there are: {', '.join(lists)}")
     return lists[key]
 
 
-def _chosen_key(
+def _choose_key(
     lists: Mapping[str, Records], kind: Kind, documented: Sequence[str], notes: dict[str, None]
 ) -> str:
-    known = [key for key in documented if key in lists]
+    documented_keys = [key for key in documented if key in lists]
     fitting = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
-    candidates = fitting or known[:1] or [*lists]
+    candidates = fitting or documented_keys[:1] or [*lists]
     if len(candidates) == 1:
         return candidates[0]
-    preferred = [key for key in candidates if key in known]
+    preferred = [key for key in candidates if key in documented_keys]
     if len(preferred) != 1:
         shown = " and ".join(f"'{key}'" for key in candidates)
         raise UnreadableError(
@@ -494,9 +553,10 @@ def _chosen_key(
 
 def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
     """The lists of objects under an object's keys, else those one level deeper, by their path."""
-    lists = {
-        key: Records((key,), items) for key, items in value.items() if _is_list_of_objects(items)
-    }
+    lists: dict[str, Records] = {}
+    for key, items in value.items():
+        if _is_list_of_objects(items):
+            lists[key] = Records((key,), items)
     if lists:
         return lists
     for outer, inner in value.items():
@@ -529,11 +589,12 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
         InputError: the lists differ in length.
     """
     columns = [*value.values()]
-    numbers = [[*map(str, one)] for one in columns if is_object(one)]
-    if len(numbers) == len(columns) and all(map(str.isdigit, chain.from_iterable(numbers))):
-        columns = [[*one.values()] for one in columns]
-    asked = asked_of(value)
-    if not asked or not all(map(is_list, columns)) or any(is_object(one) for one in chain(*asked)):
+    if all(map(_is_numbered, columns)):
+        columns = [[*column.values()] for column in columns]
+    questions = questions_of(value)
+    if not questions or not all(map(is_list, columns)):
+        return []
+    if any(map(is_object, chain.from_iterable(questions))):  # turns
         return []
     if len({*map(len, columns)}) > 1:
         sizes = ", ".join(f"{name!r} {len(column)}" for name, column in value.items())
@@ -541,6 +602,11 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
             f"{place}columns of different lengths ({sizes}): give each one entry per case"
         )
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _is_numbered(column: object) -> bool:
+    """Whether a column is an object whose keys are the numbers of rows."""
+    return is_object(column) and all(str(key).isdigit() for key in column)
 
 
 _SPLIT = frozenset({"columns", "index", "data"})
@@ -595,24 +661,28 @@ def line_value(
         try:
             value = parse_json(line.raw)
         except ValueProblem as problem:
-            if decode_line(line, path, problems) is not None:
-                message = str(problem)
-                if b"\x00" in line.raw:
-                    message = (
-                        "the line holds NUL bytes: the file is damaged, or UTF-16 without a mark"
-                    )
-                elif not line.raw.endswith(b"\n"):
-                    message = f"the last line is cut off or is {message}"
-                problems.add(message, path=path, line=line.number)
+            _note_bad_line(line, str(problem), path, problems)
             return ()
     if is_unchecked:
         return (value,)
-    keys = line.raw.count(b'":') + line.raw.count(b'" :')
     # Nearly every line is an object of plain values.
-    is_plain = value.__class__ is dict and keys <= len(cast("dict[str, object]", value))
-    return (
-        (value,) if is_plain or is_unambiguous(line.raw, value, path, line.number, problems) else ()
-    )
+    keys = line.raw.count(b'":') + line.raw.count(b'" :')
+    if value.__class__ is dict and keys <= len(cast("dict[str, object]", value)):
+        return (value,)
+    if is_unambiguous(line.raw, value, path, line.number, problems):
+        return (value,)
+    return ()
+
+
+def _note_bad_line(line: Line, message: str, path: str, problems: Problems) -> None:
+    """Notes why a line is no JSON: its bytes are no text, it is damaged, cut off, or else wrong."""
+    if decode_line(line, path, problems) is None:
+        return  # that is noted already
+    if b"\x00" in line.raw:
+        message = "the line holds NUL bytes: the file is damaged, or UTF-16 without a mark"
+    elif not line.raw.endswith(b"\n"):
+        message = f"the last line is cut off or is {message}"
+    problems.add(message, path=path, line=line.number)
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

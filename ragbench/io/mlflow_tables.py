@@ -25,7 +25,7 @@ from ragbench.io.detect import container_rows, mlflow_results
 from ragbench.io.experiments import Experiment, PartNames, experiment_case, part_of, spelled
 from ragbench.io.fields import case_fields, named, squash
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.spans import said
+from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
 
 Values = Mapping[str, object]
@@ -111,13 +111,13 @@ def _with_question(inputs: Values) -> Values:
     names = {squash(name) for name in case_fields()["query"]}
     if any(squash(key) in names for key in inputs) or not is_list(inputs.get("messages")):
         return inputs
-    question = said(inputs["messages"], "question")
+    question = question_in(inputs["messages"])
     return inputs if question is None else {**inputs, "query": question}
 
 
 def _outputs(value: object) -> Values:
     if is_object(value) and any(is_list(value.get(name)) for name in _MESSAGES):
-        answer = said(value, "answer")
+        answer = answer_in(value)
         if answer is not None:
             return {**value, "response": answer}
     if value is None or is_object(value) or isinstance(value, str):
@@ -209,9 +209,9 @@ def _of_request(row: Row, source: Source) -> dict[str, object]:
             continue
         source.roles[target] = name
         if target == "query":
-            case[target] = said(value, "question")
+            case[target] = question_in(value)
         elif target == "response":
-            case[target] = None if value is None else said(value, "answer")
+            case[target] = None if value is None else answer_in(value)
         elif target == "retrieved_contexts":
             case[target] = _chunks(value, source)
         else:

@@ -21,7 +21,7 @@ from ragbench.io.detect import container_rows
 from ragbench.io.experiments import Experiment, PartNames, experiment_case, part_of, spelled
 from ragbench.io.fields import named
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.spans import said
+from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import as_score, is_missing
 
 _SPAN, _PLACE, _SCORE = "context.span_id", "document_position", "document_score"
@@ -58,8 +58,8 @@ def _answer(row: Row, source: Source) -> Row:
     text = row.values.get("reference")
     case: dict[str, object] = {
         "id": row.values.get(_SPAN),
-        "query": said(row.values.get("input"), "question"),
-        "response": said(row.values.get("output"), "answer"),
+        "query": question_in(row.values.get("input")),
+        "response": answer_in(row.values.get("output")),
         "retrieved_contexts": None if is_missing(text) else [text],
         "metadata": _rest(row, (_SPAN, "input", "output", "reference")),
     }
@@ -79,7 +79,7 @@ def _documents(rows: Sequence[Row], span: object, source: Source) -> Row:
     scores = [as_score(row.values.get(_SCORE)) for row in found]
     case: dict[str, object] = {
         "id": span,
-        "query": said(rows[0].values.get("input"), "question"),
+        "query": question_in(rows[0].values.get("input")),
         "retrieved_contexts": [row.values["reference"] for row in found],
     }
     if scores and None not in scores:

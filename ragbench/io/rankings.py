@@ -40,7 +40,8 @@ from ragbench.io.trec import (
 )
 from ragbench.io.values import as_object, as_score, describe, is_object
 
-_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
+_QUERY_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
+"""Where a folder may have its queries, the likelier file first."""
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
@@ -58,18 +59,19 @@ def is_beir_result(place: Source) -> bool:
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     """Yields a ranking per query of BEIR results; the whole file is loaded."""
     value = load(source, problems)
+    if value is None:
+        return
     if not is_object(value):
-        if value is None:
-            return
         expected = "expected an object of query, document and score"
         raise UnreadableError(f"{expected}, found {describe(value)}")
-    for query, given in value.items():
-        if not is_object(given):
-            message = f"expected an object of document and score, found {describe(given)}"
+    for query, score_of_document in value.items():
+        if not is_object(score_of_document):
+            actual = describe(score_of_document)
+            message = f"expected an object of document and score, found {actual}"
             problems.add(message, path=source.name, field=query)
             continue
         ranking = Ranking(query=query)
-        for document, number in given.items():
+        for document, number in score_of_document.items():
             score = as_score(number)
             if score is None:
                 message = f"expected a number as score, found {describe(number)}"
@@ -87,11 +89,10 @@ def holds_texts(corpus: str | Path) -> bool:
     folder = Source.of(corpus)
     if not folder.is_folder:
         return True
-    names = (CASES_FILE, QUERIES_FILE, *QUERY_FILES)
-    is_dataset = folder.first_child(names) is not None or trec_qrels(folder) is not None
+    query_file = folder.first_child((CASES_FILE, QUERIES_FILE, *QUERY_FILES))
     has_splits = (Path(corpus) / QRELS_FOLDER).is_dir()
-    if not is_dataset and not has_splits:
-        return True
+    if query_file is None and trec_qrels(folder) is None and not has_splits:
+        return True  # no dataset: a folder of documents
     return folder.first_child((CORPUS_FILE, *DOCUMENT_FILES)) is not None
 
 
@@ -101,11 +102,12 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
     with ExitStack() as stack:
 
         @cache
-        def opened() -> sqlite3.Connection:
+        def database() -> sqlite3.Connection:
             db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
             db.executescript(read_table("scratch.toml")["texts"]["tables"])
             problems = Problems()
-            rows = ((one.id, one.text) for one in read_documents(path, problems=problems))
+            documents = read_documents(path, problems=problems)
+            rows = ((document.id, document.text) for document in documents)
             count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
             problems.raise_if_any()
             if count < 1:
@@ -113,11 +115,16 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
                 raise DataError([Problem(message="the corpus holds no document", path=name)])
             return db
 
-        def get(ids: Iterable[str]) -> Mapping[str, str]:
-            db, query = opened(), "SELECT text FROM texts WHERE id = ?"
-            return {id: row[0] for id in ids if (row := db.execute(query, (id,)).fetchone())}
+        def texts_of(ids: Iterable[str]) -> Mapping[str, str]:
+            db = database()
+            texts: dict[str, str] = {}
+            for id in ids:
+                row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
+                if row is not None:
+                    texts[id] = row[0]
+            return texts
 
-        yield get
+        yield texts_of
 
 
 # --- queries
@@ -134,11 +141,11 @@ def read_queries(
     problems = Problems()
     source = Source.of(path, encoding=encoding)
     if source.is_folder:
-        found = source.first_child(_FILES)
-        if found is None:
-            message = f"the folder has none of {', '.join(_FILES)}"
+        file = source.first_child(_QUERY_FILES)
+        if file is None:
+            message = f"the folder has none of {', '.join(_QUERY_FILES)}"
             raise DataError([Problem(message=message, path=source.name)])
-        source = found
+        source = file
     source = decoded(source)
     with closing(source):
         texts = dict(_queries(source, problems))
@@ -151,46 +158,66 @@ def read_queries(
 
 
 def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    """Id and text of each query in a file of topics, of records or of lines."""
     head = source.head(problems)
     if head is None:
         return
     text = decode_head(head, source.encoding).lstrip()
-    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
-    has_columns = source.suffix in {".csv", ".parquet", ".xlsx", ".xlsm"} or (
-        source.suffix == ".tsv" and not names.isdisjoint({*_QUERY_NAMES, "text"})
-    )
     if "<top>" in text.lower():
-        raw = read_bytes(source, problems)
-        for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
-            number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
-            if number is None or title is None:
-                problems.add("a topic lacks <num> or <title>", path=source.name)
-            else:
-                yield number[1], " ".join(title[1].split())
-    elif text.startswith(("{", "[")) or has_columns:
+        yield from _topics(source, problems)
+    elif text.startswith(("{", "[")) or _is_table(source, text):
         yield from _query_records(source, text, problems)
     else:
         for line in read_lines(source, problems):
             text = (decode_line(line, source.name, problems) or "").strip()
-            if text:
-                id, tab, query = text.partition("\t")
-                yield (id.strip(), query.strip()) if tab else (str(line.number), text)
+            if not text:
+                continue
+            id, tab, query = text.partition("\t")
+            if tab:
+                yield id.strip(), query.strip()
+            else:
+                yield str(line.number), text
+
+
+def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    """The queries of a TREC file of topics, with tags as in SGML."""
+    raw = read_bytes(source, problems)
+    if raw is None:
+        return
+    for topic in _TOPIC.finditer(raw.decode("utf-8", "replace")):
+        number = _NUMBER.search(topic[1])
+        title = _TITLE.search(f"{topic[1]}<")
+        if number is None or title is None:
+            problems.add("a topic lacks <num> or <title>", path=source.name)
+        else:
+            yield number[1], " ".join(title[1].split())
+
+
+def _is_table(source: Source, text: str) -> bool:
+    """Whether a file has columns with names."""
+    if source.suffix == ".tsv":  # which may also be ids and queries, without a header
+        header = text.partition("\n")[0]
+        names = {cell.strip().lower() for cell in header.split("\t")}
+        return not names.isdisjoint({*_QUERY_NAMES, "text"})
+    return source.suffix in {".csv", ".parquet", ".xlsx", ".xlsm"}
 
 
 _QUERY_NAMES = ("query", "question", "user_input")
 
 
 def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tuple[str, str]]:
+    """The queries of records, or of an object with each text by its id."""
     if source.path is None:
         problems.add("the queries cannot come from standard input", path=source.name)
         return
     value = load(Source.of(source.path), Problems()) if source.suffix == ".json" else None
     if is_object(value) and value and all(isinstance(text, str) for text in value.values()):
-        yield from ((id, str(text)) for id, text in value.items())
+        for id, text in value.items():
+            yield id, str(text)
         return
     # BEIR calls a query's text so.
-    is_text = '"text"' in head and not any(f'"{name}"' in head for name in _QUERY_NAMES)
-    fields = {"query": "text"} if is_text else None
+    has_query_name = any(f'"{name}"' in head for name in _QUERY_NAMES)
+    fields = {"query": "text"} if '"text"' in head and not has_query_name else None
     for case in read_cases(source.path, fields=fields, encoding=source.encoding, problems=problems):
         yield case.id, case.query
 
@@ -217,26 +244,25 @@ def look_at(place: Source, form: str) -> RankingFile:
         form: ``"trec"`` or ``"beir"``.
     """
     problems = Problems()
-    looked = RankingFile(queries=(), read=read_result)
+    ranking_file = RankingFile(queries=(), read=read_result)
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
-        looked = _looked(opened, form)
+        if form == "beir":
+            results = as_object(load(opened, Problems()))
+            ranking_file = RankingFile(queries=tuple(results), read=read_result)
+        else:
+            queries = run_queries(opened)
+            ranking_file = RankingFile(
+                queries=queries.ids,
+                is_own=queries.is_own,
+                read=partial(read_run, is_grouped=queries.is_grouped),
+            )
     problems.raise_if_any()
-    return looked
-
-
-def _looked(place: Source, form: str) -> RankingFile:
-    if form == "beir":
-        results = as_object(load(place, Problems()))
-        return RankingFile(queries=tuple(results), read=read_result)
-    queries = run_queries(place)
-    return RankingFile(
-        queries=queries.ids,
-        is_own=queries.is_own,
-        read=partial(read_run, is_grouped=queries.is_grouped),
-    )
+    return ranking_file
 
 
 class Topics(Record):
+    """The queries of a ranking, with their judgements."""
+
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
     grades: Mapping[str, Mapping[str, int]] | None = None
@@ -247,15 +273,17 @@ class Topics(Record):
     """Takes what is said of how rankings are read."""
 
     def row(self, path: str, ranking: Ranking) -> Row:
-        query, grades = ranking.query, (self.grades or {}).get(ranking.query)
-        ordered = ranking.ordered()
+        """A case of a query, with what is ranked for it."""
+        query = ranking.query
+        grades = None if self.grades is None else self.grades.get(query)
+        documents = ranking.ordered()
         if self.is_beir and query in ranking.scores:
-            ordered = without_itself(query, ordered, grades or {})
+            documents = without_itself(query, documents, grades or {})
             self.notes[WITHOUT_ITSELF] = None
         values: dict[str, object] = {
             "id": query,
-            "retrieved_context_ids": ordered,
-            "retrieved_scores": [ranking.scores[document] for document in ordered],
+            "retrieved_context_ids": documents,
+            "retrieved_scores": [ranking.scores[document] for document in documents],
         }
         if self.queries is not None:
             values["query"] = self.queries[query]
@@ -316,12 +344,12 @@ def find_topics(
     """
     folder = corpus if corpus is not None and Path(corpus).is_dir() else None
     grades = _grades(place, ranking, folder, qrels)
-    texts = queries
-    if queries is None and folder is not None:
-        texts = folder
-        if Source.of(folder).first_child(_FILES) is None and grades is not None:
-            texts = None
-    if texts is None and grades is None:
+    query_source = queries
+    if query_source is None and folder is not None:
+        # Without queries in the folder, the judgements name them.
+        has_queries = Source.of(folder).first_child(_QUERY_FILES) is not None
+        query_source = folder if has_queries or grades is None else None
+    if query_source is None and grades is None:
         raise ConfigError(
             f"{place.name} is a ranking without judgements or queries: name the judgements "
             f"with --qrels FILE, the queries with --queries FILE, or join it with its dataset: "
@@ -329,37 +357,41 @@ def find_topics(
         )
     if grades is not None:
         _check_shared(place, ranking, grades)
-    if texts is None:
+    if query_source is None:
         place.notes[NO_TOPICS] = None
-        found = {query: query for query in (*(grades or ()), *ranking.queries)}
+        texts = {query: query for query in (*(grades or ()), *ranking.queries)}
     else:
-        found = read_queries(texts, encoding, place.notes)
-    return Topics(queries=found, grades=grades, is_beir=_is_beir(folder), notes=place.notes)
+        texts = read_queries(query_source, encoding, place.notes)
+    return Topics(queries=texts, grades=grades, is_beir=_is_beir(folder), notes=place.notes)
 
 
 def _is_beir(folder: Where | None) -> bool:
+    """Whether a folder has BEIR's layout."""
     if folder is None:
         return False
-    return (Path(folder) / QRELS_FOLDER).is_dir() and Source.of(folder).child(
-        QUERIES_FILE
-    ) is not None
+    has_qrels = (Path(folder) / QRELS_FOLDER).is_dir()
+    return has_qrels and Source.of(folder).child(QUERIES_FILE) is not None
 
 
 def _grades(
     place: Source, ranking: RankingFile, folder: Where | None, qrels: Where | None
 ) -> dict[str, dict[str, int]] | None:
+    """Grade by document, by query; None where there are no judgements."""
     problems = Problems()
     source = None if qrels is None else Source.of(qrels)
     if source is None:
         with noting_read_errors(str(folder), problems):
             source = _qrels(place, folder)
-    grades: dict[str, dict[str, int]] | None = None
-    if source is not None:
-        plain = unescape_id if ranking.is_own else str
-        grades = {
-            plain(query): {plain(document): one.grade for document, one in judgements.items()}
-            for query, judgements in read_grades(source, problems).items()
-        }
+    if source is None:
+        problems.raise_if_any()
+        return None
+    plain = unescape_id if ranking.is_own else str
+    grades: dict[str, dict[str, int]] = {}
+    for query, judgements in read_grades(source, problems).items():
+        grade_of_document: dict[str, int] = {}
+        for document, judgement in judgements.items():
+            grade_of_document[plain(document)] = judgement.grade
+        grades[plain(query)] = grade_of_document
     problems.raise_if_any()
     return grades
 
@@ -392,12 +424,16 @@ def missing_note(count: int, example: str) -> str:
 
 
 def _qrels(place: Source, folder: str | Path | None) -> Source | None:
+    """The judgements of a run: the file beside it with its name, or those of the folder."""
     path = place.path
-    beside = None if path is None else path.with_suffix(".qrels")
-    if beside is not None and beside != path and beside.is_file():
-        return Source.of(beside)
+    if path is not None:
+        beside = path.with_suffix(".qrels")
+        if beside != path and beside.is_file():
+            return Source.of(beside)
     if folder is None:
         return None
-    whole = Source.of(folder, split=place.split)
-    has_splits = (Path(folder) / QRELS_FOLDER).is_dir()
-    return trec_qrels(whole) or (pick_qrels(whole) if has_splits else None)
+    source = Source.of(folder, split=place.split)
+    qrels = trec_qrels(source)
+    if qrels is None and (Path(folder) / QRELS_FOLDER).is_dir():
+        return pick_qrels(source)
+    return qrels

@@ -105,10 +105,13 @@ def read_cases(
         DataError: something is wrong with the source (at the end; ``problems`` not given).
         MissingExtraError: the format needs a package that is not installed.
     """
-    found = Problems() if problems is None else problems
     overrides = meant_fields("cases", fields or {})
-    decoder = EntryDecoder(problems=found, fields=overrides.fields, outcomes=False)
-    decoder.overrides = overrides
+    decoder = EntryDecoder(
+        problems=Problems() if problems is None else problems,
+        fields=overrides.fields,
+        outcomes=False,
+        overrides=overrides,
+    )
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="cases")
     entries = decoder.records(place, reader, is_raised=problems is None)
@@ -125,9 +128,10 @@ def read_documents(
     problems: Problems | None = None,
 ) -> Iterator[Document]:
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
-    found = Problems() if problems is None else problems
     overrides = meant_fields("documents", fields or {})
-    decoder = DocumentDecoder(problems=found, fields=overrides.fields)
+    decoder = DocumentDecoder(
+        problems=Problems() if problems is None else problems, fields=overrides.fields
+    )
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="documents")
     return decoder.records(place, reader, is_raised=problems is None)
@@ -145,12 +149,15 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
 # --- which field of a row is which of a record
 
 _MOST_PLANS = 1000
+"""Plans that are kept: a file whose records all have other fields must not fill the memory."""
 
 
 class FieldPlan(Record):
+    """What the fields of a source mean, for records with these fields."""
+
     bindings: tuple[tuple[str, str], ...]
     """Field of the record and field of the source, in the order of the source."""
-    rest: tuple[str, ...]
+    unknown: tuple[str, ...]
     """Fields of the source that mean nothing known: they become metadata."""
     chunks: str | None = None
     """The field of the source that holds what was retrieved."""
@@ -185,7 +192,8 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         is_join: bool = False,
     ) -> None:
         self.overrides = overrides
-        self._has_answers, self._is_join = has_answers, is_join
+        self._has_answers = has_answers
+        self._is_join = is_join
         self._targets = targets(kind)
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
         for target in overrides:
@@ -197,34 +205,45 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
         if len(self) >= _MOST_PLANS:
             self.clear()
-        given = [(t, s) for t, s in self.overrides.items() if s in names and t not in HIT_FIELDS]
-        self.unseen.difference_update(target for target, _ in given)
-        taken = {source for _, source in given}
-        found: list[tuple[str | None, str]] = []
+        overridden: list[tuple[str, str]] = []
+        for target, source in self.overrides.items():
+            if source in names and target not in HIT_FIELDS:
+                overridden.append((target, source))
+                self.unseen.discard(target)
+        overridden_targets = {target for target, _ in overridden}
+        overridden_sources = {source for _, source in overridden}
+
+        recognised: list[tuple[str | None, str]] = []
         for name in names:
-            if name not in taken:
+            if name not in overridden_sources:
                 target = self._targets.get(IGNORED.sub("", name).casefold())
-                found.append((None if target in self.overrides else target, name))
+                recognised.append((None if target in self.overrides else target, name))
         outcomes = outcome_fields()
-        has_outcome = any(target in outcomes for target, _ in (*given, *found))
+        has_outcome = any(target in outcomes for target, _ in (*overridden, *recognised))
         if has_outcome or self._is_join:
-            found = self._settled(found, {target for target, _ in given})
-            has_outcome = any(target in outcomes for target, _ in (*given, *found))
-        bindings = (*given, *((target, name) for target, name in found if target is not None))
-        rest = tuple(name for target, name in found if target is None)
-        plan = self[names] = FieldPlan(
-            bindings=bindings,
-            rest=rest,
-            rival=self._rival(found, rest),
-            chunks=next(
-                (name for target, name in bindings if target == "retrieved_contexts"), None
-            ),
+            recognised = self._settled(recognised, overridden_targets)
+            has_outcome = any(target in outcomes for target, _ in (*overridden, *recognised))
+
+        bindings = overridden
+        unknown: list[str] = []
+        for target, name in recognised:
+            if target is None:
+                unknown.append(name)
+            else:
+                bindings.append((target, name))
+        chunks = [source for target, source in bindings if target == "retrieved_contexts"]
+        plan = FieldPlan(
+            bindings=tuple(bindings),
+            unknown=tuple(unknown),
+            rival=self._rival(recognised, unknown),
+            chunks=chunks[0] if chunks else None,
             has_outcome=has_outcome,
         )
+        self[names] = plan
         return plan
 
     def _rival(
-        self, recognised: Sequence[tuple[str | None, str]], rest: Sequence[str]
+        self, recognised: Sequence[tuple[str | None, str]], unknown: Sequence[str]
     ) -> str | None:
         """The unknown field beside ``answer`` that may be the reference in its place.
 
@@ -234,10 +253,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
             return None
         if ("reference", "answer") not in ((target, squash(name)) for target, name in recognised):
             return None
-        return next(filter(may_be_reference, rest), None)
+        return next(filter(may_be_reference, unknown), None)
 
     def _settled(
-        self, recognised: list[tuple[str | None, str]], given: set[str]
+        self, recognised: list[tuple[str | None, str]], overridden: set[str]
     ) -> list[tuple[str | None, str]]:
         """Settles what a name means by what stands beside it.
 
@@ -246,29 +265,34 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         answer. A confidence, an error or a time belongs to a system only where the system's answer
         stands beside it.
         """
-        targets = given | {target for target, _ in recognised if target is not None}
+        all_targets = {target for target, _ in recognised if target is not None} | overridden
         references = [name for target, name in recognised if target == "reference"]
-        several = len(references) + ("reference" in given) > 1
-        if self._is_join or (several and "retrieved_contexts" in targets):
-            said = "response" if "response" not in targets | self.overrides.keys() else None
+        if "reference" in overridden:
+            references.append(self.overrides["reference"])
+        has_second_reference = len(references) > 1 and "retrieved_contexts" in all_targets
+        if self._is_join or has_second_reference:
+            # Where another field is the response, this one is nothing known.
+            has_response = "response" in all_targets or "response" in self.overrides
+            meaning = None if has_response else "response"
             recognised = [
-                (said if target == "reference" and squash(name) == "answer" else target, name)
+                (meaning if target == "reference" and squash(name) == "answer" else target, name)
                 for target, name in recognised
             ]
-        if self._has_answers or self._is_join or not targets.isdisjoint(ANSWER_FIELDS):
+        if self._has_answers or self._is_join or not all_targets.isdisjoint(ANSWER_FIELDS):
             return recognised
-        return [(None if t in outcome_fields() else t, name) for t, name in recognised]
+        outcomes = outcome_fields()
+        return [(None if target in outcomes else target, name) for target, name in recognised]
 
 
 # --- rows to records
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>", "#N/A"})
 """What other programs write into a cell of a table that has no value."""
-_SAYS_ITSELF = frozenset({"query", "id", "text", "title"})
-"""Fields in which such a word is one."""
-_BLANK_SAYS = frozenset({"text", "response"})
-"""Fields in which a blank text is one: a document, an answer. In a table's cell it may be nothing,
-and is an answer nowhere."""
+_MAY_BE_ANY_WORD = frozenset({"query", "id", "text", "title"})
+"""Fields whose text may be such a word."""
+_MAY_BE_BLANK = frozenset({"text", "response"})
+"""Fields in which a blank text is a value: a document, an answer. A table's blank cell holds no
+answer: it may be that none is known."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -318,24 +342,29 @@ class RowDecoder(ABC, Generic[RecordT]):
         Notes what only the end shows, too: no record at all, or a mapping that never applied. Then
         what was noted is raised.
         """
-        problems, known = self.problems, self.problems.count
+        problems = self.problems
+        count_before = problems.count
         # Looking at a folder may fail as well as reading a file.
         with closing(source), noting_read_errors(source.name, problems):
-            if reader is None and (name := detect_format(source, self.KIND, problems)) is not None:
-                reader = partial(reader_of(name), kind=self.KIND)
+            if reader is None:
+                format_name = detect_format(source, self.KIND, problems)
+                if format_name is not None:
+                    reader = partial(reader_of(format_name), kind=self.KIND)
             if reader is not None and self.overrides is not None and self.overrides.columns:
                 reader = partial(joined_rows, self.overrides, reader)
-            for row in () if reader is None else reader(source, problems=problems):
+            rows: Iterable[Row] = () if reader is None else reader(source, problems=problems)
+            for row in rows:
                 record = self.decode(row)
                 if record is not None:
                     yield record
         # A source that could not be read at all has said so already.
-        if self._count == 0 and problems.count == known:
+        if self._count == 0 and problems.count == count_before:
             problems.add(f"holds no {self.KIND}", path=source.name)
-        for target in sorted(self.plans.unseen) if self._count else ():
-            name = self.fields[target]
-            message = f"no record has the field that the mapping {target}={name} names"
-            problems.add(message, path=source.name, field=name)
+        if self._count > 0:
+            for target in sorted(self.plans.unseen):
+                name = self.fields[target]
+                message = f"no record has the field that the mapping {target}={name} names"
+                problems.add(message, path=source.name, field=name)
         if is_raised:
             problems.raise_if_any()
 
@@ -345,21 +374,18 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """Converts the fields of a row, metadata included. None when one is wrong."""
         path, line, values, cells, _ = row
-        known = self.problems.count
-        found: dict[str, Any] = {}
+        count_before = self.problems.count
+        record: dict[str, Any] = {}
         has_nul = False
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
+            if value is None or target in ignored or (type(value) is float and isnan(value)):
+                continue
             if (
-                value is None
-                or target in ignored
-                or (type(value) is float and isnan(value))
-                or (
-                    type(value) is str
-                    and (cells or not value or value.isspace())
-                    and not self._is_said(target, source, value, cells)
-                )
+                type(value) is str
+                and (cells or not value or value.isspace())
+                and not self._has_value(target, source, value, cells)
             ):
                 continue
             try:
@@ -370,16 +396,24 @@ class RowDecoder(ABC, Generic[RecordT]):
                     self.problems.add(message, path=path, line=line, field=source)
                 has_nul = has_nul or message == HOLDS_NUL
                 continue
-            if target in found and is_expectation(target):
-                converted = merged(found[target], converted)
-            elif target in found and found[target] != converted:
-                first = next(name for bound, name in plan.bindings if bound == target)
-                message = disagreement(target, first, source)
-                self.problems.add(message, path=path, line=line, field=source)
-            found[target] = converted
-        if plan.rest:
-            _add_rest(found, row, plan.rest, self.problems)
-        return found if self.problems.count == known else None
+            if target in record:
+                converted = self._second_value(target, source, record[target], converted, row, plan)
+            record[target] = converted
+        if plan.unknown:
+            _add_metadata(record, row, plan.unknown, self.problems)
+        return record if self.problems.count == count_before else None
+
+    def _second_value(
+        self, target: str, source: str, earlier: Any, value: Any, row: Row, plan: FieldPlan
+    ) -> Any:
+        """The value of a field that two of the source hold; that they disagree is a problem."""
+        if is_expectation(target):
+            return merged(earlier, value)
+        if value != earlier:
+            earlier_source = next(name for bound, name in plan.bindings if bound == target)
+            message = disagreement(target, earlier_source, source)
+            self.problems.add(message, path=row.path, line=row.line, field=source)
+        return value
 
     def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
         """The value of a field.
@@ -398,32 +432,35 @@ class RowDecoder(ABC, Generic[RecordT]):
             self.null_ids[source] += value.count(None)
         return converters()[target](value)
 
-    def _is_said(self, target: str, source: str, value: str, cells: bool) -> bool:
-        """Whether a cell, or a text that is blank, says anything."""
+    def _has_value(self, target: str, source: str, value: str, cells: bool) -> bool:
+        """Whether a cell, or a text that is blank, holds a value."""
         if not value or value.isspace():
-            # That says nothing as a reference, but is the text of a document as it stands.
-            return target in _BLANK_SAYS and (target == "text" or not cells)
-        if cells and value in _NO_VALUE and target not in _SAYS_ITSELF:
+            # A blank is no reference, but is the text of a document as it stands.
+            return target in _MAY_BE_BLANK and (target == "text" or not cells)
+        if cells and value in _NO_VALUE and target not in _MAY_BE_ANY_WORD:
             self.no_values[source] += 1
             return False
         return True
 
-    def _has_identity(self, found: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
+    def _has_identity(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
         """Sees to it that a record has its main field, and an id of its own."""
-        if self.MAIN not in found:
-            if not (self.is_join and "id" in found):
+        if self.MAIN not in record:
+            if not (self.is_join and "id" in record):
                 self._note_absence(row, plan)
                 return False
-            found[self.MAIN] = ""
+            record[self.MAIN] = ""
         line = self._count if row.line is None else row.line
-        if "id" not in found:
-            made = derived_id("q" if self.MAIN == "query" else "d", found[self.MAIN])
-            found["id"] = self._ids.add_derived(made, line)
-        elif not self.is_join and (earlier := self._ids.add(found["id"], line)) is not None:
-            message = f"'{found['id']}' is already the id of record {earlier}; ids must be unique"
+        if "id" not in record:
+            made = derived_id("q" if self.MAIN == "query" else "d", record[self.MAIN])
+            record["id"] = self._ids.add_derived(made, line)
+            return True
+        if self.is_join:
+            return True
+        earlier = self._ids.add(record["id"], line)
+        if earlier is not None:
+            message = f"'{record['id']}' is already the id of record {earlier}; ids must be unique"
             self.problems.add(message, path=row.path, line=line, field="id")
-            return False
-        return True
+        return earlier is None
 
     def _note_absence(self, row: Row, plan: FieldPlan) -> None:
         target = self.MAIN
@@ -452,29 +489,23 @@ class EntryDecoder(RowDecoder[Entry]):
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
         row = _with_line_feeds(row, plan)
-        known = self.problems.count
+        count_before = self.problems.count
         self._check_rival(row, plan)
-        found = self._read(row, plan)
-        if found is None:
+        record = self._read(row, plan)
+        if record is None:
             return None
-        main: tuple[str, ...] = found.pop("reference", ())
-        if "answers" in found:
-            main += tuple([answer for answer in found.pop("answers") if answer not in main])
-        if main:
-            found["reference"] = main[0]
-        if len(main) > 1:
-            found["alternative_references"] = main[1:] + found.get("alternative_references", ())
-        self._take_answerable(found, row)
-        self._take_behavior(found, row, plan)
-        expectations = take_expectations(found)
+        _join_references(record)
+        self._take_answerable(record, row)
+        self._take_behavior(record, row, plan)
+        expectations = take_expectations(record)
         if expectations:
-            found["expectations"] = expectations
+            record["expectations"] = expectations
         recorded: Mapping[str, Outcome[Any]] = {}
         if self.outcomes and (plan.has_outcome or row.recorded):
-            recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
-        if self.problems.count > known or not self._has_identity(found, row, plan):
+            recorded = outcomes(record, row, self.chunks, plan.chunks, self.problems)
+        if self.problems.count > count_before or not self._has_identity(record, row, plan):
             return None
-        return Entry(case=Case(**found), recorded=recorded)
+        return Entry(case=Case(**record), recorded=recorded)
 
     def _check_rival(self, row: Row, plan: FieldPlan) -> None:
         """Notes a text that may be the reference beside the ``answer`` that is taken for it."""
@@ -488,27 +519,27 @@ class EntryDecoder(RowDecoder[Entry]):
         )
         self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
 
-    def _take_answerable(self, found: dict[str, Any], row: Row) -> None:
-        if "unanswerable" not in found:
+    def _take_answerable(self, record: dict[str, Any], row: Row) -> None:
+        if "unanswerable" not in record:
             return
-        if found.get("answerable") is found["unanswerable"]:
+        if record.get("answerable") is record["unanswerable"]:
             message = "'answerable' and its opposite are given and contradict each other"
             self.problems.add(message, path=row.path, line=row.line, field="answerable")
-        found["answerable"] = not found.pop("unanswerable")
+        record["answerable"] = not record.pop("unanswerable")
 
-    def _take_behavior(self, found: dict[str, Any], row: Row, plan: FieldPlan) -> None:
+    def _take_behavior(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> None:
         """Reads `expected_behavior`: a refusal says that there is no answer; other words nothing.
 
         The field stays in the metadata, since it may hold more than that.
         """
-        if "expected_behavior" not in found:
+        if "expected_behavior" not in record:
             return
-        value, answerable = found.pop("expected_behavior")
+        value, answerable = record.pop("expected_behavior")
         source = next(name for target, name in plan.bindings if target == "expected_behavior")
-        found["metadata"] = {**(found.get("metadata") or {}), source: value}
+        record["metadata"] = {**(record.get("metadata") or {}), source: value}
         if answerable is None:
             return
-        if found.setdefault("answerable", answerable) is not answerable:
+        if record.setdefault("answerable", answerable) is not answerable:
             message = "says another thing than the field on whether there is an answer"
             self.problems.add(message, path=row.path, line=row.line, field=source)
 
@@ -518,7 +549,8 @@ class EntryDecoder(RowDecoder[Entry]):
         if type(values.get("answers")) is dict:
             values = flatten_squad_row(values)
         for path, find in self._paths:
-            if path not in values and (value := find(values)) is not None:
+            value = find(values) if path not in values else None
+            if value is not None:
                 values = {**without_path(values, path), path: value}
         return row if values is row.values else row._replace(values=values)
 
@@ -527,6 +559,19 @@ _EXACT = frozenset(
     {"id", "cluster", "tags", "grades", "reference_context_ids", "retrieved_context_ids"}
 )
 """Fields that are compared with names from elsewhere: they stay as they are."""
+
+
+def _join_references(record: dict[str, Any]) -> None:
+    """Makes one reference, and alternatives to it, of the fields that hold right answers."""
+    references: tuple[str, ...] = record.pop("reference", ())
+    for answer in record.pop("answers", ()):
+        if answer not in references:
+            references += (answer,)
+    if references:
+        record["reference"] = references[0]
+    if len(references) > 1:
+        alternatives = record.get("alternative_references", ())
+        record["alternative_references"] = references[1:] + alternatives
 
 
 def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
@@ -558,24 +603,29 @@ class DocumentDecoder(RowDecoder[Document]):
     def decode(self, row: Row) -> Document | None:
         self._count += 1
         plan = self.plans[tuple(row.values)]
-        found = self._read(row, plan)
-        if found is None or not self._has_identity(found, row, plan):
+        record = self._read(row, plan)
+        if record is None or not self._has_identity(record, row, plan):
             return None
-        return Document(**found)
+        return Document(**record)
 
 
-def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
-    metadata: dict[str, Any] = {name: row.values[name] for name in rest}
-    for name in rest:
-        if isinstance(metadata[name], NumberText):
-            metadata[name] = str(metadata[name])
+def _add_metadata(
+    record: dict[str, Any], row: Row, unknown: tuple[str, ...], problems: Problems
+) -> None:
+    """Puts fields that mean nothing known into the metadata, beside what the row has there."""
+    nested: dict[str, Any] = record.get("metadata") or {}
+    metadata: dict[str, Any] = {}
+    for name in unknown:
+        value = row.values[name]
+        if isinstance(value, NumberText):
+            value = str(value)
+        metadata[name] = value
         try:
-            check_depth(metadata[name])
+            check_depth(value)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=name)
-    nested: dict[str, Any] = found.get("metadata") or {}
-    for name in rest:
+    for name in unknown:
         if name in nested and metadata[name] != nested[name]:
             message = "stands in the record and in its 'metadata', and the two disagree"
             problems.add(message, path=row.path, line=row.line, field=name)
-    found["metadata"] = {**nested, **metadata}
+    record["metadata"] = {**nested, **metadata}

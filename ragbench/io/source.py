@@ -30,9 +30,9 @@ class Problems:
     """What was found wrong so far, in the order of the file.
 
     Example:
-        >>> found = Problems()
-        >>> found.add("expected text, found a number", path="cases.jsonl", line=3, field="query")
-        >>> print(*found)
+        >>> problems = Problems()
+        >>> problems.add("expected text, found a number", path="cases.jsonl", line=3, field="query")
+        >>> print(*problems)
         cases.jsonl:3: field 'query': expected text, found a number
     """
 
@@ -45,36 +45,39 @@ class Problems:
     _kinds: dict[Hashable, tuple[int, int]] = field(
         default_factory=dict[Hashable, tuple[int, int]], repr=False
     )
+    """By kind, where its first problem is among the items, and how many there were of it."""
 
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
         self.note(Problem(message=message, path=path, line=line, field=field))
 
-    def note(self, *found: Problem) -> None:
-        self.items += found[: self.most - len(self.items)]
-        self.count += len(found)
+    def note(self, *problems: Problem) -> None:
+        self.items += problems[: self.most - len(self.items)]
+        self.count += len(problems)
 
     def raise_if_any(self) -> None:
-        if self.items:
-            more = self.count - len(self.items)
-            rest = [Problem(message=f"... and {more:,} more")] if more else []
-            raise DataError([*self.items, *rest])
+        if not self.items:
+            return
+        problems = [*self.items]
+        omitted = self.count - len(self.items)
+        if omitted:
+            problems.append(Problem(message=f"... and {omitted:,} more"))
+        raise DataError(problems)
 
     def add_kind(
         self, kind: Hashable, message: str, *, path: str = "", line: int | None = None
     ) -> None:
         """Notes the first problem of a kind; its message counts the further ones."""
-        at, count = self._kinds.get(kind, (self.count, 0))
-        self._kinds[kind] = (at, count + 1)
-        further = (
-            f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
-        )
-        message = message.replace("{more}", further)
-        if not count:
-            self.add(message, path=path, line=line)
-        elif at < len(self.items):
-            self.items[at] = replace(self.items[at], message=message)
+        position, count = self._kinds.get(kind, (self.count, 0))
+        self._kinds[kind] = (position, count + 1)
+        if count == 0:
+            self.add(message.replace("{more}", ""), path=path, line=line)
+        elif position < len(self.items):
+            records = "record" if count == 1 else "records"
+            further = f", here and in {count:,} further {records}"
+            message = message.replace("{more}", further)
+            self.items[position] = replace(self.items[position], message=message)
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self.items)
@@ -131,14 +134,14 @@ class Source:
                 bytes(4).decode(encoding)  # refuses what encodes bytes as bytes, such as base64
                 encoding = codecs.lookup(encoding).name
             except (LookupError, ValueError) as error:
-                such = "utf-8, cp1252, gb18030, shift_jis, utf-16"
-                raise ConfigError(f"no text encoding '{encoding}'. Such as: {such}") from error
+                examples = "utf-8, cp1252, gb18030, shift_jis, utf-16"
+                raise ConfigError(f"no text encoding '{encoding}'. Such as: {examples}") from error
         if isinstance(source, str):
             if source == STDIN:
                 return cls(name="<stdin>", split=split, encoding=encoding)
             if source.startswith(HUB_PREFIX):
-                hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
-                return cls(name=source, hub=hub, split=split or named or None)
+                hub, _, split_in_name = source.removeprefix(HUB_PREFIX).partition(":")
+                return cls(name=source, hub=hub, split=split or split_in_name or None)
             if "://" in source and is_address(source):
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
@@ -173,6 +176,7 @@ class Source:
         return replace(self, name=str(folder), path=folder)
 
     def child(self, name: str) -> Source | None:
+        """A file of the folder, also when it is compressed; None where there is none."""
         if self.path is None:
             return None
         for candidate in (self.path / name, self.path / f"{name}.gz"):
@@ -195,34 +199,37 @@ class Source:
         Raises:
             UnreadableError: there is no such part.
         """
-        wanted = self.split or (parts[0] if len(parts) == 1 else usual)
-        others = ", ".join(part for part in parts if part != wanted)
-        if wanted not in parts:
-            raise UnreadableError(f"no {noun} '{wanted}'; there are: {others or 'none'}")
+        chosen = self.split or (parts[0] if len(parts) == 1 else usual)
+        others = ", ".join(part for part in parts if part != chosen)
+        if chosen not in parts:
+            raise UnreadableError(f"no {noun} '{chosen}'; there are: {others or 'none'}")
         if self.split is None and others:
-            self.notes[f"The {noun} '{wanted}' is read; --split names another: {others}"] = None
-        return wanted
+            self.notes[f"The {noun} '{chosen}' is read; --split names another: {others}"] = None
+        return chosen
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
         with noting_read_errors(self.name, problems):
             if self._stream is None:
-                if self.hub is not None:
-                    raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
-                if self.address is not None:
-                    raw = open_address(self.address)
-                else:
-                    raw = _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
-                begin = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
-                self.is_packed = begin.startswith(GZIP_MAGIC)
-                self.is_wide = begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                stream = self._open_raw()
+                beginning = cast("io.BufferedReader", stream).peek(HEAD_BYTES)
+                self.is_packed = beginning.startswith(GZIP_MAGIC)
+                self.is_wide = beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 if not self.is_packed:
-                    self._stream = raw
-                    return begin
-                unpacked = io.BufferedReader(Unpacked(raw, self.limits), HEAD_BYTES)
+                    self._stream = stream
+                    return beginning
+                unpacked = io.BufferedReader(Unpacked(stream, self.limits), HEAD_BYTES)
                 self._stream = cast("BinaryIO", unpacked)
             return cast("io.BufferedReader", self._stream).peek(HEAD_BYTES)
         return None
+
+    def _open_raw(self) -> BinaryIO:
+        """The bytes as they are stored."""
+        if self.hub is not None:
+            raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
+        if self.address is not None:
+            return open_address(self.address)
+        return _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
 
     @contextmanager
     def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
@@ -233,7 +240,8 @@ class Source:
         if self._stream is None and self.head(problems) is None:
             yield None
             return
-        stream, self._stream = self._stream, None
+        stream = self._stream
+        self._stream = None  # read by the caller alone from here on
         try:
             with noting_read_errors(self.name, problems):
                 yield stream
@@ -255,7 +263,7 @@ def _stdin() -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", stream), HEAD_BYTES))
 
 
-def _noting(name: str, problems: Problems) -> Generator[None]:
+def _noting_read_errors(name: str, problems: Problems) -> Generator[None]:
     """Ends its block on an error of reading, and turns the error into a problem."""
     try:
         yield
@@ -276,7 +284,8 @@ def _noting(name: str, problems: Problems) -> Generator[None]:
 
 
 noting_read_errors = cast(  # which ends its block, and raises nothing
-    "Callable[[str, Problems], AbstractContextManager[None, bool]]", contextmanager(_noting)
+    "Callable[[str, Problems], AbstractContextManager[None, bool]]",
+    contextmanager(_noting_read_errors),
 )
 
 
@@ -349,16 +358,17 @@ class IdRegister:
             line: where it stands, from 1.
         """
         hashed = hash(identifier) & _HASH_BITS or 1  # 0 marks a free slot
-        hashes, last = self._hashes, len(self._hashes) - 1
-        slot = hashed & last
-        while found := hashes[slot]:
-            if found == hashed:
+        hashes = self._hashes
+        last_slot = len(hashes) - 1
+        slot = hashed & last_slot
+        while occupant := hashes[slot]:
+            if occupant == hashed:
                 return self._lines[slot]
-            slot = (slot + 1) & last
+            slot = (slot + 1) & last_slot
         hashes[slot] = hashed
         self._lines[slot] = line
         self._used += 1
-        if 2 * self._used > last:
+        if 2 * self._used > last_slot:
             self._grow()
         return None
 
@@ -373,10 +383,11 @@ class IdRegister:
         return f"{identifier}-{number}"
 
     def _grow(self) -> None:
-        known, size = zip(self._hashes, self._lines, strict=True), 2 * len(self._hashes)
+        slots = zip(self._hashes, self._lines, strict=True)
+        size = 2 * len(self._hashes)
         self._hashes = array("Q", (0,)) * size
         self._lines = array("I", (0,)) * size
         self._used = 0
-        for hashed, line in known:
+        for hashed, line in slots:
             if hashed:
                 self.add(hashed, line)  # a number below 2**61 - 1 is its own hash

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragbench.core.roles import FieldRole
+from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format, reader_of, readers
@@ -62,17 +63,27 @@ from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
 
 Reader = Callable[..., Iterator[Row]]
-"""A reader of rows, of cases: given the place, and ``problems`` by name."""
+"""Reads the rows of cases: it takes the source, and ``problems`` by name."""
 _GUESSED_FROM = 20
+"""Rows from which the fields of a dump are guessed."""
 _DUMP = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
-"""What a user's mapping can name in a dump, in the words of a dump."""
+"""Field of a case that a user may map in a dump, and what the dump's mapping calls it."""
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
-
-
 _FOR_JOINING = frozenset({"verdicts", IN_ORDER})
-"""Formats without questions."""
+"""Formats without questions: they make sense only when they are joined with a dataset."""
+_LABEL_FIELDS = frozenset(
+    {
+        "reference",
+        "answers",
+        "reference_contexts",
+        "reference_context_ids",
+        "grades",
+        "evidence",
+    }
+)
+"""Fields by which a record is known to be a dataset's."""
 
 
 def open_source(
@@ -118,7 +129,7 @@ def open_source(
     try:
         place = Source.of(where, split=split, encoding=encoding)
         overrides = meant_fields("cases", fields or {})
-        place = _kept(place, stack) if where == STDIN else place.run() or decoded(place)
+        place = _stdin_as_file(place, stack) if where == STDIN else place.run() or decoded(place)
         opening = _Opening(
             names=FieldMap("cases", dict(overrides.fields), is_join=is_join),
             place=place,
@@ -133,33 +144,46 @@ def open_source(
             stack=stack,
         )
         opened = opening.open(form)
-        if place.path is not None and where != STDIN and opened.info.form in (*CONTAINERS, "beir"):
-            how = repr((opened.info, form, fields, split, encoding, only, is_join))
-            opened.content = partial(_content, (place.path, corpus, queries, qrels), how)
+        # Of other formats not all that is read is in these files.
+        is_of_files = opened.info.form in (*CONTAINERS, "beir")
+        if place.path is not None and where != STDIN and is_of_files:
+            settings = repr((opened.info, form, fields, split, encoding, only, is_join))
+            paths = (place.path, corpus, queries, qrels)
+            opened.content = partial(_content_digest, paths, settings)
         return opened
     except BaseException:
         stack.close()
         raise
 
 
-def _content(paths: Iterable[str | Path | None], how: str) -> str:
-    """Digests files, and folders with all below them; empty where one cannot be read so."""
-    whole = blake2b(how.encode("utf-8", "backslashreplace"))
-    with suppress(OSError):
-        for path in (Path(each) for each in paths if each is not None):
+def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
+    """Digests files, and folders with all files below them, and the settings of the reading.
+
+    It is empty where something cannot be read, or where a link leads to another folder: what is
+    behind it would not be digested.
+    """
+    digest = blake2b(settings.encode("utf-8", "backslashreplace"))
+    try:
+        for name in paths:
+            if name is None:
+                continue
+            path = Path(name)
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             if any(file.is_symlink() and file.is_dir() for file in files):
                 return ""
-            for file in (each for each in files if path.is_file() or each.is_file()):
-                with file.open("rb") as opened:
-                    digest = file_digest(opened, blake2b).digest()
-                whole.update(repr((str(file), digest)).encode("utf-8", "backslashreplace"))
-        return whole.hexdigest()
-    return ""
+            for file in files:
+                if not file.is_file():
+                    continue
+                with file.open("rb") as stream:
+                    file_hash = file_digest(stream, blake2b).digest()
+                digest.update(repr((str(file), file_hash)).encode("utf-8", "backslashreplace"))
+    except OSError:
+        return ""
+    return digest.hexdigest()
 
 
-def _kept(stdin: Source, stack: ExitStack) -> Source:
-    """Standard input as a file, because it is read more than once."""
+def _stdin_as_file(stdin: Source, stack: ExitStack) -> Source:
+    """Copies standard input to a file, because a source is read more than once."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with noting_read_errors(stdin.name, problems), (folder / "stdin").open("wb") as file:
@@ -170,9 +194,12 @@ def _kept(stdin: Source, stack: ExitStack) -> Source:
 
 @dataclass(kw_only=True, slots=True)
 class _Opening:
+    """The steps by which a source is opened: its format, its fields, how its rows are read."""
+
     names: FieldMap
     place: Source
     fields: dict[str, str]
+    """Field of a case to field of the source: those of the user, and those found on the way."""
     overrides: Overrides
     corpus: str | Path | None
     queries: str | Path | None
@@ -185,55 +212,83 @@ class _Opening:
     """The form by which a field was found to hold a store's response."""
 
     def open(self, form: str | None) -> EntrySource:
-        name, dump_form, problems = form, None, Problems()
+        format_name = form
+        dump_form = None
         if form is not None and form not in readers().targets():
-            name, dump_form = None, find_form(form, readers().targets())
-        if name is None:
-            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
-                name = detect_format(place, "cases", problems)
-                joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
-                if name == "json" and (joins_ids or self.is_join):
-                    from ragbench.io.rankings import is_beir_result
-
-                    name = "beir" if is_beir_result(place) else name
-            if name is None or problems.count:
+            # The user named a store's response, not a file format.
+            format_name = None
+            dump_form = find_form(form, readers().targets())
+        if format_name is None:
+            problems = Problems()
+            format_name = self._detect(problems)
+            if format_name is None or problems.count:
                 return self._dump(form, problems)
-        if name in RANKED and not self.place.is_folder:
-            return self._run(name)
-        if name in _FOR_JOINING and not self.is_join:
+        if format_name in RANKED and not self.place.is_folder:
+            return self._run(format_name)
+        if format_name in _FOR_JOINING and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        reader: Reader = partial(reader_of(name), kind="cases")
-        if name == "traces":
-            from ragbench.io.traces import TraceFile
 
-            file = TraceFile()
-            self.stack.enter_context(closing(file.db))
-            reader = file.rows
-        reader = self._narrowed(reader)
-        sample = list(islice(self._quietly(reader), LOOK))
-        if name in CONTAINERS and dump_form is None and self._has_reranked(sample):
+        reader = self._narrowed(self._reader_of(format_name))
+        if format_name not in CONTAINERS:
+            # The format of a tool says itself what its fields are.
+            return self._of_rows(format_name, reader, self._sample(reader))
+        sample = self._sample(reader)
+        if dump_form is None and self._has_reranked(sample):
             reader = partial(_reranked_rows, reader)
             self.response_form = _RERANKED
-            sample = list(islice(self._quietly(reader), LOOK))
-        if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
+            sample = self._sample(reader)
+        dump = self._as_dump(sample, form, dump_form)
+        if dump is not None:
             return dump
-        return self._of_rows(name, reader, sample)
+        return self._of_rows(format_name, reader, sample)
+
+    def _detect(self, problems: Problems) -> str | None:
+        """The name of the source's format; None where it is not recognised."""
+        with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+            format_name = detect_format(place, "cases", problems)
+            joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
+            if format_name == "json" and (joins_ids or self.is_join):
+                from ragbench.io.rankings import is_beir_result
+
+                # Ids of queries with ids of documents look like any other JSON object.
+                if is_beir_result(place):
+                    format_name = "beir"
+            return format_name
+        return None
+
+    def _reader_of(self, format_name: str) -> Reader:
+        if format_name != "traces":
+            return partial(reader_of(format_name), kind="cases")
+        from ragbench.io.traces import TraceFile
+
+        # The spans of a trace are collected on disk, once for all readings.
+        file = TraceFile()
+        self.stack.enter_context(closing(file.db))
+        return file.rows
 
     def _narrowed(self, reader: Reader) -> Reader:
         """A reader of the rows that the user wants, with columns joined that the user named."""
         if self.overrides.columns:
             reader = partial(joined_rows, self.overrides, reader)
         if self.only is not None:
-            reader = partial(_only, self.only, reader)
+            reader = partial(_only_rows, self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None
         return reader
 
-    def _quietly(self, reader: Reader) -> Iterator[Row]:
+    def _sample(self, reader: Reader) -> list[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
         problems = Problems()
+        rows: list[Row] = []
         with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
-            yield from reader(place, problems=problems)
+            # One by one: the rows before one that cannot be read are of use.
+            for row in islice(reader(place, problems=problems), LOOK):
+                rows.append(row)
+        return rows
+
+    def _bindings(self, row: Row) -> tuple[tuple[str, str], ...]:
+        """Field of a case and field of the row, for each that is recognised."""
+        return self.names[tuple(row.values)].bindings
 
     # --- records with fields
 
@@ -241,10 +296,12 @@ class _Opening:
         """Whether questions hold a reranker's results, and the documents that they are of."""
         if "retrieved_contexts" in self.fields:
             return False
+        form = find_form("cohere")
         for row in sample[:_GUESSED_FROM]:
-            bound = {target for target, _ in self.names[tuple(row.values)].bindings}
+            if not any(target == "query" for target, _ in self._bindings(row)):
+                continue
             try:
-                if "query" in bound and reranked(find_form("cohere"), row.values) is not None:
+                if reranked(form, row.values) is not None:
                     return True
             except ValueProblem:
                 return True  # reported with its line when the rows are read
@@ -255,50 +312,60 @@ class _Opening:
     ) -> EntrySource | None:
         """The source as a dump, where its records are no questions with fields.
 
-        Where they are, and hold chunks that no recognised name is of, these fields are named.
+        Where they are, and hold chunks under a name that is not recognised, the fields of these
+        chunks are added to `fields`, and the result is None.
         """
-        bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
+        guessed_from = sample[:_GUESSED_FROM]
         if dump_form is None and "retrieved_contexts" not in self.fields:
-            for row in sample[:_GUESSED_FROM]:
-                _refuse_ranking(row, dict(self.names[tuple(row.values)].bindings))
+            for row in guessed_from:
+                _refuse_ranking(row, dict(self._bindings(row)))
+        bindings = [binding for row in sample for binding in self._bindings(row)]
         bound = {target for target, _ in bindings}
-        has_query = "." in self.fields.get("query", "") or "query" in bound
         gold = {source for target, source in bindings if target not in outcome_fields()}
-        fields = (field for row in sample[:_GUESSED_FROM] for field in row.values.items())
-        adapted = None
-        if (
-            dump_form is not None
-            or (
-                self.fields.get("retrieved_contexts") != ""
-                and bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"})
-                # A list or an object that is no gold, or a chunk with its score.
-                and any(
-                    name in named("hit")["score"]
-                    or type(value) in (list, dict)
-                    or (isinstance(value, str) and value[:1] in ("{", "["))
-                    for name, value in fields
-                    if name not in gold
-                )
-            )
-        ):
-            adapted = self._adapted(sample[:_GUESSED_FROM], bound, gold, dump_form)
-        if adapted is not None:
-            mapping = adapted.mapping
-            if not mapping.chunks:
-                return self._dump(form, Problems())
-            self.fields.setdefault("retrieved_contexts", mapping.chunks)
-            self.response_form = mapping.format
-            if mapping.query is not None and not has_query:
-                self.fields.setdefault("query", mapping.query)
-                if mapping.query_id is not None:
-                    self.fields.setdefault("id", mapping.query_id)
-        elif not has_query:
-            # If it is no dump either, what it lacks as a dataset is reported when it is read.
-            with suppress(DataError, ConfigError):
-                return self._dump(form, Problems())
+        has_query = "." in self.fields.get("query", "") or "query" in bound
+
+        decoder = None
+        if dump_form is not None or self._may_hold_chunks(guessed_from, bound, gold):
+            decoder = self._chunk_decoder(guessed_from, bound, gold, dump_form)
+        if decoder is None:
+            if not has_query:
+                # If it is no dump either, what it lacks as a dataset is reported when it is read.
+                with suppress(DataError, ConfigError):
+                    return self._dump(form, Problems())
+            return None
+
+        mapping = decoder.mapping
+        if not mapping.chunks:  # each record is a response
+            return self._dump(form, Problems())
+        self.fields.setdefault("retrieved_contexts", mapping.chunks)
+        self.response_form = mapping.format
+        if mapping.query is not None and not has_query:
+            self.fields.setdefault("query", mapping.query)
+            if mapping.query_id is not None:
+                self.fields.setdefault("id", mapping.query_id)
         return None
 
-    def _adapted(
+    def _may_hold_chunks(self, rows: Sequence[Row], bound: set[str], gold: set[str]) -> bool:
+        """Whether chunks may be in a field whose name is not recognised.
+
+        Such a field is a list or an object that is no gold, or the score of a row that is a chunk.
+        """
+        if self.fields.get("retrieved_contexts") == "":
+            return False  # the user says that no field has them
+        if not bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"}):
+            return False
+        score_names = named("hit")["score"]
+        for row in rows:
+            for name, value in row.values.items():
+                if name in gold:
+                    continue
+                if name in score_names or type(value) in (list, dict):
+                    return True
+                if isinstance(value, str) and value[:1] in ("{", "["):  # JSON in a text
+                    return True
+        return False
+
+    def _chunk_decoder(
         self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
     ) -> Decoder | None:
         """How chunks are read that no recognised field holds; None where there are none for sure.
@@ -307,30 +374,36 @@ class _Opening:
         say that they were retrieved.
         """
         if form is not None:
-            overrides = self._overrides()
-            return guess_mapping(sample, form=form, overrides=overrides) if sample else None
+            if not sample:
+                return None
+            return guess_mapping(sample, form=form, overrides=self._overrides())
         try:
-            found = guess_mapping(sample, overrides=self._overrides())
+            decoder = guess_mapping(sample, overrides=self._overrides())
         except DataError:
             return None
-        mapping = found.mapping
+        mapping = decoder.mapping
         is_guessed = mapping.layout == "queries" and "retrieved_contexts" not in self.fields
         if is_guessed and not _says_retrieved(mapping.chunks or "", bound):
             return None
-        is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
-        is_own = (
-            (is_plain and mapping.score is None)
-            or (mapping.layout == "rows" and bound & {"reference", "answers", "response"})
-            or (mapping.chunks or "").partition(".")[0] in gold
-            or not (mapping.layout == "rows" or _has_texts(found, sample))
-        )
-        return None if is_own else found
+        is_plain = decoder.form.name in ("plain", "ragbench", "ragas", "pgvector")
+        if is_plain and mapping.score is None:
+            return None
+        if (mapping.chunks or "").partition(".")[0] in gold:
+            return None
+        if mapping.layout == "rows":
+            # A row with an answer is a case, not a chunk.
+            return decoder if bound.isdisjoint({"reference", "answers", "response"}) else None
+        return decoder if _has_texts(decoder, sample) else None
 
     def _overrides(self) -> dict[str, str]:
         """The user's mapping in the words of a dump."""
-        return {_DUMP[t]: path for t, path in self.fields.items() if t in _DUMP and path}
+        overrides: dict[str, str] = {}
+        for target, path in self.fields.items():
+            if target in _DUMP and path:
+                overrides[_DUMP[target]] = path
+        return overrides
 
-    def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
+    def _of_rows(self, form: str, reader: Reader, sample: Sequence[Row]) -> EntrySource:
         """The source, once a first look at some rows has found out how all of it is read."""
         texts = None
         if self.corpus is not None:
@@ -340,55 +413,78 @@ class _Opening:
                 texts = self.stack.enter_context(corpus_texts(self.corpus))
         chunks = Retrieved(fields=self.fields, texts=texts)
         plans = FieldMap("cases", self.fields, is_join=self.is_join)
-        targets = {target for row in known for target, _ in plans[tuple(row.values)].bindings}
+        targets = {target for row in sample for target, _ in plans[tuple(row.values)].bindings}
         decoder_of = partial(
             EntryDecoder,
             fields=self.fields,
             has_answers=not targets.isdisjoint(ANSWER_FIELDS),
             is_join=self.is_join,
         )
+
+        # The first look decodes the sample, and counts what it finds on the way.
         decoder = decoder_of(problems=Problems(), chunks=chunks)
-        looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-        pairs = [pair for plan in decoder.plans.values() for pair in plan.bindings]
-        first = dict(reversed(pairs))
-        bound = {name: first[name] for name in entry_fields() if name in first}
-        hits = [f"{t}={path}" for t, path in self.fields.items() if path and t in HIT_FIELDS]
-        if hits and looked and "retrieved_contexts" not in bound:
-            raise ConfigError(
-                f"{self.place.name} has no field with a list of chunks, and {', '.join(hits)} "
-                "names one of a chunk: add --field retrieved_contexts=NAME"
-            )
-        unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
+        entries: list[Entry] = []
+        for row in sample:
+            entry = decoder.decode(row)
+            if entry is not None:
+                entries.append(entry)
+        source_of: dict[str, str] = {}
+        unused: dict[str, None] = {}
+        for plan in decoder.plans.values():
+            for target, source in plan.bindings:
+                source_of.setdefault(target, source)
+            unused.update(dict.fromkeys(plan.unknown))
+        bound = {name: source_of[name] for name in entry_fields() if name in source_of}
+        self._refuse_lone_chunk_fields(entries, bound)
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
-        gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
-        documents = document_notes([row.values for row in known], unused, bound)
-        verdicts = verdict_notes([row.values for row in known], unused, bound, self.place.name)
-        repeats = repeat_notes(looked) if unused and not self.is_join else ()
+
+        values = [row.values for row in sample]
+        notes = [*self.place.notes, *notes_of(decoder.no_values, decoder.null_ids, chunks)]
+        notes += gold_notes(values, unused, bound)
+        notes += document_notes(values, unused, bound)
+        if unused and not self.is_join:
+            notes += repeat_notes(entries)
         info = SourceInfo(
             path=self.place.name,
             form=form,
             mapping=bound,
             roles=self._roles(form, bound, chunks),
-            unused=unused,
+            unused=tuple(unused),
             # A folder without texts has the queries and judgements of a ranking.
             uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
-            notes=(
-                *self.place.notes,
-                *notes_of(decoder.no_values, decoder.null_ids, chunks),
-                *gold,
-                *documents,
-                *repeats,
-            ),
-            hints=tuple(verdicts),
+            notes=tuple(notes),
+            hints=tuple(verdict_notes(values, unused, bound, self.place.name)),
         )
+
+        def read() -> Iterator[Entry]:
+            # How chunks are read stays; warnings are counted anew in each reading.
+            fresh = decoder_of(problems=Problems(), chunks=replace(chunks, warnings=Counter[str]()))
+            return fresh.records(replace(self.place), reader)
+
         return EntrySource(
-            info=looked_at(info, looked, is_whole=len(known) < LOOK),
-            read=lambda: decoder_of(
-                problems=Problems(), chunks=replace(chunks, warnings=Counter())
-            ).records(replace(self.place), reader),
+            info=looked_at(info, entries, is_whole=len(sample) < LOOK),
+            read=read,
             held=self.stack,
         )
+
+    def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
+        """Refuses a mapping of a chunk's fields where no field holds chunks.
+
+        Raises:
+            ConfigError: the user named such a field.
+        """
+        if not entries or "retrieved_contexts" in bound:
+            return
+        options: list[str] = []
+        for target, path in self.fields.items():
+            if path and target in HIT_FIELDS:
+                options.append(f"{target}={path}")
+        if options:
+            raise ConfigError(
+                f"{self.place.name} has no field with a list of chunks, and {', '.join(options)} "
+                "names one of a chunk: add --field retrieved_contexts=NAME"
+            )
 
     def _roles(
         self, form: str, mapping: Mapping[str, str], chunks: Retrieved
@@ -430,8 +526,7 @@ class _Opening:
             rankings = ranking.read(place, problems)
             yield from read_ranking_rows(rankings, place.name, topics, problems)
 
-        known = list(islice(self._quietly(reader), LOOK))
-        return self._of_rows(name, reader, known)
+        return self._of_rows(name, reader, self._sample(reader))
 
     # --- responses of stores
 
@@ -440,8 +535,7 @@ class _Opening:
         from ragbench.io.dumps.read import open_responses
 
         place = self.place
-        lost = [f"{t}={path}" for t, path in self.fields.items() if path and t not in _DUMP]
-        opening = partial(
+        open_dump = partial(
             open_responses,
             place.path or place.address or place.name,
             format=form,
@@ -453,47 +547,65 @@ class _Opening:
         )
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
-            with opening() as dump:
-                for number, one in enumerate(dump, start=1):
-                    yield _dump_row(place.name, number, one, has_ids=dump.mapping.id is not None)
+            with open_dump() as dump:
+                has_ids = dump.mapping.id is not None
+                for number, retrieval in enumerate(dump, start=1):
+                    yield _dump_row(place.name, number, retrieval, has_ids=has_ids)
                 problems.note(*dump.problems)
                 problems.count += dump.malformed - len(dump.problems.items)
 
         try:
-            if lost:
-                raise ConfigError(
-                    f"{place.name} is read as a retrieval log, which holds no {', '.join(lost)}: "
-                    "leave that out, or name the fields of its records "
-                    "(--field query=NAME --field retrieved_contexts=NAME)"
-                )
-            with opening() as dump:
-                mapping, notes = dump.mapping, dump.notes
+            self._refuse_fields_of_no_dump()
+            with open_dump() as dump:
+                mapping = dump.mapping
+                notes = dump.notes
         except (DataError, ConfigError):
             if problems.count:  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
-        known = list(islice(self._quietly(reader), LOOK))
-        opened = replace(self, fields={})._of_rows(mapping.format, reader, known)
-        named = ("query", "query_id", "chunks", "id", "text", "score")
-        paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
+        sample = self._sample(reader)
+        opened = replace(self, fields={})._of_rows(mapping.format, reader, sample)
+        paths: dict[str, str] = {}
+        for name in ("query", "query_id", "chunks", "id", "text", "score"):
+            path = getattr(mapping, name)
+            if path:
+                paths[name] = str(path)
         roles = dump_roles(mapping, place.name, self._overrides())
         opened.info = replace(opened.info, mapping=paths, roles=roles, notes=notes)
         return opened
 
+    def _refuse_fields_of_no_dump(self) -> None:
+        """Refuses a mapping of fields that a retrieval log does not have.
 
-def _only(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
+        Raises:
+            ConfigError: the user named such a field.
+        """
+        options: list[str] = []
+        for target, path in self.fields.items():
+            if path and target not in _DUMP:
+                options.append(f"{target}={path}")
+        if options:
+            raise ConfigError(
+                f"{self.place.name} is read as a retrieval log, which holds no "
+                f"{', '.join(options)}: leave that out, or name the fields of its records "
+                "(--field query=NAME --field retrieved_contexts=NAME)"
+            )
+
+
+def _only_rows(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
     return only.of(reader(place, problems=problems), problems, place.name)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
-    found = {
-        target: f"{chunks}[].{path}"
-        for target, name in HIT_FIELDS.items()
-        if (path := getattr(mapping, name)) is not None
-    }
-    if "chunk_score" in found and mapping.scores is not None:
-        found["chunk_score"] += f" ({mapping.scores.value})"
-    return found
+    """The fields of a chunk, with the path of each from the record on."""
+    bindings: dict[str, str] = {}
+    for target, name in HIT_FIELDS.items():
+        path = getattr(mapping, name)
+        if path is not None:
+            bindings[target] = f"{chunks}[].{path}"
+    if "chunk_score" in bindings and mapping.scores is not None:
+        bindings["chunk_score"] += f" ({mapping.scores.value})"
+    return bindings
 
 
 _RERANKED = "reranker"
@@ -543,8 +655,8 @@ def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> 
     values: dict[str, object] = {"id": dump.query_id, "query": dump.query, "answers": dump.answers}
     if dump.relevant_ids is not None:
         ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
-        more = sorted(dump.relevant_ids.difference(ranked))
-        values["reference_context_ids"] = [*ranked, *more]
+        not_retrieved = sorted(dump.relevant_ids.difference(ranked))
+        values["reference_context_ids"] = [*ranked, *not_retrieved]
     recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
     return Row(path, number, values, recorded=recorded)
 
@@ -561,16 +673,7 @@ def _says_retrieved(path: str, bound: set[str]) -> bool:
         return True  # the record is a response
     if name not in names["chunks"] or says_gold(path):
         return False
-    is_labelled = not bound.isdisjoint(
-        {
-            "reference",
-            "answers",
-            "reference_contexts",
-            "reference_context_ids",
-            "grades",
-            "evidence",
-        }
-    )
+    is_labelled = not bound.isdisjoint(_LABEL_FIELDS)
     return not is_labelled or name not in names["of_datasets"]
 
 

@@ -21,11 +21,14 @@ from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_obj
 
 Values = Mapping[str, object]
 Find = Callable[[str], Any]
+"""Finds a part of a span by its name, such as ``output``; None where the span lacks it."""
 RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
 _ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DEEPEST = 8
-_SPELLED = frozenset('"{[')
+_DEEPEST_SPAN = 1000
+"""Levels of spans within spans that are followed."""
+_JSON_BEGINS = frozenset('"{[')
 """How a value begins of a tool that writes each as JSON."""
 
 
@@ -53,11 +56,17 @@ class Span(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SpanForm(Record):
+    """How a tool writes spans; a table of ``span_forms.toml``, which explains the fields."""
+
     summary: str
     spans: Sequence[str] = ()
+    """The lists that lead from a record to its spans, one level each."""
     inner: str = ""
+    """The field of a span that holds the spans within it."""
     about: str = ""
+    """The field of a record whose fields count as the record's own."""
     is_json: bool = False
+    """Whether the tool writes questions and answers as JSON in a text."""
     attributes: str
     paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
     """Where each part may be: a field, or what leads to it."""
@@ -70,63 +79,83 @@ class SpanForm(Record):
         return None
 
 
-@cache
 def span_forms() -> Mapping[str, SpanForm]:
-    found: dict[str, SpanForm] = {}
-    rows = read_table("span_forms.toml")["form"]
-    for name, row in rows.items():
-        if "like" in row:
-            row = {**rows[row["like"]], **row}
-            del row["like"]
-        own = {field: row[field] for field in SpanForm.__struct_fields__ if field in row}
-        paths = {part: row[part].split() for part in row.keys() - own.keys() - {"signs", "types"}}
-        finders = {part: tuple((at, _path(at)) for at in some) for part, some in paths.items()}
-        found[name] = SpanForm(**own, paths=finders)
-    return found
+    forms: dict[str, SpanForm] = {}
+    tables = read_table("span_forms.toml")["form"]
+    for name, table in tables.items():
+        if "like" in table:
+            table = {**tables[table["like"]], **table}
+            del table["like"]
+        fields: dict[str, Any] = {}
+        finders: dict[str, tuple[tuple[str, Callable[[object], object] | None], ...]] = {}
+        for key, value in table.items():
+            if key in SpanForm.__struct_fields__:
+                fields[key] = value
+            elif key not in ("signs", "types"):  # these are for recognising the form
+                finders[key] = tuple((path, _path_finder(path)) for path in value.split())
+        forms[name] = SpanForm(**fields, paths=finders)
+    return forms
 
 
-_found = cache(getter)
+_cached_getter = cache(getter)
 
 
-def _path(path: str) -> Callable[[object], object] | None:
-    if not path.endswith(".-1"):
-        return getter(path) if "." in path else None
-    find = getter(path.removesuffix(".-1"))
-    return lambda record: held[-1] if is_list(held := find(record)) and held else None
+def _path_finder(path: str) -> Callable[[object], object] | None:
+    """The function for a path with dots, of which ``-1`` is a list's last; None for a plain key."""
+    if path.endswith(".-1"):
+        find_list = getter(path.removesuffix(".-1"))
+
+        def find_last(record: object) -> object:
+            items = find_list(record)
+            return items[-1] if is_list(items) and items else None
+
+        return find_last
+    return getter(path) if "." in path else None
 
 
-named_in = partial(named, file="span_forms.toml")
+span_words = partial(named, file="span_forms.toml")
+"""A table of words of ``span_forms.toml``: the names of each thing, the more telling ones first."""
 
 
-@cache
-def _attributes_known() -> Mapping[str, tuple[str, int]]:
-    """Each attribute that says something, with what it says and how telling it is."""
-    named = named_in("attributes").items()
-    return {path: (name, at) for name, paths in named for at, path in enumerate(paths)}
+def _known_attributes() -> Mapping[str, tuple[str, int]]:
+    """The part that each known attribute tells, and its rank: the lower one counts."""
+    ranks: dict[str, tuple[str, int]] = {}
+    for part, paths in span_words("attributes").items():
+        for rank, path in enumerate(paths):
+            ranks[path] = (part, rank)
+    return ranks
 
 
-def said_in(attributes: Values) -> dict[str, object]:
-    """What attributes say, by its name."""
-    known, found = _attributes_known(), dict[str, tuple[int, object]]()
+def parts_of_attributes(attributes: Values) -> dict[str, object]:
+    """The parts that attributes tell, such as ``input`` or ``session``, each with its value."""
+    known = _known_attributes()
+    best: dict[str, tuple[int, object]] = {}
     for key, value in attributes.items():
-        at = known.get(key)
-        if at is not None and value is not None and value != "":
-            name, rank = at
-            if name not in found or rank < found[name][0]:
-                found[name] = rank, value
-    return {name: value for name, (_, value) in found.items()}
+        if key not in known or value is None or value == "":
+            continue
+        part, rank = known[key]
+        if part not in best or rank < best[part][0]:
+            best[part] = (rank, value)
+    return {part: value for part, (_, value) in best.items()}
 
 
 def _unnested(attributes: Values) -> Values:
     """Attributes of which some are objects, with what these hold under its whole name."""
-    paths = (path for path in _attributes_known() if "." in path)
-    deep = ((path, _found(path)(attributes)) for path in paths)
-    return {**{path: value for path, value in deep if value is not None}, **attributes}
+    flat: dict[str, object] = {}
+    for path in _known_attributes():
+        if "." in path:
+            value = _cached_getter(path)(attributes)
+            if value is not None:
+                flat[path] = value
+    return {**flat, **attributes}
 
 
-@cache
 def _kinds() -> Mapping[str, str]:
-    return {said: kind for kind, names in named_in("kinds").items() for said in names}
+    """What a span did, by each word for it."""
+    kinds: dict[str, str] = {}
+    for kind, words in span_words("kinds").items():
+        kinds.update(dict.fromkeys(words, kind))
+    return kinds
 
 
 # --- records to spans
@@ -136,25 +165,36 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
     """The spans of a record, those that it holds within others too."""
     if form.about:
         record = {**as_object(record.get(form.about)), **record}
-    found: list[object] = [record]
+    roots: list[object] = [record]
     for level in form.spans:
-        held = [opened_json(_found(name)(one)) for one in found for name in level.split()]
-        found = [one for many in held if is_list(many) for one in many]
-    left = [(one, record, 0) for one in reversed(found)]
-    while left:
-        one, outer, depth = left.pop()
-        if not is_object(one):
+        inner: list[object] = []
+        for parent in roots:
+            for name in level.split():
+                inner += as_list(opened_json(_cached_getter(name)(parent)))
+        roots = inner
+    # Depth first, in the order of the file: the last of the list comes next.
+    waiting = [(root, record, 0) for root in reversed(roots)]
+    while waiting:
+        value, outer, depth = waiting.pop()
+        if not is_object(value):
             continue
-        inner = one.get(form.inner) if form.inner else None
-        if is_list(inner) and depth < 1000:
-            left += [(child, one, depth + 1) for child in reversed(inner)]
-        yield _span(form, one, outer, line)
+        children = value.get(form.inner) if form.inner else None
+        if is_list(children) and depth < _DEEPEST_SPAN:
+            waiting += [(child, value, depth + 1) for child in reversed(children)]
+        yield _span(form, value, outer, line)
 
 
 def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
+    """A span of its record.
+
+    Args:
+        outer: the record that it is in: of the span above, or of the trace.
+    """
     attributes = _attributes(form, record)
-    is_nested = dict in map(type, attributes.values())
-    known = said_in(_unnested(attributes) if is_nested else attributes)
+    if any(type(value) is dict for value in attributes.values()):
+        parts = parts_of_attributes(_unnested(attributes))
+    else:
+        parts = parts_of_attributes(attributes)
     id = str(form.first("id", record) or "")
     parent = form.first("parent", record)
     if parent is None and form.inner and outer is not record:
@@ -163,15 +203,17 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     def find(name: str) -> Any:
         value = form.first(name, record)
         if value is None and not parent and outer is not record:
-            value = form.first(name, outer)  # what is said of the trace
+            value = form.first(name, outer)  # what the trace says, its first span says
         if value is None:
-            value = known.get(name)
-        return opened_json(value, _SPELLED) if form.is_json else value
+            value = parts.get(name)
+        return opened_json(value, _JSON_BEGINS) if form.is_json else value
 
     kind = _kinds().get(str(find("kind") or "").lower(), "")
-    documents, before = _listings(kind, attributes, find)
+    documents, before = _documents_of_span(kind, attributes, find)
+    error = None
     status = str(form.first("status", record) or "").lower()
-    is_error = status in _ERRORS or (not status and form.first("error", record) is not None)
+    if status in _ERRORS or (not status and form.first("error", record) is not None):
+        error = str(find("error") or "error")
     return Span(
         trace=str(form.first("trace", record) or form.first("trace", outer) or id),
         id=id,
@@ -184,56 +226,77 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         output=None if kind in (RETRIEVER, RERANKER) else find("output"),
         documents=documents,
         before=before,
-        error=str(find("error") or "error") if is_error else None,
+        error=error,
         about=_about(kind, find, is_root=not parent),
         line=line,
     )
 
 
-def _listings(kind: str, attributes: Values, find: Find) -> Sequence[list[dict[str, Any]] | None]:
-    """What a retriever found or a reranker left, and what a reranker was given."""
+def _documents_of_span(
+    kind: str, attributes: Values, find: Find
+) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]] | None]:
+    """The documents that a retriever found or a reranker left, and those a reranker was given."""
     if kind == RETRIEVER:
-        return _listed(attributes, "documents") or retrieved_in(find("output")), None
-    if kind != RERANKER:
-        return None, None
-    after, before = (_listed(attributes, name) for name in ("after", "before"))
-    return after or retrieved_in(find("output")), before or retrieved_in(find("input"))
+        documents = _attribute_documents(attributes, "documents")
+        return documents or retrieved_in(find("output")), None
+    if kind == RERANKER:
+        after = _attribute_documents(attributes, "after") or retrieved_in(find("output"))
+        before = _attribute_documents(attributes, "before") or retrieved_in(find("input"))
+        return after, before
+    return None, None
 
 
 def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
-    names = _TOKENS if kind == MODEL else ()
+    names: list[str] = []
+    if kind == MODEL:
+        names += _TOKENS
     if is_root or kind == RETRIEVER:
-        names = (*names, "session", "user", "tags", "metadata")
-    names = (*names, "feedback")
-    return {name: value for name in names if (value := find(name)) not in (None, "", [], {})}
+        names += ["session", "user", "tags", "metadata"]
+    names.append("feedback")
+    about: dict[str, Any] = {}
+    for name in names:
+        value = find(name)
+        if value not in (None, "", [], {}):
+            about[name] = value
+    return about
 
 
 def _attributes(form: SpanForm, record: Values) -> Values:
     if form.attributes.endswith("*"):
+        # A table has a column for each attribute, one with them all, or both.
         prefix = form.attributes[:-1]
-        flat = {n.removeprefix(prefix): v for n, v in record.items() if n.startswith(prefix)}
-        held = record.get(prefix.rstrip("."))
-        return {**held, **flat} if is_object(held) else flat
-    held = opened_json(_found(form.attributes)(record))
-    if is_list(held):  # OTLP: keys with values that name their type
-        return _keyed(held)
-    return as_object(held)
+        columns = {
+            name.removeprefix(prefix): value
+            for name, value in record.items()
+            if name.startswith(prefix)
+        }
+        return {**as_object(record.get(prefix.rstrip("."))), **columns}
+    attributes = opened_json(_cached_getter(form.attributes)(record))
+    if is_list(attributes):
+        return _otlp_object(attributes)
+    return as_object(attributes)
 
 
-def _otlp(value: object, depth: int = 0) -> object:
+def _otlp_value(value: object, depth: int = 0) -> object:
+    """The value that OTLP wraps in an object with its type as the key."""
     if not is_object(value) or not value or depth > _DEEPEST:
         return None
-    kind, held = next(iter(value.items()))
-    if kind in ("arrayValue", "array_value"):
-        return [_otlp(one, depth + 1) for one in as_list(as_object(held).get("values"))]
-    if kind in ("kvlistValue", "kvlist_value"):
-        return _keyed(as_list(as_object(held).get("values")), depth + 1)
-    return held
+    type_name, content = next(iter(value.items()))
+    if type_name in ("arrayValue", "array_value"):
+        items = as_list(as_object(content).get("values"))
+        return [_otlp_value(item, depth + 1) for item in items]
+    if type_name in ("kvlistValue", "kvlist_value"):
+        return _otlp_object(as_list(as_object(content).get("values")), depth + 1)
+    return content
 
 
-def _keyed(pairs: Sequence[object], depth: int = 0) -> Values:
-    known = [one for one in pairs if is_object(one)]
-    return {str(one.get("key")): _otlp(one.get("value"), depth) for one in known}
+def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
+    """The object that OTLP writes as a list of keys and values."""
+    fields: dict[str, object] = {}
+    for pair in pairs:
+        if is_object(pair):
+            fields[str(pair.get("key"))] = _otlp_value(pair.get("value"), depth)
+    return fields
 
 
 # --- documents
@@ -241,13 +304,15 @@ def _keyed(pairs: Sequence[object], depth: int = 0) -> Values:
 _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 
-def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
+def _attribute_documents(attributes: Values, name: str) -> list[dict[str, Any]] | None:
     """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
-    for prefix in named_in("attributes")[name]:
-        if found := numbered(attributes, prefix):
-            return documents_of(found)
-        held = _found(prefix)(attributes)
-        if held is not None and (documents := documents_of(held)) is not None:
+    for prefix in span_words("attributes")[name]:
+        fields_by_number = numbered(attributes, prefix)
+        if fields_by_number:
+            return documents_of(fields_by_number)
+        whole = _cached_getter(prefix)(attributes)
+        documents = None if whole is None else documents_of(whole)
+        if documents is not None:
             return documents
     return None
 
@@ -262,30 +327,35 @@ def retrieved_in(value: object) -> list[dict[str, Any]] | None:
     """The documents in what a search returned: a store's response, or any list of documents."""
     value = opened_json(value)
     documents = documents_of(value)
-    is_plain = is_list(value) and documents is not None
-    if is_plain and all("id" in one and "text" in one for one in documents or ()):
-        return documents
-    response = _of_store(value)
-    return documents if response is None else response
+    if is_list(value) and documents is not None:
+        is_plain = all("id" in document and "text" in document for document in documents)
+        if is_plain:
+            return documents
+    store_documents = _of_store(value)
+    return documents if store_documents is None else store_documents
 
 
 def _of_store(value: object) -> list[dict[str, Any]] | None:
     """The hits of a store's response, read as a dump of such responses is."""
-    held = [value]
+    responses = [value]
     if is_object(value):
-        held += [
-            opened_json(value[name]) for name in named_in("names")["documents"] if name in value
-        ]
-    for response in held:
+        for name in span_words("names")["documents"]:
+            if name in value:
+                responses.append(opened_json(value[name]))
+    for response in responses:
         for form in forms().values():
             if form.name in _OF_FRAMEWORKS or form.unwrap(response) is None:
                 continue
             record = DumpRecord("", None, {"response": response})
             with suppress(DataError, ValueProblem):
                 decoder = guess_mapping([record], form=form, overrides={"chunks": "response"})
-                hits = [hit for raw in decoder.raw(record) for hit in raw.hits]
-                documents = [_of_hit(decoder, hit) for hit in hits]
-                return [document for document in documents if document is not None]
+                documents: list[dict[str, Any]] = []
+                for retrieval in decoder.raw(record):
+                    for hit in retrieval.hits:
+                        document = _of_hit(decoder, hit)
+                        if document is not None:
+                            documents.append(document)
+                return documents
     return None
 
 
@@ -311,55 +381,71 @@ def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:
     """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
-        for name in named_in("names")["documents"]:
-            if name in value and (found := documents_of(value[name], depth + 1)) is not None:
-                return found
+        for name in span_words("names")["documents"]:
+            documents = documents_of(value[name], depth + 1) if name in value else None
+            if documents is not None:
+                return documents
         return None
     if not is_list(value):
         return None
-    hits = [_document(one) for one in value]
-    if len(value) == 1 and hits == [None] and is_list(value[0]):
+    hits = [_document(item) for item in value]
+    if len(value) == 1 and hits == [None] and is_list(value[0]):  # a list for the one query
         return documents_of(value[0], depth + 1) if depth < _DEEPEST else None
-    return [hit for hit in hits if hit is not None] if not hits or any(hits) else None
+    documents = [hit for hit in hits if hit is not None]
+    return documents if documents or not value else None
 
 
 def _document(value: object) -> dict[str, Any] | None:
+    """A document as an object of id, text, score and metadata; None for what is no document."""
     value = opened_json(value)
     if isinstance(value, str):
+        # The printed form of a Python object is no text of a document.
         return {"text": value} if value and not _REPR.fullmatch(value) else None
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
-        found = _document(value[0])
-        return None if found is None else {**found, "score": value[1]}
+        document = _document(value[0])
+        return None if document is None else {**document, "score": value[1]}
     if not is_object(value):
         return None
     value = constructed(value)
     if any(name.startswith("document.") for name in value):
-        value = {name.removeprefix("document."): held for name, held in value.items()}
+        value = {name.removeprefix("document."): part for name, part in value.items()}
     if "role" in value or "tool_calls" in value:
         return None  # a message
-    outer = value
+    fields = value
     for name in ("document", "node"):
-        if is_object(inner := value.get(name)):
-            value = {**outer, **inner}
-    names = named_in("names")
-    held = (opened_json(value.get(name)) for name in names["metadata"])
-    metadata: Values = next(filter(is_object, held), dict[str, object]())
-    text = _first(value, named("hit")["text"], _plain_text)
-    text = _first(metadata, named("hit")["text"], _plain_text) if text is None else text
-    id = _first(value, names["id"], _plain_id) or _first(
-        metadata, names["id_in_metadata"], _plain_id
-    )
-    score = _first(value, named("hit")["score"], lambda held: held)
+        inner = fields.get(name)
+        if is_object(inner):
+            fields = {**value, **inner}
+    return _document_of_fields(fields)
+
+
+def _document_of_fields(fields: Values) -> dict[str, Any] | None:
+    names = span_words("names")
+    metadata: Values = {}
+    for name in names["metadata"]:
+        candidate = opened_json(fields.get(name))
+        if is_object(candidate):
+            metadata = candidate
+            break
+    text = _first_value(fields, named("hit")["text"], _plain_text)
+    if text is None:
+        text = _first_value(metadata, named("hit")["text"], _plain_text)
+    id = _first_value(fields, names["id"], _plain_id)
+    if not id:
+        id = _first_value(metadata, names["id_in_metadata"], _plain_id)
     if text is None and id is None:
         return None
-    known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
-    return {name: one for name, one in known.items() if one is not None}
+    score = _first_value(fields, named("hit")["score"], lambda value: value)
+    parts: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
-def _first(value: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
+def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
+    """The first of these fields that holds what `plain` takes, as it gives it."""
     for name in names:
-        if name in value and (found := plain(value[name])) is not None:
-            return found
+        value = plain(fields[name]) if name in fields else None
+        if value is not None:
+            return value
     return None
 
 
@@ -378,12 +464,18 @@ _GENERATION = frozenset({"message", "generation_info", "finish_reason", "delta"}
 _SYSTEM = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
 
 
-def said(value: object, what: str, depth: int = 0) -> str | None:
-    """The question or the answer in what went into a span or came out of it; None if it has none.
+def question_in(value: object) -> str | None:
+    """The question in what went into a span; None if it has none."""
+    return _speech_in(value, "question")
 
-    Args:
-        what: ``"question"`` or ``"answer"``.
-    """
+
+def answer_in(value: object) -> str | None:
+    """The answer in what came out of a span; None if it has none."""
+    return _speech_in(value, "answer")
+
+
+def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
+    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it."""
     if isinstance(value, str):
         inner = opened_json(value)
         if isinstance(inner, str):
@@ -391,49 +483,63 @@ def said(value: object, what: str, depth: int = 0) -> str | None:
         value = inner
     if depth > _DEEPEST or value is None or isinstance(value, bool):
         return None
-    within = partial(said, what=what, depth=depth + 1)
     if isinstance(value, (int, float)):
-        return str(value) if what == "answer" else None
+        return str(value) if part == "answer" else None
     if is_list(value):
-        return _said_in_list(value, what, within)
-    return _said_in_object(value, what, within) if is_object(value) else None
+        return _speech_in_list(value, part, depth)
+    return _speech_in_object(value, part, depth) if is_object(value) else None
 
 
-def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
+def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
     value = constructed(value)
-    for name in named_in("names")[what]:
-        if name in value and (found := within(value[name])) is not None:
-            return found
-    only = next(iter(value), "") if len(value) == 1 else ""
-    if only and only not in named_in("names")["documents"]:
-        return within(value[only])
-    return None
+    for name in span_words("names")[part]:
+        text = _speech_in(value[name], part, depth + 1) if name in value else None
+        if text is not None:
+            return text
+    if len(value) != 1:
+        return None
+    # An object with a single field wraps its value, unless that is documents.
+    (name,) = value
+    if not name or name in span_words("names")["documents"]:
+        return None
+    return _speech_in(value[name], part, depth + 1)
 
 
-def _said_in_list(
-    values: Sequence[object], what: str, within: Callable[[object], str | None]
-) -> str | None:
-    """What the last message of whoever speaks says; a text in parts as one."""
-    roles = [_role(one) for one in values]
-    if values and all(roles):
-        wanted = _USER if what == "question" else _SYSTEM
-        own = [one for one, role in zip(values, roles, strict=True) if role in wanted]
-        last = own[-1] if own else None
-        return within(last[1] if is_list(last) else last)
-    parts = [opened_json(one) for one in values]
-    if values and all(is_object(p) and p.get("type") == "text" for p in parts):
+def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | None:
+    """The text of the speaker's last message; of a text in several parts the whole."""
+    if not values:
+        return None
+    roles = [_role(value) for value in values]
+    if all(roles):
+        speaker = _USER if part == "question" else _SYSTEM
+        messages = [value for value, role in zip(values, roles, strict=True) if role in speaker]
+        if not messages:
+            return None
+        last = messages[-1]
+        content = last[1] if is_list(last) else last  # a pair of role and content
+        return _speech_in(content, part, depth + 1)
+    parts = [opened_json(value) for value in values]
+    if all(is_object(item) and item.get("type") == "text" for item in parts):
         return text_of(parts)
-    if len(values) == 1 and (not is_object(one := parts[0]) or not _GENERATION.isdisjoint(one)):
-        return None if isinstance(one, str) and _REPR.fullmatch(one) else within(one)
-    return None
+    if len(values) > 1:
+        return None
+    only = parts[0]
+    if is_object(only) and _GENERATION.isdisjoint(only):
+        return None
+    if isinstance(only, str) and _REPR.fullmatch(only):
+        return None
+    return _speech_in(only, part, depth + 1)
 
 
 def _role(value: object) -> str:
+    """Who speaks in a message; empty for what is no message."""
     if is_list(value) and len(value) == 2 and isinstance(value[0], str):
-        return value[0].lower() if value[0].lower() in _USER | _SYSTEM | {"system", "tool"} else ""
+        role = value[0].lower()
+        return role if role in _USER | _SYSTEM | {"system", "tool"} else ""
     value = opened_json(value)
     if not is_object(value):
         return ""
     value = constructed(value)
-    role = value.get("role") or (value.get("type") if "content" in value else "")
-    return str(role or "").lower() if role != "text" else ""
+    written = value.get("role") or (value.get("type") if "content" in value else "")
+    # A part of a text in several parts has this type.
+    return str(written or "").lower() if written != "text" else ""

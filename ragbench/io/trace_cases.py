@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from itertools import chain
 from typing import Any
 
 from ragbench.core.outcome import Outcome
@@ -21,13 +21,24 @@ from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import Row
-from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, named_in, said, said_in
-from ragbench.io.values import as_object, as_score, is_list, is_object
+from ragbench.io.spans import (
+    MODEL,
+    RERANKER,
+    RETRIEVER,
+    Span,
+    answer_in,
+    parts_of_attributes,
+    question_in,
+    span_words,
+)
+from ragbench.io.values import as_list, as_object, as_score, is_list, is_object
 
 Documents = Sequence[dict[str, Any]]
 
 
 class Tree:
+    """The spans of a trace, and which of them is in which."""
+
     def __init__(self, spans: Sequence[Span]) -> None:
         self.line = spans[0].line
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
@@ -35,6 +46,7 @@ class Tree:
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
+        """The spans that a span is in, the nearest first."""
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
         while parent is not None and parent.id not in seen:  # a circle ends there
@@ -42,18 +54,22 @@ class Tree:
             seen.add(parent.id)
             parent = self._by_id.get(parent.parent or "")
 
+    def is_in(self, span: Span, *kinds: str) -> bool:
+        """Whether a span is in one of these kinds."""
+        return any(outer.kind in kinds for outer in self.above(span))
+
     def outermost(self, *kinds: str) -> list[Span]:
-        """The spans of the first kind that stand in none of these kinds."""
-        return [
-            span
-            for span in self.spans
-            if span.kind == kinds[0] and not any(one.kind in kinds for one in self.above(span))
-        ]
+        """The spans of the first kind that are in none of these kinds."""
+        own = [span for span in self.spans if span.kind == kinds[0]]
+        return [span for span in own if not self.is_in(span, *kinds)]
 
     def innermost(self, kind: str) -> list[Span]:
+        """The spans of a kind that no other span of it is in."""
         own = [span for span in self.spans if span.kind == kind]
-        outer = {one.id for span in own for one in self.above(span)}
-        return [span for span in own if span.id not in outer]
+        outer_ids: set[str] = set()
+        for span in own:
+            outer_ids.update(outer.id for outer in self.above(span))
+        return [span for span in own if span.id not in outer_ids]
 
 
 def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
@@ -62,20 +78,25 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     Args:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
-    order = sorted(tree.spans, key=lambda span: sum(1 for _ in tree.above(span)))
-    top, query = _asked(order, hops)
+    outer_first = sorted(tree.spans, key=lambda span: len([*tree.above(span)]))
+    top, query = _find_question(outer_first, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
-    for span in order:
-        about = {**span.about, **about}
+    for span in outer_first:
+        about = {**span.about, **about}  # what an outer span says counts
     metadata: dict[str, Any] = {**as_object(opened_json(about.get("metadata")))}
-    of_trace = said_in(metadata)
-    session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
-    metadata |= {} if user is None else {"user": user}
-    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
-    metadata |= {"feedback": given} if given else {}
-    started = seconds_of(order[0].start)
+    parts = parts_of_attributes(metadata)
+    session = about.get("session") or parts.get("session")
+    user = about.get("user") or parts.get("user")
+    if user is not None:
+        metadata["user"] = user
+    feedback: list[dict[str, Any]] = []
+    for span in outer_first:
+        feedback += feedback_of(span.about.get("feedback"))
+    if feedback:
+        metadata["feedback"] = feedback
+    started = seconds_of(outer_first[0].start)
     if started is not None:
         metadata["started"] = datetime.fromtimestamp(started, UTC).isoformat()
     tags = about.get("tags")
@@ -93,23 +114,23 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     return Row(path, tree.line, values, recorded=recorded)
 
 
-def _asked(order: Sequence[Span], hops: Sequence[Span]) -> tuple[Span, str | None]:
+def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[Span, str | None]:
     """The topmost span that says what was asked, and the question.
 
     A model is asked with all that it is given: a search comes first.
     """
-    models = [span for span in order if span.kind == MODEL]
-    others = [span for span in order if span.kind not in (MODEL, RERANKER)]
+    models = [span for span in outer_first if span.kind == MODEL]
+    others = [span for span in outer_first if span.kind not in (MODEL, RERANKER)]
     for span in (*others, *hops, *models):
-        query = said(span.input, "question")
+        query = question_in(span.input)
         if query is not None:
             return span, query
-    return order[0], None
+    return outer_first[0], None
 
 
-@cache
 def _feedback_parts() -> Mapping[str, tuple[Callable[[object], object], ...]]:
-    return {name: tuple(map(getter, paths)) for name, paths in named_in("feedback").items()}
+    """Where each part of a score may be."""
+    return {part: tuple(map(getter, paths)) for part, paths in span_words("feedback").items()}
 
 
 def feedback_of(value: object) -> Iterator[dict[str, Any]]:
@@ -119,72 +140,88 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
         value: a list of scores, or an object with one or their mean for each name.
     """
     value = opened_json(value)
+    scores = as_list(value)
     if is_object(value):
-        value = [
-            {"name": name, **(one if is_object(one) else {"value": one})}
-            for name, one in value.items()
-        ]
-    for one in value if is_list(value) else ():
+        for name, score in value.items():
+            fields = score if is_object(score) else {"value": score}
+            scores.append({"name": name, **fields})
+    for score in scores:
         row: dict[str, Any] = {}
         for part, finders in _feedback_parts().items():
-            found = (held for find in finders if (held := find(one)) != "")
-            said = next((held for held in found if isinstance(held, (str, int, float))), None)
-            row |= {} if said is None else {part: said}
+            for find in finders:
+                content = find(score)
+                if content != "" and isinstance(content, (str, int, float)):
+                    row[part] = content
+                    break
         if {"name", "value"} <= row.keys():
-            is_model = str(row.pop("source", "")).lower() in named_in("feedback_words")["model"]
-            yield {**row, "is_model": True} if is_model else row
+            source = str(row.pop("source", "")).lower()
+            if source in span_words("feedback_words")["model"]:
+                row["is_model"] = True
+            yield row
 
 
 def _retrieval(
     tree: Tree, hops: Sequence[Span], values: dict[str, object]
 ) -> dict[str, Outcome[Any]]:
     """What the searches found and what rerankers left of it; ids alone go into the values."""
-    searches, rerankers = tree.outermost(RETRIEVER), tree.outermost(RERANKER)
-    lists = [
-        hop.documents
-        for one in searches
-        for hop in (hops if one.documents is None else [one])
-        if hop.documents is not None and (hop is one or one in tree.above(hop))
-    ]
+    searches = tree.outermost(RETRIEVER)
+    rerankers = tree.outermost(RERANKER)
+    lists: list[Documents] = []
+    for search in searches:
+        lists += _lists_of_search(tree, search, hops)
     failed = next((span for span in searches if span.error), None)
     if not lists and failed is None:
-        lists = [one.before for one in rerankers if one.before is not None]
+        lists += [span.before for span in rerankers if span.before is not None]
     seconds = _seconds(searches)
     if not lists:
         if failed is None:
             return {}
         return {"retrieve": failed_outcome("retrieve", failed.error or "", seconds=seconds)}
     chunks = DistinctChunks()
-    found = chunks.add(document for documents in lists for document in documents)
-    if found and not any("text" in one for one in found):
-        values["retrieved_context_ids"] = [one.get("id", "") for one in found]
-        scores = [as_score(one.get("score")) for one in found]
+    documents = chunks.add(chain.from_iterable(lists))
+    if documents and not any("text" in document for document in documents):
+        values["retrieved_context_ids"] = [document.get("id", "") for document in documents]
+        scores = [as_score(document.get("score")) for document in documents]
         values["retrieved_scores"] = scores if None not in scores else None
         return {}
     metadata = {"hops": [*map(_hop, hops)]} if len(hops) > 1 else None
-    recorded = {"retrieve": recorded_outcome(_result(found, metadata), seconds=seconds)}
-    reranked = [one.documents for one in rerankers if one.documents is not None]
+    recorded = {"retrieve": recorded_outcome(_result(documents, metadata), seconds=seconds)}
+    reranked = [span.documents for span in rerankers if span.documents is not None]
     if reranked:
         # Under the names that the same chunks have in what was retrieved.
-        left = chunks.add(document for documents in reranked for document in documents)
-        outcome = recorded_outcome(_result(left, None), seconds=_seconds(rerankers))
+        remaining = chunks.add(chain.from_iterable(reranked))
+        outcome = recorded_outcome(_result(remaining, None), seconds=_seconds(rerankers))
         recorded["post_retrieve"] = outcome
     return recorded
 
 
+def _lists_of_search(tree: Tree, search: Span, hops: Sequence[Span]) -> list[Documents]:
+    """The documents of a search: its own, or else those of the searches that it calls."""
+    if search.documents is not None:
+        return [search.documents]
+    lists: list[Documents] = []
+    for hop in hops:
+        if hop.documents is not None and (hop is search or search in tree.above(hop)):
+            lists.append(hop.documents)
+    return lists
+
+
 def _hop(span: Span) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """A search of several, as a retrieval's metadata holds it."""
+    row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
-        has_ids = all("id" in one for one in span.documents)
-        key, name = ("context_ids", "id") if has_ids else ("contexts", "text")
-        found = {key: [one.get(name, "") for one in span.documents]}
-    return {"query": said(span.input, "question"), **found, "seconds": _seconds([span])}
+        if all("id" in document for document in span.documents):
+            row["context_ids"] = [document.get("id", "") for document in span.documents]
+        else:
+            row["contexts"] = [document.get("text", "") for document in span.documents]
+    row["seconds"] = _seconds([span])
+    return row
 
 
-def _result(found: Documents, metadata: Mapping[str, Any] | None) -> Any:
-    dump = from_own([{"text": "", **one} for one in found])
-    result = retrieved(dump, has_ids=any("id" in one for one in found))
-    return replace(result, metadata=metadata)
+def _result(documents: Documents, metadata: Mapping[str, Any] | None) -> Any:
+    dump = from_own([{"text": "", **document} for document in documents])
+    has_ids = any("id" in document for document in documents)
+    return replace(retrieved(dump, has_ids=has_ids), metadata=metadata)
 
 
 def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
@@ -194,23 +231,31 @@ def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
     error = top.error if top.kind not in (RETRIEVER, RERANKER) else None
     if error is not None:
         return failed_outcome("generate", error, seconds=seconds)
-    answers = (said(span.output, "answer") for span in (top, *reversed(models)))
-    answer = next((one for one in answers if one is not None), None)
+    answers = (answer_in(span.output) for span in (top, *reversed(models)))
+    answer = next((text for text in answers if text is not None), None)
     if answer is None:
         return None
     usage: Counter[str] = Counter()
     for span in tree.innermost(MODEL):
-        if not any(one.kind == RETRIEVER for one in tree.above(span)):
-            counts = {n: v for n, v in span.about.items() if n.endswith("tokens")}
-            usage.update({n: int(count) for n, v in counts.items() if (count := as_score(v))})
+        if tree.is_in(span, RETRIEVER):
+            continue  # it wrote a search, not the answer
+        for name, value in span.about.items():
+            count = as_score(value) if name.endswith("tokens") else None
+            if count:
+                usage[name] += int(count)
     result: GenerationResult[Any] = GenerationResult(answer, metadata=dict(usage) or None)
     return recorded_outcome(result, seconds=seconds)
 
 
 def _seconds(spans: Sequence[Span]) -> float | None:
     """How long some spans took, one after the other; None where one does not say it."""
-    known = [(seconds_of(span.start), seconds_of(span.end)) for span in spans]
-    pairs = [(start, end) for start, end in known if start is not None and end is not None]
-    if not spans or len(pairs) < len(spans):
+    if not spans:
         return None
-    return sum(max(0.0, end - start) for start, end in pairs)
+    total = 0.0
+    for span in spans:
+        start = seconds_of(span.start)
+        end = seconds_of(span.end)
+        if start is None or end is None:
+            return None
+        total += max(0.0, end - start)
+    return total

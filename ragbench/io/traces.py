@@ -25,7 +25,16 @@ from ragbench.io.dumps.form import AnyRow, DumpRecord
 from ragbench.io.fields import read_table
 from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
-from ragbench.io.spans import MODEL, RERANKER, RETRIEVER, Span, said, span_forms, spans_of
+from ragbench.io.spans import (
+    MODEL,
+    RERANKER,
+    RETRIEVER,
+    Span,
+    answer_in,
+    question_in,
+    span_forms,
+    spans_of,
+)
 from ragbench.io.trace_cases import Tree, trace_row
 from ragbench.io.turns import in_turn
 from ragbench.io.values import ASSISTANT, USER, as_object, is_list, is_object
@@ -173,8 +182,8 @@ def _needed(spans: list[Span]) -> list[Span]:
     is_said = (
         root is not None
         and root.kind not in (MODEL, RETRIEVER, RERANKER)
-        and said(root.input, "question") is not None
-        and said(root.output, "answer") is not None
+        and question_in(root.input) is not None
+        and answer_in(root.output) is not None
     )
     if not is_said:
         return spans

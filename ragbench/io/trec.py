@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 from urllib.parse import quote, unquote
 
+from ragbench.core.case import Case
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError
@@ -65,7 +66,8 @@ def _judgement_columns(text: str, *, is_table: bool) -> list[str]:
         is_table: whether the file is BEIR's table with tabs, in which ids may hold blanks. In
             TREC's files any run of blanks and tabs is between two columns.
     """
-    columns, by_tabs = text.split(), _tab_columns(text)
+    columns = text.split()
+    by_tabs = _tab_columns(text)
     fits_tabs = len(by_tabs) in (3, 4) and all(by_tabs)
     if fits_tabs and (is_table or len(columns) not in (3, 4)):
         return by_tabs
@@ -88,7 +90,9 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
             message = f"{expected}, found {len(columns)} columns"
             problems.add(message, path=source.name, line=number)
             continue
-        query, document, written = columns[0], columns[-2], columns[-1]
+        query = columns[0]
+        document = columns[-2]
+        written = columns[-1]
         grade = as_score(written)
         if grade is None or not grade.is_integer():
             if number == 1 and len(columns) == 3:
@@ -106,6 +110,8 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
 
 
 class Ranking(Record):
+    """What was retrieved for a query: a score by document."""
+
     query: str
     """The query's id; what ragbench escaped in its own runs is itself again."""
     line: int | None = None
@@ -138,16 +144,17 @@ class RunQueries(NamedTuple):
 def run_queries(source: Source) -> RunQueries:
     """Reads a run for its queries alone."""
     ids: dict[str, None] = {}
-    is_grouped, is_own = True, False
-    last: str | None = None
+    is_grouped = True
+    is_own = False
+    previous: str | None = None
     for _, columns in _run_columns(replace(source), Problems()):
         query = columns[0]
-        if last is None:
+        if previous is None:
             is_own = columns[5] == _TAG
-        if query != last and query in ids:
+        if query != previous and query in ids:
             is_grouped = False
         ids[query] = None
-        last = query
+        previous = query
     plain = unescape_id if is_own else str
     return RunQueries(tuple(map(plain, ids)), is_grouped, is_own)
 
@@ -169,13 +176,15 @@ def read_run(
     for number, columns in _run_columns(source, problems):
         is_own = columns[5] == _TAG
         plain = unescape_id if is_own else str
-        query, document = plain(columns[0]), plain(columns[2])
+        query = plain(columns[0])
+        document = plain(columns[2])
         ranking = rankings.get(query)
         if ranking is None:
-            if is_grouped:
+            if is_grouped:  # the query before is whole
                 yield from rankings.values()
                 rankings.clear()
-            ranking = rankings[query] = Ranking(query=query, line=number, is_own=is_own)
+            ranking = Ranking(query=query, line=number, is_own=is_own)
+            rankings[query] = ranking
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
             problems.add(message, path=source.name, line=number)
@@ -255,13 +264,18 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
             elif trace.context.value is None:
                 tally.leave_out("retrieval skipped")
             else:
-                case = trace.case.id
                 run_file.writelines(_run_lines(trace))
-                for id_, grade in (trace.case.judgements or {}).items():
-                    line = f"{_column(case, case)} 0 {_column(id_, case)} {grade}\n"
-                    qrels_file.write(line.encode())
+                qrels_file.writelines(_qrels_lines(trace.case))
                 tally.written += 1
     return tally
+
+
+def _qrels_lines(case: Case) -> list[bytes]:
+    lines: list[bytes] = []
+    for document, grade in (case.judgements or {}).items():
+        line = f"{_column(case.id, case.id)} 0 {_column(document, case.id)} {grade}\n"
+        lines.append(line.encode())
+    return lines
 
 
 def _run_lines(trace: Trace) -> list[bytes]:
@@ -275,15 +289,21 @@ def _run_lines(trace: Trace) -> list[bytes]:
                 "context_ids from retrieve_with_metadata, or export to another format"
             )
         return []
-    query, scores = _column(case, case), getattr(trace.context.value, "scores", None)
-    first = {id_: position for position, id_ in reversed([*enumerate(ids)])}
-    places = sorted(first.values())
-    given = _falling([float(scores[place]) for place in places]) if scores else None
-    return [
-        f"{query} Q0 {_column(ids[place], case)} {rank} "
-        f"{len(places) - rank + 1 if given is None else repr(given[rank - 1])} {_TAG}\n".encode()
-        for rank, place in enumerate(places, 1)
-    ]
+    place_of_id: dict[str, int] = {}
+    for place, id_ in enumerate(ids):
+        place_of_id.setdefault(id_, place)
+    places = list(place_of_id.values())
+    rag_scores = getattr(trace.context.value, "scores", None)
+    falling = None
+    if rag_scores:
+        falling = _falling([float(rag_scores[place]) for place in places])
+    query = _column(case, case)
+    lines: list[bytes] = []
+    for rank, place in enumerate(places, 1):
+        score = str(len(places) - rank + 1) if falling is None else repr(falling[rank - 1])
+        line = f"{query} Q0 {_column(ids[place], case)} {rank} {score} {_TAG}\n"
+        lines.append(line.encode())
+    return lines
 
 
 def _falling(scores: Sequence[float]) -> Sequence[float] | None:
@@ -335,19 +355,19 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
     Without topics the queries are those of the judgements, known by their ids.
     """
-    names = QUERY_FILES if kind == "cases" else DOCUMENT_FILES
-    file = source.first_child(names)
-    if kind == "cases":
-        qrels = trec_qrels(source) or pick_qrels(source)
+    if kind == "documents":
+        file = source.first_child(DOCUMENT_FILES)
         if file is None:
-            source.notes[NO_TOPICS] = None
-            yield from queries_by_id(qrels, problems)
-        else:
-            yield from judged_queries(_lines_with_ids(file, "query", problems), qrels, problems)
+            raise UnreadableError(f"the folder has none of {', '.join(DOCUMENT_FILES)}")
+        yield from _lines_with_ids(file, "text", problems)
         return
+    file = source.first_child(QUERY_FILES)
+    qrels = trec_qrels(source) or pick_qrels(source)
     if file is None:
-        raise UnreadableError(f"the folder has none of {', '.join(names)}")
-    yield from _lines_with_ids(file, "text", problems)
+        source.notes[NO_TOPICS] = None
+        yield from queries_by_id(qrels, problems)
+    else:
+        yield from judged_queries(_lines_with_ids(file, "query", problems), qrels, problems)
 
 
 NO_TOPICS = "no topics: a query is known by its id, which is shown in the place of its text"
@@ -362,20 +382,25 @@ def trec_qrels(folder: Source) -> Source | None:
 def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
     """A row for each query that is judged; its id stands for its text."""
     for query, judgements in read_grades(qrels, problems).items():
-        grades = {document: judgement.grade for document, judgement in judgements.items()}
         line = next(iter(judgements.values())).line
-        yield Row(qrels.name, line, {"id": query, "query": query, **judged_fields(grades)})
+        fields = judged_fields(_plain_grades(judgements))
+        yield Row(qrels.name, line, {"id": query, "query": query, **fields})
+
+
+def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
+    return {document: judgement.grade for document, judgement in judgements.items()}
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:
+    """Rows of lines that are an id, a tab and a text."""
     for line in read_lines(file, problems):
-        text = decode_line(line, file.name, problems)
-        if text is None or not text.strip():
+        line_text = decode_line(line, file.name, problems)
+        if line_text is None or not line_text.strip():
             continue
         # No quoting: a quotation mark in a query is part of it.
-        identifier, tab, rest = text.rstrip("\r\n").partition("\t")
+        identifier, tab, text = line_text.rstrip("\r\n").partition("\t")
         if tab:
-            yield Row(file.name, line.number, {"id": identifier.strip(), target: rest})
+            yield Row(file.name, line.number, {"id": identifier.strip(), target: text})
         else:
             message = f"expected an id, a tab and the {target}, found no tab"
             problems.add(message, path=file.name, line=line.number)
@@ -386,14 +411,19 @@ def pick_qrels(source: Source) -> Source:
     folder = None if source.path is None else source.path / QRELS_FOLDER
     if folder is None or not folder.is_dir():
         raise UnreadableError(f"no folder '{QRELS_FOLDER}' with the judgements")
-    files = (path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file())
-    splits = sorted({name.removesuffix(".tsv") for name in files if name.endswith(".tsv")})
-    return cast("Source", source.child(f"{QRELS_FOLDER}/{source.chosen(splits)}.tsv"))
+    splits: set[str] = set()
+    for path in folder.iterdir():
+        name = path.name.removesuffix(".gz")
+        if path.is_file() and name.endswith(".tsv"):
+            splits.add(name.removesuffix(".tsv"))
+    split = source.chosen(sorted(splits))
+    return cast("Source", source.child(f"{QRELS_FOLDER}/{split}.tsv"))
 
 
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
     """The fields of a case that judgements give; equal grades keep the order of the file."""
-    relevant = [d for d in sorted(grades, key=lambda d: -grades[d]) if grades[d] > 0]
+    by_grade = sorted(grades, key=lambda document: -grades[document])
+    relevant = [document for document in by_grade if grades[document] > 0]
     return {"grades": dict(grades), "reference_context_ids": relevant}
 
 
@@ -406,28 +436,40 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
     A query without a judgement belongs to another split and is left out. A judgement of a query
     that does not exist is a problem.
     """
-    judgements = read_grades(qrels, problems)
-    lines = {query: next(iter(grades.values())).line for query, grades in judgements.items()}
+    judgements_by_query = read_grades(qrels, problems)
+    unseen = set(judgements_by_query)
     for row in queries:
-        given = (row.values[name] for name in _IDS if row.values.get(name) is not None)
-        identifier = None
-        with suppress(ValueProblem, StopIteration):
-            identifier = as_id(next(given))
-        if identifier is None:
+        id_ = _query_id(row)
+        if id_ is None:
             problems.add("expected the query's id, found none", path=row.path, line=row.line)
             continue
-        lines.pop(identifier, None)
-        judged = judgements.get(identifier)
-        if judged is not None:
-            grades = {document: judgement.grade for document, judgement in judged.items()}
-            yield row._replace(values={**row.values, **judged_fields(grades)})
-    for query, line in lines.items():
-        message = f"no query has the id '{query}'"
-        problems.add(message, path=qrels.name, line=line, field="query-id")
+        unseen.discard(id_)
+        judgements = judgements_by_query.get(id_)
+        if judgements is not None:
+            fields = judged_fields(_plain_grades(judgements))
+            yield row._replace(values={**row.values, **fields})
+    for query, judgements in judgements_by_query.items():
+        if query in unseen:
+            line = next(iter(judgements.values())).line
+            message = f"no query has the id '{query}'"
+            problems.add(message, path=qrels.name, line=line, field="query-id")
+
+
+def _query_id(row: Row) -> str | None:
+    for name in _IDS:
+        value = row.values.get(name)
+        if value is not None:
+            with suppress(ValueProblem):
+                return as_id(value)
+            return None
+    return None
 
 
 def _with_query(row: Row) -> Row:
-    # BEIR calls a query's text what it calls a document's.
+    """A row of BEIR's queries, which call a query's text what documents call theirs."""
     if "text" not in row.values or "query" in row.values:
         return row
-    return row._replace(values={"query" if k == "text" else k: v for k, v in row.values.items()})
+    values: dict[str, object] = {}
+    for name, value in row.values.items():
+        values["query" if name == "text" else name] = value
+    return row._replace(values=values)

@@ -16,7 +16,7 @@ from ragbench.io.detect import container_rows
 from ragbench.io.eval_tools import one_part
 from ragbench.io.fields import named
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.spans import said
+from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import is_missing
 
 _FIELDS: Mapping[str, str] = {
@@ -53,13 +53,13 @@ def _app(values: Mapping[str, object]) -> str:
 
 def _case(row: Row, source: Source, problems: Problems) -> dict[str, object] | None:
     """The fields of a record; None, and a problem, where it does not say what was asked."""
-    query = said(row.values.get("input"), "question")
+    query = question_in(row.values.get("input"))
     if query is None:
         message = "expected the question of a record, as text or in an object"
         problems.add(message, path=row.path, line=row.line, field="input")
         return None
     source.roles |= {"query": "input", "response": "output"}
-    case: dict[str, object] = {"query": query, "response": said(row.values.get("output"), "answer")}
+    case: dict[str, object] = {"query": query, "response": answer_in(row.values.get("output"))}
     kept: dict[str, object] = {}
     for name, value in row.values.items():
         if name in _LEFT_OUT or name in ("input", "output"):

@@ -6,9 +6,9 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -153,14 +153,14 @@ def as_texts(value: object, convert: Callable[[object], str] | None = None) -> t
     convert = convert or _written
     if not isinstance(value, (list, tuple)):
         return (convert(value),)
-    # Nearly every item is a sound text: seeing that first saves a call for each of them.
-    return tuple(
-        [
-            item if type(item) is str and "\x00" not in item else convert(item)
-            for item in cast("Sequence[object]", value)
-            if item is not None
-        ]
-    )
+    texts: list[str] = []
+    for item in cast("Sequence[object]", value):
+        # Nearly every item is a sound text: seeing that first saves a call for each of them.
+        if type(item) is str and "\x00" not in item:
+            texts.append(item)
+        elif item is not None:
+            texts.append(convert(item))
+    return tuple(texts)
 
 
 as_ids = partial(as_texts, convert=as_id)
@@ -169,11 +169,14 @@ as_ids = partial(as_texts, convert=as_id)
 
 def as_ranked_ids(value: object) -> tuple[str, ...]:
     """Ids by rank. One that is null is empty: without it the others would move up."""
-    items = value if is_list(value) else [value]
-    return tuple("" if is_missing(item) else as_id(item) for item in items)
+    ids: list[str] = []
+    for item in value if is_list(value) else [value]:
+        ids.append("" if is_missing(item) else as_id(item))
+    return tuple(ids)
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
+    """Whether a value is a list of sound texts."""
     if type(value) is not list:
         return False
     for item in cast("list[object]", value):
@@ -183,6 +186,7 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
 
 
 def _written(value: object) -> str:
+    """A text as it came, a number as JSON writes it."""
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return json.dumps(value)
     return as_text(value)
@@ -200,11 +204,12 @@ def as_answers(value: object) -> tuple[str, ...]:
     items = as_list(value)
     if items and all(_is_plain(item) and item for item in items):
         # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
-        whole = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
-        return tuple(dict.fromkeys(", ".join(chosen) for chosen in whole))
-    if items:
-        value = [item.get("text", item) if is_object(item) else item for item in items]
-    return tuple(dict.fromkeys(as_texts(value)))
+        combinations = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
+        return tuple(dict.fromkeys(", ".join(wordings) for wordings in combinations))
+    if not items:
+        return tuple(dict.fromkeys(as_texts(value)))
+    answers = [item.get("text", item) if is_object(item) else item for item in items]
+    return tuple(dict.fromkeys(as_texts(answers)))
 
 
 def as_response(value: object) -> str:
@@ -238,11 +243,11 @@ def _keyed_chunks(text: str) -> list[object] | None:
     if text.lstrip()[:1] != "{":
         return None
     try:
-        held = json.loads(text)
+        chunk_of_id = json.loads(text)
     except ValueError:
         return None
     chunks: list[object] = []
-    for id, chunk in held.items():
+    for id, chunk in chunk_of_id.items():
         if not is_object(chunk) or not any(chunk.get(name) for name in named("hit")["text"]):
             return None
         chunks.append({**chunk, "id": id})
@@ -298,12 +303,13 @@ def as_numbers(value: object) -> tuple[float, ...]:
     """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
     if not is_list(value):
         raise _expected("a list of numbers", value)
-    found: list[float] = []
+    numbers: list[float] = []
     for item in value:
-        if (number := _number(item)) is None:
+        number = _number(item)
+        if number is None:
             raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
-        found.append(number)
-    return tuple(found)
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def as_flag(value: object) -> bool:
@@ -313,9 +319,9 @@ def as_flag(value: object) -> bool:
     if type(value) in (int, float) and value in (0, 1):
         return bool(value)
     word = value.strip().lower() if type(value) is str else ""
-    for said, words in named("flag").items():
+    for meaning, words in named("flag").items():
         if word in words:
-            return said == "true"
+            return meaning == "true"
     raise _expected("true or false", value)
 
 
@@ -349,32 +355,41 @@ def as_grades(value: object) -> dict[str, int]:
     """Relevance by id: whole numbers, 0 for judged and not relevant."""
     if not is_object(value):
         raise _expected("an object of id and grade", value)
-    # Arrow gives every row the keys of all rows, null where a row has none.
-    return {as_id(k): _whole(grade, "grade") for k, grade in value.items() if grade is not None}
+    grades: dict[str, int] = {}
+    for id, grade in value.items():
+        # Arrow gives every row the keys of all rows, null where a row has none.
+        if grade is not None:
+            grades[as_id(id)] = _whole(grade, "grade")
+    return grades
 
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
     """Spans: texts, or objects of text, document_id, start and end."""
-    return tuple(map(_as_span, as_list(value) if is_list(value) else [value]))
+    items = as_list(value) if is_list(value) else [value]
+    return tuple(map(_as_span, items))
 
 
 def _as_span(item: object) -> Evidence:
     if not is_object(item):
         return Evidence(text=as_text(item))
-    if not item.keys() <= _EVIDENCE_KEYS or item.get("text") is None:
-        unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
-        found = f"unknown key '{unknown[0]}'" if unknown else "no text"
-        raise ValueProblem(f"expected text, document_id, start and end, found {found}")
-    document, start, end = item.get("document_id"), item.get("start"), item.get("end")
-    first = None if start is None else _whole(start, "start")
-    behind = None if end is None else _whole(end, "end")
-    if (first or 0) < 0 or (behind is not None and behind < (first or 0)):
-        raise ValueProblem(f"expected 0 <= start <= end, found start {first} and end {behind}")
+    unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
+    if unknown:
+        raise ValueProblem(
+            f"expected text, document_id, start and end, found unknown key '{unknown[0]}'"
+        )
+    if item.get("text") is None:
+        raise ValueProblem("expected text, document_id, start and end, found no text")
+    start = None if item.get("start") is None else _whole(item["start"], "start")
+    end = None if item.get("end") is None else _whole(item["end"], "end")
+    is_negative = start is not None and start < 0
+    if is_negative or (end is not None and end < (start or 0)):
+        raise ValueProblem(f"expected 0 <= start <= end, found start {start} and end {end}")
+    document = item.get("document_id")
     return Evidence(
         text=as_text(item["text"]),
         document_id=None if document is None else as_id(document),
-        start=first,
-        end=behind,
+        start=start,
+        end=end,
     )
 
 
@@ -390,8 +405,9 @@ def as_expected_ids(value: object) -> tuple[str, ...]:
     """Names of documents: one or a list, of texts, numbers, or objects with a name."""
     items: list[object] = []
     for item in as_list(value) if is_list(value) else [value]:
-        names = [as_object(item)[name] for name in _SOURCE_NAMES if name in as_object(item)]
-        items.append(names[0] if names else item)
+        fields = as_object(item)
+        name = next((name for name in _SOURCE_NAMES if name in fields), None)
+        items.append(item if name is None else fields[name])
     return tuple([name for name in as_ids(items) if not is_missing(name)])
 
 
@@ -415,9 +431,8 @@ _WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 def as_expectations(value: object) -> tuple[Expectation, ...]:
     """Expectations as ragbench writes them: objects of kind, texts and negated."""
-    return tuple(
-        [_as_expectation(item) for item in (as_list(value) if is_list(value) else [value])]
-    )
+    items = as_list(value) if is_list(value) else [value]
+    return tuple(map(_as_expectation, items))
 
 
 def _as_expectation(item: object) -> Expectation:
@@ -458,7 +473,8 @@ def as_metadata(value: object) -> dict[str, Any]:
     """An object that may be nested ``MAX_DEPTH`` deep."""
     if not is_object(value):
         raise _expected("an object", value)
-    check_depth(metadata := dict(value))
+    metadata = dict(value)
+    check_depth(metadata)
     return metadata
 
 
@@ -467,9 +483,11 @@ def check_depth(value: object) -> None:
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH):
         below: list[object] = []
-        for item in level:
-            inner = cast("dict[str, object]", item).values() if type(item) is dict else item
-            below += [v for v in cast("list[object]", inner) if type(v) in _CONTAINERS]
+        for container in level:
+            items: Iterable[object] = cast("list[object]", container)
+            if type(container) is dict:
+                items = cast("dict[str, object]", container).values()
+            below += [item for item in items if type(item) in _CONTAINERS]
         if not below:
             return
         level = below
@@ -488,30 +506,36 @@ _EXPECTED = (
 def as_turns(value: object) -> tuple[Turn, ...]:
     """What was said, the oldest first."""
     if not is_list(value):
-        said = f"found {describe(value)}. --field history= keeps it as metadata"
-        raise ValueProblem(f"{_EXPECTED}; {said}")
+        raise ValueProblem(
+            f"{_EXPECTED}; found {describe(value)}. --field history= keeps it as metadata"
+        )
     return tuple(map(_turn, value))
 
 
 def _turn(value: object) -> Turn:
+    """A turn: an object of role and content, or a pair of them."""
     contexts: object = None
     role: object = None
-    said: object = None
+    content: object = None
     if is_object(value):
         names = named("turn")
         role = next((value[n] for n in names["role"] if isinstance(value.get(n), str)), None)
-        said = next((value[n] for n in names["text"] if n in value), None)
+        content = next((value[n] for n in names["text"] if n in value), None)
         contexts = next((value[n] for n in names["contexts"] if value.get(n) is not None), None)
     elif len(as_list(value)) == 2:
-        role, said = as_list(value)
+        role, content = as_list(value)
     if not isinstance(role, str) or not role.strip():
         raise ValueProblem(f"{_EXPECTED}; found {describe(value)} in it")
-    found = None if contexts is None else _context_texts(contexts)
-    known = (name for name, words in named("role").items() if role.strip().casefold() in words)
-    return Turn(role=next(known, role), text=_said(said), contexts=found)
+    word = role.strip().casefold()
+    for name, words in named("role").items():
+        if word in words:
+            role = name
+            break
+    texts = None if contexts is None else _context_texts(contexts)
+    return Turn(role=role, text=_content_text(content), contexts=texts)
 
 
-def _said(content: object) -> str:
+def _content_text(content: object) -> str:
     """A content as text: of a list of parts those that are text."""
     if not is_list(content):
         return "" if content is None else as_text(content)
@@ -520,20 +544,23 @@ def _said(content: object) -> str:
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
-    held = (
-        next((one[name] for name in named("turn")["context_text"] if name in one), "")
-        if is_object(one)
-        else one
-        for one in as_list(contexts)
-    )
-    return tuple(text for text in held if isinstance(text, str))
+    names = named("turn")["context_text"]
+    texts: list[str] = []
+    for context in as_list(contexts):
+        text = context
+        if is_object(context):
+            text = next((context[name] for name in names if name in context), "")
+        if isinstance(text, str):
+            texts.append(text)
+    return tuple(texts)
 
 
-@cache
 def converters() -> Mapping[str, Callable[[object], Any]]:
     """What makes the value of each field."""
-    kinds = named("values").items()
-    return {field: globals()[f"as_{kind}"] for kind, fields in kinds for field in fields}
+    functions: dict[str, Callable[[object], Any]] = {}
+    for kind, fields in named("values").items():
+        functions.update(dict.fromkeys(fields, globals()[f"as_{kind}"]))
+    return functions
 
 
 # --- cells of tables
@@ -555,6 +582,18 @@ class NumberText(str):
 
 _LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
 """What makes lists of values, in a cell in brackets."""
+_SPELLED_LISTS = (
+    as_ids,
+    as_ranked_ids,
+    as_expected_texts,
+    as_expected_ids,
+    as_citations,
+    as_texts,
+    as_contexts,
+    as_numbers,
+    as_evidence,
+)
+"""What makes lists of values, of a text in brackets outside of tables."""
 _PRINTED_ITEM = re.compile(
     r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan)""",
     re.DOTALL,
@@ -577,8 +616,8 @@ def parse_cell(target: str, cell: str) -> object:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            what = "list" if convert is as_turns else "object"
-            raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
+            expected = "list" if convert is as_turns else "object"
+            raise ValueProblem(f"expected a JSON {expected}: {error.msg}") from error
     if convert is as_expectations:
         return _parse_list(text) if in_brackets else text
     if convert in (as_expected_texts, as_expected_ids, as_citations):
@@ -601,11 +640,7 @@ def spelled_list(target: str, text: str) -> object:
 
     An answer in brackets is one.
     """
-    lists = (
-        *(as_ids, as_ranked_ids, as_expected_texts, as_expected_ids, as_citations),
-        *_LISTS[1:],
-    )
-    if converters()[target] in lists and text.endswith("]"):
+    if converters()[target] in _SPELLED_LISTS and text.endswith("]"):
         with suppress(ValueProblem):
             return _parse_list(text)
     return text
@@ -621,7 +656,8 @@ def _parse_list(text: str) -> object:
 def _parse_printed(text: str) -> list[object]:
     # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
     items: list[object] = []
-    position, end = 1, len(text[:-1].rstrip().rstrip(",").rstrip())
+    position = 1  # behind the bracket
+    end = len(text[:-1].rstrip().rstrip(",").rstrip())
     while position < end:
         match = _PRINTED_ITEM.match(text, position, end)
         if match is None:

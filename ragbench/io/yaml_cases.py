@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragbench.errors import DataError
-from ragbench.io.json_files import asked_of, read_bytes, records_of, rows_of_columns
+from ragbench.io.json_files import questions_of, read_bytes, records_of, rows_of_columns
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import describe, is_list, is_object
 from ragbench.io.yaml_file import YamlFile, parse_yaml_data
@@ -34,7 +34,7 @@ def read_yaml_records(source: Source, *, kind: Kind, problems: Problems) -> Iter
         records = records_of(items, kind=kind, split=source.split, notes=source.notes)
         if records is not None:
             path, items = records
-        elif asked_of(items):  # it is a record itself, or a list per field
+        elif questions_of(items):  # it is a record itself, or a list per field
             items = rows_of_columns(items, f"{source.name}: ") or [items]
     if not is_list(items):
         message = f"expected a list of {kind}, or a mapping with one, found {describe(items)}"

@@ -36,6 +36,7 @@ from ragbench.io.values import (
     as_answers,
     as_id,
     as_label,
+    as_object,
     as_score,
     describe,
     is_list,
@@ -46,6 +47,8 @@ _EXAMPLES = 5
 
 
 class RawRetrieval(Record):
+    """What a record says of one query: its hits as they came."""
+
     record: AnyRow
     query: str | None
     query_id: str | None
@@ -53,21 +56,23 @@ class RawRetrieval(Record):
 
 
 @dataclass(slots=True)
-class _Noted:
-    """Ids of the chunks that something is wrong with, by what it is, and how the first one is."""
+class _Faults:
+    """What is wrong with the chunks of a query: by kind of fault the ids, and a detail."""
 
-    found: dict[_Fault, tuple[str, list[str]]] = field(
-        default_factory=dict["_Fault", "tuple[str, list[str]]"]
-    )
+    ids: dict[_Fault, list[str]] = field(default_factory=dict["_Fault", "list[str]"])
+    details: dict[_Fault, str] = field(default_factory=dict["_Fault", "str"])
+    """How the first one is, for each kind."""
 
     def add(self, fault: _Fault, id: str, detail: str = "") -> None:
-        self.found.setdefault(fault, (detail, []))[1].append(id)
+        self.ids.setdefault(fault, []).append(id)
+        self.details.setdefault(fault, detail)
 
     def warnings(self) -> Iterator[DumpWarning]:
-        for fault, (detail, ids) in self.found.items():
+        for fault, ids in self.ids.items():
             kind, text = _WARNINGS[fault]
-            number, have = ("1 chunk", "has") if len(ids) == 1 else (f"{len(ids)} chunks", "have")
-            message = text.format(number=number, have=have, detail=detail)
+            number = "1 chunk" if len(ids) == 1 else f"{len(ids)} chunks"
+            have = "has" if len(ids) == 1 else "have"
+            message = text.format(number=number, have=have, detail=self.details[fault])
             examples = tuple(ids[:_EXAMPLES])
             yield DumpWarning(kind=kind, message=message, count=len(ids), chunk_ids=examples)
 
@@ -108,64 +113,75 @@ _WARNINGS = {
 
 @dataclass(slots=True)
 class Decoder:
+    """Reads the records of a dump by its mapping."""
+
     mapping: DumpMapping
     form: DumpForm
     _find: dict[str, Getter] = field(init=False)
+    """By the name of a field, as in the mapping, what finds it."""
     _text_key: str = field(init=False)
-    _labels: frozenset[str] = field(init=False)
-    """What says which chunks are relevant, or what the answer is."""
+    """The key of a chunk's metadata that holds its text; empty where none does."""
+    _label_fields: frozenset[str] = field(init=False)
+    """Fields that say which chunks are relevant, or what the answer is."""
 
     def __post_init__(self) -> None:
-        known = self.mapping
-        paths = {name: getattr(known, name) for name in MAPPABLE}
-        self._find = {name: getter(path) for name, path in paths.items() if path}
-        self._find["chunks"] = chunks_getter(known.chunks or "")
-        self._find.setdefault("text", getter("text"))
+        mapping = self.mapping
+        self._find = {}
         for name in MAPPABLE:
-            self._find.setdefault(name, lambda _: None)
+            path = getattr(mapping, name)
+            self._find[name] = getter(path) if path else lambda _: None
+        self._find["chunks"] = chunks_getter(mapping.chunks or "")
+        if not mapping.text:
+            self._find["text"] = getter("text")
         names = named("retrieval")
-        self._labels = frozenset((*names["answers"], *names["relevant_ids"]))
+        self._label_fields = frozenset((*names["answers"], *names["relevant_ids"]))
         # The text need not be kept twice when it stands in the metadata.
-        parent, _, name = (known.text or "").rpartition(".")
-        self._text_key = name if parent and parent == known.metadata else ""
+        parent, _, name = (mapping.text or "").rpartition(".")
+        self._text_key = name if parent and parent == mapping.metadata else ""
 
     def raw(self, record: AnyRow) -> Iterator[RawRetrieval]:
         """The retrievals of a record that holds queries, or a response."""
-        held = self._find["chunks"](record.values)
-        lists: Sequence[Hits] | None = None
-        if self.mapping.format == "ragbench" and is_list(held):
-            lists = [held]
-        elif (lists := self.form.unwrap(held)) is None:
-            lists = [self._odd_hits(record.values, held)]
-        for hits, (query, query_id) in zip(
-            lists, self.keys(record.values, len(lists)), strict=True
-        ):
+        response = self._find["chunks"](record.values)
+        lists: Sequence[Hits] | None
+        if self.mapping.format == "ragbench" and is_list(response):
+            lists = [response]
+        else:
+            lists = self.form.unwrap(response)
+            if lists is None:
+                lists = [self._odd_hits(record.values, response)]
+        keys = self.keys(record.values, len(lists))
+        for hits, (query, query_id) in zip(lists, keys, strict=True):
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
 
-    def _odd_hits(self, value: object, held: object) -> Hits:
-        """The chunks of a record that stand in no form that is known."""
-        where = self.mapping.chunks
-        if is_list(held) and (where or not held):
-            return held  # what is not a chunk in it is reported one by one
-        if held is None and where:
-            parent, _, name = where.rpartition(".")
+    def _odd_hits(self, value: object, response: object) -> Hits:
+        """The chunks of a record that stand in no form that is known.
+
+        Raises:
+            ValueProblem: there are none, and nothing says that nothing was retrieved.
+        """
+        path = self.mapping.chunks
+        if is_list(response) and (path or not response):
+            return response  # what is not a chunk in it is reported one by one
+        if response is None and path:
+            parent, _, name = path.rpartition(".")
             inner = getter(parent)(value)
             if is_object(inner) and name in inner:
                 return ()  # they are there and null: nothing was retrieved
         if not is_object(value) and not is_list(value):
             raise ValueProblem(f"expected a JSON object, found {describe(value)}")
-        if not where:
+        if not path:
             raise ValueProblem(f"expected a response in the form '{self.mapping.format}'")
-        found = "none" if held is None else describe(held)
-        raise ValueProblem(f"field '{where}': expected a list of chunks, found {found}")
+        actual = "none" if response is None else describe(response)
+        raise ValueProblem(f"field '{path}': expected a list of chunks, found {actual}")
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
-        noted = _Noted()
+        """The chunks of a query, with their names, and with what is wrong with them."""
+        faults = _Faults()
         chunks: list[Chunk] = []
         ranks: list[int] = []
         labels: list[bool | None] = []
         for rank, hit in enumerate(raw.hits, start=1):
-            chunk = self._chunk(hit, rank, noted)
+            chunk = self._chunk(hit, rank, faults)
             if chunk is None:
                 continue
             chunks.append(chunk)
@@ -173,26 +189,31 @@ class Decoder:
             if self.mapping.relevant:
                 labels.append(self._label(hit, "relevant"))
         named_chunks = name_chunks(chunks, ranks)
-        _note_names(named_chunks, chunks, noted)
-        value, labelled = raw.record.values, self.mapping.answer_present
-        relevant, answers = None, tuple[str, ...]()
-        if is_object(value) and not self._labels.isdisjoint(value):
-            relevant, answers = _labelling(value)
+        _note_names(named_chunks, chunks, faults)
+        value = raw.record.values
+        relevant_ids = None
+        answers: tuple[str, ...] = ()
+        if is_object(value) and not self._label_fields.isdisjoint(value):
+            relevant_ids = _relevant_ids(value)
+            answers = _right_answers(value)
         if any(label is not None for label in labels):
-            relevant = _labelled(named_chunks, labels)
+            relevant_ids = _labelled_ids(named_chunks, labels)
+        answer_present = None
+        if self.mapping.answer_present:
+            answer_present = self._label(value, "answer_present")
         return RetrievalDump(
             query_id=query_id,
             query=query,
             chunks=named_chunks.chunks,
-            warnings=tuple(noted.warnings()) if noted.found else (),
-            answer_present=self._label(value, "answer_present") if labelled else None,
-            relevant_ids=relevant,
+            warnings=tuple(faults.warnings()) if faults.ids else (),
+            answer_present=answer_present,
+            relevant_ids=relevant_ids,
             answers=answers,
         )
 
     def keys(self, value: object, count: int) -> list[tuple[str | None, str | None]]:
         """Query and id of each of so many retrievals."""
-        query, name = self._find["query"](value), self._find["query_id"](value)
+        query = self._find["query"](value)
         queries: Sequence[object] = [query] * count
         if is_list(query) and len(query) == count and all(isinstance(q, str) for q in query):
             queries = query
@@ -200,12 +221,14 @@ class Decoder:
             raise ValueProblem(
                 f"field '{self.mapping.query}': expected the query as text, found {describe(query)}"
             )
+        written_id = self._find["query_id"](value)
         ids: Sequence[str | None] = [None] * count
-        if is_list(name) and len(name) == count:
-            ids = [as_id(item) for item in name]
-        elif name is not None and name != "":
-            whole = as_id(name)
-            ids = [whole] if count == 1 else [f"{whole}-{n}" for n in range(1, count + 1)]
+        if is_list(written_id) and len(written_id) == count:
+            ids = [as_id(item) for item in written_id]
+        elif written_id is not None and written_id != "":
+            id = as_id(written_id)
+            # One id for several queries: each gets its own.
+            ids = [id] if count == 1 else [f"{id}-{number}" for number in range(1, count + 1)]
         return [*zip(cast("Sequence[str | None]", queries), ids, strict=True)]
 
     def is_empty(self, row: Mapping[str, object]) -> bool:
@@ -213,53 +236,65 @@ class Decoder:
         names = (self.mapping.id, self.mapping.text, self.mapping.score)
         return all(row.get(name) in (None, "") for name in names if name)
 
-    def _chunk(self, hit: object, rank: int, noted: _Noted) -> Chunk | None:
+    def _chunk(self, hit: object, rank: int, faults: _Faults) -> Chunk | None:
         """A hit as a chunk; its id is empty where it has none."""
         if isinstance(hit, str):
             hit = {self.mapping.text or "text": hit}
         if not is_object(hit):
-            what = f"expected text or an object, found {describe(hit)}"
-            noted.add(_Fault.MALFORMED, f"#{rank}", what)
+            detail = f"expected text or an object, found {describe(hit)}"
+            faults.add(_Fault.MALFORMED, f"#{rank}", detail)
             return None
-        found = self._find["text"](hit)
-        text = "" if found is None else text_of(found)
+        written_text = self._find["text"](hit)
+        text = "" if written_text is None else text_of(written_text)
         if text is None:
-            what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
-            noted.add(_Fault.MALFORMED, f"#{rank}", what)
+            actual = describe(written_text)
+            detail = f"expected its text under '{self.mapping.text}', found {actual}"
+            faults.add(_Fault.MALFORMED, f"#{rank}", detail)
             return None
-        id = _id_of(self._find["id"](hit))
-        said = self._find["score"](hit)
-        score = as_score(said)
-        if score is None and said is not None:
-            noted.add(_Fault.NO_SCORE, f"#{rank}", describe(said))
-        elif score is not None and self.mapping.scores is ScoreKind.DISTANCE:
-            score = -score
-        held = self._find["metadata"](hit)
-        metadata: Mapping[str, object] = held if is_object(held) else {}
+        return Chunk(
+            id=_id_of(self._find["id"](hit)),
+            text=text,
+            score=self._score(hit, rank, faults),
+            metadata=self._metadata(hit),
+        )
+
+    def _score(self, hit: Mapping[str, object], rank: int, faults: _Faults) -> float | None:
+        written_score = self._find["score"](hit)
+        score = as_score(written_score)
+        if score is None:
+            if written_score is not None:
+                faults.add(_Fault.NO_SCORE, f"#{rank}", describe(written_score))
+            return None
+        return -score if self.mapping.scores is ScoreKind.DISTANCE else score
+
+    def _metadata(self, hit: Mapping[str, object]) -> Mapping[str, object]:
+        """A chunk's metadata, without its text and without vectors."""
+        metadata: Mapping[str, object] = as_object(self._find["metadata"](hit))
         if self.mapping.metadata is None:
             metadata = self._names_of_document(hit)
         left_out = {self._text_key, *named("retrieval")["vectors"]}
-        if not left_out.isdisjoint(metadata):
-            metadata = {name: value for name, value in metadata.items() if name not in left_out}
-        return Chunk(id=id, text=text, score=score, metadata=metadata)
+        if left_out.isdisjoint(metadata):
+            return metadata
+        return {name: value for name, value in metadata.items() if name not in left_out}
 
     def _names_of_document(self, hit: Mapping[str, object]) -> dict[str, object]:
         """What a chunk without a field for metadata says of its document, such as ``source``."""
-        known = (self.mapping.id, self.mapping.text, self.mapping.score)
+        fields_of_chunk = (self.mapping.id, self.mapping.text, self.mapping.score)
         names: dict[str, object] = {}
         for key in SOURCE_FIELDS:
             name = hit.get(key)
-            if key not in known and type(name) in (str, int) and name != "":
+            if key not in fields_of_chunk and type(name) in (str, int) and name != "":
                 names[key] = name
         return names
 
     def _label(self, value: object, name: str) -> bool | None:
-        found = self._find[name](value)
-        label = as_label(found)
-        if label is None and found is not None and found != "":
+        """A label of a chunk or a query; None where it has none."""
+        written = self._find[name](value)
+        label = as_label(written)
+        if label is None and written is not None and written != "":
             raise ValueProblem(
                 f"field '{getattr(self.mapping, name)}': expected a label (true or false, or a "
-                f"grade from 0 to 4), found {describe(found)}"
+                f"grade from 0 to 4), found {describe(written)}"
             )
         return label
 
@@ -290,46 +325,52 @@ def _id_of(value: object) -> str:
         return ""
 
 
-def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], noted: _Noted) -> None:
+def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Faults) -> None:
     """Notes which chunks go by another name than the dump's."""
     for chunk in named_chunks.unnamed:
-        noted.add(_Fault.NO_ID, chunk.id)
+        faults.add(_Fault.NO_ID, chunk.id)
     if named_chunks.renamed:
-        ids = {
-            named_chunks.chunks[place].id: chunk.id
-            for place, chunk in zip(named_chunks.places, chunks, strict=True)
-            if chunk.id
-        }
+        id_in_dump: dict[str, str] = {}
+        for place, chunk in zip(named_chunks.places, chunks, strict=True):
+            if chunk.id:
+                id_in_dump[named_chunks.chunks[place].id] = chunk.id
         for chunk in named_chunks.renamed:
-            noted.add(_Fault.SHARED_ID, chunk.id, f"{ids[chunk.id]} is now {chunk.id}")
+            detail = f"{id_in_dump[chunk.id]} is now {chunk.id}"
+            faults.add(_Fault.SHARED_ID, chunk.id, detail)
     for chunk in named_chunks.again:
-        noted.add(_Fault.AGAIN, chunk.id)
+        faults.add(_Fault.AGAIN, chunk.id)
     for chunk in named_chunks.same_text:
-        noted.add(_Fault.AGAIN_BY_TEXT, chunk.id)
+        faults.add(_Fault.AGAIN_BY_TEXT, chunk.id)
 
 
-def _labelled(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
+def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
     """The names of chunks that a mention of them says are relevant."""
-    return frozenset(
-        named_chunks.chunks[place].id
-        for place, label in zip(named_chunks.places, labels, strict=True)
-        if label
-    )
+    ids: set[str] = set()
+    for place, label in zip(named_chunks.places, labels, strict=True):
+        if label:
+            ids.add(named_chunks.chunks[place].id)
+    return frozenset(ids)
 
 
-def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tuple[str, ...]]:
-    """The ids of relevant chunks, None where they are not known, and the right answers."""
-    relevant, answers = None, tuple[str, ...]()
-    listed = next(filter(is_list, map(value.get, named("retrieval")["relevant_ids"])), None)
-    if listed is not None:
-        with suppress(ValueProblem):  # true is no id, and such a list no label
-            relevant = frozenset(as_id(one) for one in listed if isinstance(one, (str, float, int)))
-    held = map(value.get, named("retrieval")["answers"])
-    given = next((one for one in held if one is not None), None)
-    if given is not None:
-        with suppress(ValueProblem):
-            answers = as_answers(given)
-    return relevant, answers
+def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
+    """The ids of relevant chunks; None where they are not known."""
+    for name in named("retrieval")["relevant_ids"]:
+        ids = value.get(name)
+        if is_list(ids):
+            with suppress(ValueProblem):  # true is no id, and such a list no label
+                return frozenset(as_id(id) for id in ids if isinstance(id, (str, float, int)))
+            return None
+    return None
+
+
+def _right_answers(value: Mapping[str, object]) -> tuple[str, ...]:
+    for name in named("retrieval")["answers"]:
+        answers = value.get(name)
+        if answers is not None:
+            with suppress(ValueProblem):
+                return as_answers(answers)
+            return ()
+    return ()
 
 
 def raw_retrievals(

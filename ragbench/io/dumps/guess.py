@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -32,17 +32,21 @@ from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_li
 from ragbench.safe_text import listed_names
 
 _SHORTEST_TEXT = 20
+"""Characters from which a text with spaces may be a chunk, whatever its name."""
 _DEEPEST = 5
+_WITH_HITS = 1000
+"""How much more a list with hits says of the form than an empty one."""
 _PLAIN = frozenset({"ragbench", "plain"})
 _WITHOUT_SIGNATURE = _PLAIN | {"langchain", "llamaindex", "haystack", "ragas", "pgvector"}
 """Forms that datasets use as well: what they hold may have been retrieved, or be gold."""
 
 
 @cache
-def _tried() -> tuple[DumpForm, ...]:
-    """The forms, those last that fit many a list."""
+def _forms_in_order() -> tuple[DumpForm, ...]:
+    """The forms in the order in which they are tried: the plain one fits many lists, so last."""
     plain = forms()["plain"]
-    return (*(form for form in forms().values() if form.special is not plain.special), plain)
+    with_signs = [form for form in forms().values() if form.special is not plain.special]
+    return (*with_signs, plain)
 
 
 class _Place(NamedTuple):
@@ -56,95 +60,150 @@ def guess_mapping(
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Decoder:
-    for name in overrides or ():
+    """Guesses from a dump's first records how all of it is read.
+
+    Args:
+        records: the first records.
+        form: the form of the responses, where the user names it.
+        overrides: field of a dump to the path where the user says that it is.
+
+    Raises:
+        ConfigError: an override is for a field that a dump does not have.
+        DataError: no chunks are recognised, or which of several lists has them is in doubt.
+    """
+    paths: dict[str, str] = {}
+    for name, path in (overrides or {}).items():
         if name not in MAPPABLE:
             raise ConfigError(f"--field {name}: no such field.{listed_names(name, MAPPABLE)}")
-    given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
-    values, names = [record.values for record in records], named("retrieval")
-    is_own = form is None and "chunks" not in given and all(map(_is_own, values))
-    is_own = is_own and not any(map(holds_ranking, values))
-    own = _Place("chunks", forms()["plain"])
-    place = own if is_own else _place(records, form, given.get("chunks"))
-    query = given.get("query") or _first(values, names["query"])
-    labels = (names["answer_present"], (*names["row_id"], *names["query_id"]))
-    present, query_id = (_first(values, paths, texts=False) for paths in labels)
-    present = given.get("answer_present") or present
-    if place is None:
-        mapping, form = _guess_rows(records, form, given, query)
-        return Decoder(replace(mapping, answer_present=present), form)
-    lists: list[Sequence[object]] = []
-    for held in map(chunks_getter(place.path), values):
-        hits = None if is_own else place.form.unwrap(held)
-        # What does not begin with a chunk may hold some.
-        lists += hits or ([held] if is_list(held) else ())
-    name = place.form.name
-    if name in _PLAIN:  # ragbench's own unwraps as the plain one does
-        is_own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
-        name = "ragbench" if is_own else "plain"
-    if "chunks" not in given and place.form.name in _WITHOUT_SIGNATURE:
+        if path or name == "chunks":  # an empty path to the chunks is the record itself
+            paths[name] = path
+    values = [record.values for record in records]
+    names = named("retrieval")
+    query = paths.get("query") or _first_with_value(values, names["query"])
+    answer_present = paths.get("answer_present")
+    if not answer_present:
+        answer_present = _first_with_value(values, names["answer_present"], texts=False)
+
+    is_own = form is None and "chunks" not in paths and all(map(_is_own, values))
+    if is_own and not any(map(holds_ranking, values)):
+        place = _Place("chunks", forms()["plain"])
+        lists: list[Sequence[object]] = [_own_chunks(value) for value in values]
+    else:
+        likeliest = _likeliest_place(records, form, paths.get("chunks"))
+        if likeliest is None:
+            mapping, form = _guess_rows(records, form, paths, query)
+            return Decoder(replace(mapping, answer_present=answer_present), form)
+        place = likeliest
+        lists = _lists_at(place, values)
+
+    format_name = place.form.name
+    if format_name in _PLAIN:  # ragbench's own unwraps as the plain one does
+        has_own_fields = any(is_object(value) and "query" in value for value in values)
+        format_name = "ragbench" if place.path == "chunks" and has_own_fields else "plain"
+    if "chunks" not in paths and place.form.name in _WITHOUT_SIGNATURE:
         _refuse_unread_ranking(records, place.path)
-    chunks: Hits = [chunk for some in lists for chunk in some]
-    fields = _hit_fields(chunks, place.form, given, records[0])
+    chunks: Hits = [chunk for chunks_of_query in lists for chunk in chunks_of_query]
+    fields = _hit_fields(chunks, place.form, paths, records[0])
     _refuse_blank(chunks, fields["text"], records[0])
+    query_id = paths.get("query_id")
+    if not query_id:
+        id_names = (*names["row_id"], *names["query_id"])
+        query_id = _first_with_value(values, id_names, texts=False)
     mapping = DumpMapping(
-        format=name,
+        format=format_name,
         query=query,
-        query_id=given.get("query_id") or query_id,
+        query_id=query_id,
         chunks=place.path,
-        answer_present=present,
+        answer_present=answer_present,
         **fields,
         scores=_score_kind(lists, fields["score"], place.form.scores_are_distances),
     )
     return Decoder(mapping, place.form)
 
 
+def _own_chunks(value: object) -> Sequence[object]:
+    """The chunks of a record that ragbench wrote."""
+    chunks = chunks_getter("chunks")(value)
+    return chunks if is_list(chunks) else ()
+
+
+def _lists_at(place: _Place, values: Sequence[object]) -> list[Sequence[object]]:
+    """The chunks of all queries of these records, a list a query."""
+    lists: list[Sequence[object]] = []
+    find = chunks_getter(place.path)
+    for value in values:
+        response = find(value)
+        hits = place.form.unwrap(response)
+        if hits:
+            lists += hits
+        elif is_list(response):
+            lists.append(response)  # what does not begin with a chunk may hold some
+    return lists
+
+
 def _guess_rows(
     records: Sequence[AnyRow],
     form: DumpForm | None,
-    given: Mapping[str, str],
+    paths: Mapping[str, str],
     query: str | None,
 ) -> tuple[DumpMapping, DumpForm]:
     """How records are read that are a chunk each; an error where they are none either."""
     values = [record.values for record in records]
-    query_id = given.get("query_id") or _first(values, named("retrieval")["row_id"], texts=False)
-    text = given.get("text") or _first(values, named("hit")["text"])
-    if "chunks" in given or text is None or (query is None and query_id is None):
-        raise _not_found(records[0], form, given)
-    found = form or forms()["pgvector"]
-    fields = _hit_fields(values, found, given, records[0])
+    query_id = paths.get("query_id")
+    if not query_id:
+        query_id = _first_with_value(values, named("retrieval")["row_id"], texts=False)
+    text = paths.get("text") or _first_with_value(values, named("hit")["text"])
+    if "chunks" in paths or text is None or (query is None and query_id is None):
+        raise _not_recognised(records[0], form, paths)
+    row_form = form or forms()["pgvector"]
+    fields = _hit_fields(values, row_form, paths, records[0])
     if fields["id"] == query_id:
-        others = [one for one in named("hit")["id"] if one != query_id]
-        fields["id"] = given.get("id") or _first(values, others, texts=False)
-    groups: dict[str, list[object]] = {}
-    for value, key in zip(values, map(getter(query_id or query or ""), values), strict=True):
-        groups.setdefault(str(key), []).append(value)
+        # The query's id is not the chunk's.
+        other_names = [name for name in named("hit")["id"] if name != query_id]
+        fields["id"] = paths.get("id") or _first_with_value(values, other_names, texts=False)
+    find_key = getter(query_id or query or "")
+    rows_of_query: dict[str, list[object]] = {}
+    for value in values:
+        rows_of_query.setdefault(str(find_key(value)), []).append(value)
     mapping = DumpMapping(
-        format=found.name,
+        format=row_form.name,
         layout="rows",
         query=None if query == fields["text"] else query,
         query_id=query_id,
         **fields,
-        scores=_score_kind([*groups.values()], fields["score"], None),
+        scores=_score_kind([*rows_of_query.values()], fields["score"], None),
     )
-    return mapping, found
+    return mapping, row_form
 
 
 def _is_own(value: object) -> bool:
     """Whether a record is as ragbench writes it: there is nothing to guess."""
-    chunks = value.get("chunks") if is_object(value) and "query" in value else None
-    own = {*named("hit")["own"]}
-    return is_list(chunks) and all(is_object(hit) and own.issuperset(hit) for hit in chunks)
+    if not is_object(value) or "query" not in value:
+        return False
+    chunks = value.get("chunks")
+    if not is_list(chunks):
+        return False
+    own_fields = {*named("hit")["own"]}
+    return all(is_object(chunk) and own_fields.issuperset(chunk) for chunk in chunks)
 
 
-def _place(records: Sequence[AnyRow], form: DumpForm | None, path: str | None) -> _Place | None:
+def _likeliest_place(
+    records: Sequence[AnyRow], form: DumpForm | None, path: str | None
+) -> _Place | None:
+    """The place where most records hold chunks, and their form; None where no record has any.
+
+    Raises:
+        DataError: a record holds what is recognised as chunks and cannot be read.
+    """
     counts: Counter[_Place] = Counter()
     for record in records:
         try:
             for place, lists in _candidates(record.values, form, path):
-                # A list without a hit says little of the form: it counts if there is nothing else.
-                counts[place] += 1000 if any(lists) else 1
                 if any(lists):
+                    counts[place] += _WITH_HITS
                     break
+                # A list without a hit says little of the form: it counts if there is nothing else.
+                counts[place] += 1
         except ValueProblem as problem:
             error = Problem(message=str(problem), path=record.path, line=record.line)
             raise DataError([error]) from None
@@ -154,17 +213,19 @@ def _place(records: Sequence[AnyRow], form: DumpForm | None, path: str | None) -
 def _candidates(
     value: object, form: DumpForm | None, path: str | None
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
+    """The places of a record that may hold chunks, with the lists there, a list a query."""
     places = [(path, True)] if path is not None else [*_container_paths(value)]
+    candidate_forms = _forms_in_order() if form is None else (form,)
     for where, is_named in places:
-        held = chunks_getter(where)(value)
-        for known in _tried() if form is None else (form,):
-            if not is_named and form is None and known.name in _WITHOUT_SIGNATURE:
+        response = chunks_getter(where)(value)
+        for candidate in candidate_forms:
+            if not is_named and form is None and candidate.name in _WITHOUT_SIGNATURE:
                 continue  # anything may be written so: shape alone gives no role
-            lists = known.unwrap(held)
+            lists = candidate.unwrap(response)
             if lists is not None:
-                yield _Place(where, known), lists
-        if is_list(held) and (where == "chunks" or path is not None):
-            yield _Place(where, form or forms()["plain"]), [held]
+                yield _Place(where, candidate), lists
+        if is_list(response) and (where == "chunks" or path is not None):
+            yield _Place(where, form or forms()["plain"]), [response]
 
 
 def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
@@ -177,23 +238,24 @@ def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
     if not is_object(value):
         return
     names = named("retrieval")
-    usual = [name for name in names["chunks"] if name in value]
-    others = [
-        name
-        for name in value
-        if name not in (*usual, *names["not_chunks"]) and not says_gold(str(name))
-    ]
-    for name in usual:
+    documented = [name for name in names["chunks"] if name in value]
+    excluded = {*documented, *names["not_chunks"]}
+    undocumented = [name for name in value if name not in excluded and not says_gold(str(name))]
+    for name in documented:
         yield name, True
-    for name in (*usual, *others):
+    for name in (*documented, *undocumented):
         inner = opened_json(value[name])
         if is_object(inner):
-            for deeper in names["chunks"]:
-                if deeper in inner:
-                    yield f"{name}.{deeper}", True
-    for name in others:
-        held = opened_json(value[name])
-        if is_object(held) or (is_list(held) and held and not isinstance(held[0], str)):
+            for inner_name in names["chunks"]:
+                if inner_name in inner:
+                    yield f"{name}.{inner_name}", True
+    for name in undocumented:
+        content = opened_json(value[name])
+        if is_list(content):
+            may_hold_chunks = bool(content) and not isinstance(content[0], str)
+        else:
+            may_hold_chunks = is_object(content)
+        if may_hold_chunks:
             yield name, False
 
 
@@ -215,13 +277,13 @@ def _refuse_unread_ranking(records: Sequence[AnyRow], chunks: str) -> None:
             raise DataError([problem])
 
 
-def _refuse_blank(hits: Hits, text: str, first: AnyRow) -> None:
+def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
     """Refuses chunks of which none has a text: they are read in the wrong place.
 
     Raises:
         DataError: the texts of all chunks are empty.
     """
-    if not hits or any(_text_at(hit, text) for hit in hits):
+    if not hits or any(_has_text(hit, text) for hit in hits):
         return
     letters = Counter[str]()
     for hit in hits:
@@ -237,25 +299,35 @@ def _refuse_blank(hits: Hits, text: str, first: AnyRow) -> None:
     else:
         return  # ids alone
     problem = Problem(
-        message=f"every chunk is empty under '{text}'. {remedy}", path=first.path, line=first.line
+        message=f"every chunk is empty under '{text}'. {remedy}",
+        path=record.path,
+        line=record.line,
     )
     raise DataError([problem])
 
 
-def _text_at(hit: object, path: str) -> bool:
-    value = hit if isinstance(hit, str) else text_of(getter(path)(hit))
-    return bool(value and value.strip())
+def _has_text(hit: object, path: str) -> bool:
+    text = hit if isinstance(hit, str) else text_of(getter(path)(hit))
+    return bool(text and text.strip())
 
 
-def _spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
+def _as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
     """The paths, and after them the names in the records that differ in case and marks alone."""
-    keys = {squash(key): key for value in values if is_object(value) for key in value}
-    return (*paths, *(keys[squash(path)] for path in paths if squash(path) in keys))
+    spellings: dict[str, str] = {}
+    for value in values:
+        if is_object(value):
+            for key in value:
+                spellings[squash(key)] = key
+    own_spellings = [spellings[squash(path)] for path in paths if squash(path) in spellings]
+    return (*paths, *own_spellings)
 
 
-def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True) -> str | None:
+def _first_with_value(
+    values: Sequence[object], paths: Sequence[str], *, texts: bool = True
+) -> str | None:
+    """The first of these paths under which a record has a text, or with ``texts`` off a label."""
     kinds = (str, list) if texts else (str, int, float, bool)
-    for path in _spelled(values, paths):
+    for path in _as_spelled(values, paths):
         find = getter(path)
         if any(isinstance(find(value), kinds) for value in values):
             return path
@@ -263,44 +335,71 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 
 
 def _hit_fields(
-    hits: Hits, form: DumpForm, given: Mapping[str, str], first: AnyRow
+    hits: Hits, form: DumpForm, paths: Mapping[str, str], record: AnyRow
 ) -> dict[str, Any]:
+    """Where the fields of a chunk are: those that the user names, and for the others a guess.
+
+    Raises:
+        DataError: no text of the chunks is recognised.
+    """
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in _PLAIN:
         form = forms()["plain"]
-    text = given.get("text") or _text_path(objects, form)
-    names = ("metadata", "text", "id", "score", "relevant", "known")
-    known = {name for what in names for name in named("hit")[what]}
-    if text is None and any(set(hit) - known for hit in objects):
+    text = paths.get("text") or _text_path(objects, form)
+    if text is None:
+        _refuse_unknown_text(objects, record)
+    score = _first_with_value(objects, form.score, texts=False)
+    if score is None:  # a score that is null in every chunk is a score, too
+        score = _first_where(form.score, lambda path: any(path in hit for hit in objects))
+    metadata = _first_where(
+        form.metadata, lambda path: any(map(is_object, map(getter(path), objects)))
+    )
+    label_names = _as_spelled(objects, named("hit")["relevant"])
+    fields: dict[str, Any] = {
+        "id": _first_with_value(objects, form.id, texts=False),
+        "text": text or "text",
+        "score": score,
+        "metadata": metadata,
+        "relevant": _first_where(label_names, lambda path: _holds_labels(objects, path)),
+    }
+    for name, path in paths.items():
+        if name in fields:
+            fields[name] = path
+    return fields
+
+
+def _first_where(paths: Sequence[str], is_met: Callable[[str], bool]) -> str | None:
+    return next(filter(is_met, paths), None)
+
+
+def _holds_labels(hits: Sequence[object], path: str) -> bool:
+    """Whether all values at a path are labels. What holds a score may have the name of a label."""
+    values = [value for value in map(getter(path), hits) if value is not None]
+    return bool(values) and None not in map(as_label, values)
+
+
+def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow) -> None:
+    """Refuses chunks without a text where a field that is not known may hold it.
+
+    Raises:
+        DataError: a chunk has such a field.
+    """
+    known: set[str] = set()
+    for kind in ("metadata", "text", "id", "score", "relevant", "known"):
+        known.update(named("hit")[kind])
+    if any(set(hit) - known for hit in objects):
         message = (
             f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
             "Say where it is: --field text=FIELD (dots lead into objects: payload.body)"
         )
-        problem = Problem(message=message, path=first.path, line=first.line, field="text")
+        problem = Problem(message=message, path=record.path, line=record.line, field="text")
         raise DataError([problem])
-    named_scores = (path for path in form.score if any(path in one for one in objects))
-
-    with_objects = (at for at in form.metadata if any(map(is_object, map(getter(at), objects))))
-    labelled = _spelled(objects, named("hit")["relevant"])
-    named_so = ((at, [*map(getter(at), objects)]) for at in labelled)
-    told = ((at, [one for one in values if one is not None]) for at, values in named_so)
-    # What holds a score may have the name of a label.
-    labels = (at for at, values in told if values and None not in map(as_label, values))
-
-    found: dict[str, Any] = {
-        "id": _first(objects, form.id, texts=False),
-        "text": text or "text",
-        "score": _first(objects, form.score, texts=False) or next(named_scores, None),
-        "metadata": next(with_objects, None),
-        "relevant": next(labels, None),
-    }
-    return found | {name: path for name, path in given.items() if name in found}
 
 
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     """The candidate that most hits have a text at, or else the field with the longest texts."""
+    paths = _as_spelled(objects, (*form.text, *named("hit")["text"]))
     counts: Counter[str] = Counter()
-    paths = _spelled(objects, (*form.text, *named("hit")["text"]))
     for path in paths:
         texts = map(text_of, map(getter(path), objects))
         counts[path] = sum(bool(text and text.strip()) for text in texts)
@@ -310,23 +409,26 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     # A candidate that is there and empty: another field that holds texts may be anything.
     for path in form.text:
         parent, _, name = path.rpartition(".")
-        if any(is_object(o := getter(parent)(hit)) and name in o for hit in objects):
-            return path
-    return None if form.any_text_in is None else _longest(objects, form.any_text_in)
+        find_parent = getter(parent)
+        for hit in objects:
+            fields = find_parent(hit)
+            if is_object(fields) and name in fields:
+                return path
+    return None if form.any_text_in is None else _longest_text(objects, form.any_text_in)
 
 
-def _longest(objects: Sequence[object], below: str) -> str | None:
-    total: Counter[str] = Counter()
+def _longest_text(objects: Sequence[object], below: str) -> str | None:
+    """The path with the most letters in all objects, at or below a path."""
+    names = named("hit")
+    letters: Counter[str] = Counter()
     for hit in objects:
         for path, text in text_paths(getter(below)(hit), below):
-            if not below and path.partition(".")[0] in named("hit")["metadata"]:
+            if not below and path.partition(".")[0] in names["metadata"]:
                 continue  # what is said of a chunk is not the chunk
-            name = path.rpartition(".")[2]
-            if name in named("hit")["text"] or (
-                len(text) >= _SHORTEST_TEXT and " " in text.strip()
-            ):
-                total[path] += len(text)
-    return max(total, key=total.__getitem__) if total else None
+            is_named = path.rpartition(".")[2] in names["text"]
+            if is_named or (len(text) >= _SHORTEST_TEXT and " " in text.strip()):
+                letters[path] += len(text)
+    return max(letters, key=letters.__getitem__) if letters else None
 
 
 def _score_kind(
@@ -342,8 +444,8 @@ def _score_kind(
         return None
     orders = ScoreOrders()
     for hits in lists:
-        found = map(as_score, map(getter(path), hits))
-        scores = [score for score in found if score is not None]
+        values = map(as_score, map(getter(path), hits))
+        scores = [score for score in values if score is not None]
         if len(scores) > 1:
             orders.add(scores)
     if orders.falling != orders.rising:
@@ -353,24 +455,32 @@ def _score_kind(
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
-def _not_found(record: AnyRow, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
-    asked = f" in the form '{form.name}'" if form is not None else ""
-    where = f" under '{given['chunks']}'" if "chunks" in given else ""
-    # The options that read the list with the longest texts, where there is one.
-    best = max(_text_lists(record.values, ""), default=None)
-    values = record.values.values() if is_object(record.values) else [record.values]
-    held = "chunks" if any(is_list(one) or is_object(one) for one in values) else "query"
-    proposal = f"Say where they are: --field {held}=FIELD --field text=FIELD, or name the --format"
-    if best is not None:
-        _, place, text = best
-        found = f"--field chunks={place}" + (f" --field text={text}" if text else "")
-        proposal = f"Perhaps: {found}, or name the --format"
-    elif is_object(record.values) and "query" in record.values:
-        proposal += "; questions alone are asked first: ragbench eval DATASET --rag RAG"
-    described = f"the record is {_described(record.values)}"
-    message = f"no chunks are recognised{asked}{where}; {described}. {proposal}"
-    if is_object(record.values):
-        message += "\n" + "\n".join(fields_shown(record.values))
+def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, str]) -> DataError:
+    """The error for a record without chunks: what it holds, and the line that reads it."""
+    value = record.values
+    longest_list = max(_text_lists(value, ""), default=None)
+    if longest_list is not None:
+        _, chunks, text = longest_list
+        options = f"--field chunks={chunks}"
+        if text:
+            options += f" --field text={text}"
+        proposal = f"Perhaps: {options}, or name the --format"
+    else:
+        values = value.values() if is_object(value) else [value]
+        has_inner = any(is_list(inner) or is_object(inner) for inner in values)
+        option = "chunks" if has_inner else "query"
+        proposal = (
+            f"Say where they are: --field {option}=FIELD --field text=FIELD, or name the --format"
+        )
+        if is_object(value) and "query" in value:
+            proposal += "; questions alone are asked first: ragbench eval DATASET --rag RAG"
+    in_form = f" in the form '{form.name}'" if form is not None else ""
+    under = f" under '{paths['chunks']}'" if "chunks" in paths else ""
+    message = (
+        f"no chunks are recognised{in_form}{under}; the record is {_described(value)}. {proposal}"
+    )
+    if is_object(value):
+        message += "\n" + "\n".join(fields_shown(value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
 
 
@@ -382,20 +492,22 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     """Lists that may be the chunks: letters in them, their path, the path of the text in a hit."""
     value = opened_json(value)
     if is_list(value) and value and path:
-        found = _longest(value, "")
         no_text = {*named("hit")["no_text"]}
-        if found is not None and not no_text.isdisjoint(map(_plain_name, found.split("."))):
-            return  # what was asked or answered
-        if found is None and all(isinstance(one, str) for one in value):
+        text = _longest_text(value, "")
+        if text is not None:
+            if not no_text.isdisjoint(map(_plain_name, text.split("."))):
+                return  # what was asked or answered
+            letters = 0
+            for hit in value:
+                letters += sum(len(part) for place, part in text_paths(hit) if place == text)
+            yield letters, path, text
+        elif all(isinstance(item, str) for item in value):
             if _plain_name(path.rpartition(".")[2]) in no_text:
                 return
-            yield sum(len(one) for one in value if isinstance(one, str)), path, ""
-        elif found is not None:
-            letters = sum(len(text) for one in value for at, text in text_paths(one) if at == found)
-            yield letters, path, found
+            yield sum(len(item) for item in value if isinstance(item, str)), path, ""
     elif is_object(value) and path.count(".") < _DEEPEST:
-        for name, held in value.items():
-            yield from _text_lists(held, f"{path}.{name}" if path else name)
+        for name, inner in value.items():
+            yield from _text_lists(inner, f"{path}.{name}" if path else name)
 
 
 def _described(value: object) -> str:

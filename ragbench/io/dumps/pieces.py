@@ -41,7 +41,8 @@ from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
-_MORE = 1 << 20
+_TAIL_BYTES = 1 << 20
+"""How much is read at a time of a line that ends behind its piece."""
 _GAP = 1 << 20
 """Lines that lie no further apart are read together."""
 KEPT = 100
@@ -49,6 +50,8 @@ KEPT = 100
 
 
 class Piece(NamedTuple):
+    """A range of bytes."""
+
     start: int
     end: int
 
@@ -69,6 +72,8 @@ class Passed(NamedTuple):
 
 
 class PlacedRetrieval(NamedTuple):
+    """A retrieval of a piece, with where it is."""
+
     place: Place
     line: int
     """From 1, in its piece."""
@@ -80,6 +85,7 @@ class PlacedRetrieval(NamedTuple):
 
 
 PieceItem = int | Problem | Passed | PlacedRetrieval
+"""What reading a piece gives; the number is how many lines it has, see `SplitDump.read`."""
 
 
 class SplitDump(Record):
@@ -97,6 +103,7 @@ class SplitDump(Record):
     piece: int = PIECE_BYTES
 
     def pieces(self) -> Iterator[Piece]:
+        """Pieces that hold the whole dump, each byte once."""
         for start in range(0, self.size, self.piece):
             yield Piece(start, min(self.size, start + self.piece))
 
@@ -106,52 +113,64 @@ class SplitDump(Record):
         Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
         longer than the limits allow ends the dump, and gives -1.
         """
-        number = problems = 0
+        line_count = 0
+        problem_count = 0
         for line in lines_of(self.address, piece, self.size, self.limits.record):
-            number = line.number
+            line_count = line.number
             if len(line.raw) > self.limits.record:
                 message = self.limits.long_record("the line")
-                yield Problem(message=message, path=self.name, line=number)
+                yield Problem(message=message, path=self.name, line=line.number)
                 yield -1
                 return
-            for found in self._of_line(line):
-                problems += isinstance(found, Problem)
-                if problems <= KEPT or isinstance(found, PlacedRetrieval):
-                    yield found
-        if problems > KEPT:
-            yield Passed(problems - KEPT)
-        yield number
+            for item in self._of_line(line):
+                problem_count += isinstance(item, Problem)
+                if problem_count <= KEPT or isinstance(item, PlacedRetrieval):
+                    yield item
+        if problem_count > KEPT:
+            yield Passed(problem_count - KEPT)
+        yield line_count
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
         """The retrievals at some places, without their ids; None where there is no such one now."""
-        decoder = _decoder(self.mapping, self.form)
         for start, group in _near(places):
             end = max(place.start + place.size for place in group)
             data = read_range(self.address, start, end)
-            for at, size, number in group:
-                found = None
-                with suppress(ValueProblem):
-                    value = parse_json(data[at - start : at - start + size])
-                    raws = decoder.raw(DumpRecord(self.name, None, value))
-                    if (raw := next(islice(raws, number, None), None)) is not None:
-                        found = decoder.retrieval(raw, "", raw.query or "")
-                yield found
+            for place in group:
+                begin = place.start - start
+                yield self._retrieval_in(data[begin : begin + place.size], place.number)
+
+    def _retrieval_in(self, line: bytes, number: int) -> RetrievalDump | None:
+        """The retrieval of a line with a number; None where the line has no such one."""
+        decoder = _decoder(self.mapping, self.form)
+        with suppress(ValueProblem):
+            record = DumpRecord(self.name, None, parse_json(line))
+            raw = next(islice(decoder.raw(record), number, None), None)
+            if raw is not None:
+                return decoder.retrieval(raw, "", raw.query or "")
+        return None
 
     def _of_line(self, line: Line) -> Iterator[Problem | PlacedRetrieval]:
-        decoder, problems = _decoder(self.mapping, self.form), Problems()
+        """The retrievals of a line, and then what is wrong with the line as a whole."""
+        decoder = _decoder(self.mapping, self.form)
+        problems = Problems()
         for value in line_value(line, self.name, problems):
+            record = DumpRecord(self.name, line.number, value)
             try:
-                raws = decoder.raw(DumpRecord(self.name, line.number, value))
-                for number, raw in enumerate(raws):
-                    place = Place(line.offset, len(line.raw), number)
-                    retrieval = problem = None
+                for number, raw in enumerate(decoder.raw(record)):
+                    retrieval = None
+                    problem = None
                     try:
                         if raw.query is not None:
                             retrieval = decoder.retrieval(raw, "", raw.query)
                     except ValueProblem as error:
                         problem = Problem(message=str(error), path=self.name, line=line.number)
                     yield PlacedRetrieval(
-                        place, line.number, raw.query_id, raw.query, retrieval, problem
+                        place=Place(line.offset, len(line.raw), number),
+                        line=line.number,
+                        query_id=raw.query_id,
+                        query=raw.query,
+                        retrieval=retrieval,
+                        problem=problem,
                     )
             except ValueProblem as error:
                 problems.add(str(error), path=self.name, line=line.number)
@@ -165,40 +184,45 @@ def _decoder(mapping: DumpMapping, name: str) -> Decoder:
 
 
 def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
-    """Runs of places that are worth one reading, each with where it begins."""
-    run: list[Place] = []
+    """Groups of places that are worth one reading, each with where it begins."""
+    group: list[Place] = []
     end = 0
     for place in places:
-        if run and not run[0].start <= place.start <= end + _GAP:
-            yield run[0].start, run
-            run = []
-        run.append(place)
-        end = max(end if len(run) > 1 else 0, place.start + place.size)
-    if run:
-        yield run[0].start, run
+        if group and not group[0].start <= place.start <= end + _GAP:
+            yield group[0].start, group
+            group = []
+            end = 0
+        group.append(place)
+        end = max(end, place.start + place.size)
+    if group:
+        yield group[0].start, group
 
 
 def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Line]:
     """The lines that begin in a piece; the last one may end behind it.
 
     Args:
+        size: bytes of the dump.
         longest: bytes of a line that are read at most, and one more.
     """
     # A line begins behind a line's end: the byte before the piece shows whether one does here.
-    first, end = max(0, piece.start - 1), piece.end
-    data = bytearray(read_range(address, first, end))
-    at = data.find(b"\n") + 1 if piece.start else 0
-    if piece.start and not at:
-        return
-    most = longest + 1 + len(codecs.BOM_UTF8)
-    while end < size and not data.endswith(b"\n") and len(data) - data.rfind(b"\n") <= most:
-        more = read_range(address, end, min(size, end + _MORE))
-        data += more[: more.find(b"\n") + 1 or len(more)]
-        end += len(more)
+    data_start = max(0, piece.start - 1)
+    data = bytearray(read_range(address, data_start, piece.end))
+    first_line = 0
+    if piece.start:
+        first_line = data.find(b"\n") + 1
+        if first_line == 0:
+            return  # the whole piece is within a line of an earlier one
+    byte_limit = longest + 1 + len(codecs.BOM_UTF8)
+    end = piece.end
+    while end < size and not data.endswith(b"\n") and len(data) - data.rfind(b"\n") <= byte_limit:
+        tail = read_range(address, end, min(size, end + _TAIL_BYTES))
+        data += tail[: tail.find(b"\n") + 1 or len(tail)]
+        end += len(tail)
     stream = BytesIO(data)
-    stream.seek(at)
-    for number, raw in enumerate(iter(partial(stream.readline, most), b""), start=1):
-        offset = first + stream.tell() - len(raw)
+    stream.seek(first_line)
+    for number, raw in enumerate(iter(partial(stream.readline, byte_limit), b""), start=1):
+        offset = data_start + stream.tell() - len(raw)
         if offset >= piece.end:
             return
         # A byte order mark may stand before the first line.
@@ -225,13 +249,14 @@ def count_lines(path: str | Path) -> int | None:
         return None
     try:
         with file.open("rb") as stream:
-            lines, last = 0, b"\n"
+            line_ends = 0
+            last_byte = b"\n"
             while block := stream.read(_BLOCK):
-                lines += block.count(b"\n")
-                last = block[-1:]
-            return lines + (last != b"\n")
+                line_ends += block.count(b"\n")
+                last_byte = block[-1:]
     except OSError:
         return None
+    return line_ends if last_byte == b"\n" else line_ends + 1
 
 
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
@@ -249,18 +274,22 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
         else:
             for row in reader_of(container)(source, kind="cases", problems=problems):
                 if row.cells:
-                    row = row._replace(values={n: _spelled(n, v) for n, v in row.values.items()})
+                    values = {name: _cell_value(name, cell) for name, cell in row.values.items()}
+                    row = row._replace(values=values)
                 yield row
 
 
 def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     """The elements of the file's array; the whole file when it is one response."""
     shown = shown_value(decode_head(source.head(problems) or b"", source.encoding))
-    # An object with a query of its own is one record, whatever else it holds.
-    is_record = is_object(shown) and not _QUERY_KEYS.isdisjoint(shown)
-    key, held = array_of(shown, () if is_record else named("array")["retrievals"])
-    held = shown if is_list(shown) else held
-    is_one = (key is None and is_object(shown)) or _is_one_response(held)
+    key: str | None = None
+    elements: Sequence[object] = ()
+    if is_list(shown):
+        elements = shown
+    elif not is_object(shown) or _QUERY_KEYS.isdisjoint(shown):
+        # An object with a query of its own is one record, whatever else it holds.
+        key, elements = array_of(shown, named("array")["retrievals"])
+    is_one = (key is None and is_object(shown)) or _is_one_response(elements)
     was_list = False
     for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
@@ -272,15 +301,19 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
 
 def _is_one_response(hits: Sequence[object]) -> bool:
     """Whether an array's elements are hits of one query, rather than records of their own."""
-    value = next(iter(hits), None)
-    if value is None or isinstance(value, str):
-        return value is not None  # texts alone
-    if is_object(value) and not _QUERY_KEYS.isdisjoint(value):
+    hit = next(iter(hits), None)
+    if hit is None:
         return False
-    if is_list(value):  # a document in a pair with its score, or else the hits of a query
-        return len(value) == 2 and is_object(value[0]) and isinstance(value[1], (int, float))
-    has_score = is_object(value) and not {"score", "distance", "_score"}.isdisjoint(value)
-    return has_score or any(form.is_bare and form.is_hit(value) for form in forms().values())
+    if isinstance(hit, str):
+        return True  # texts alone
+    if is_list(hit):  # a document in a pair with its score, or else the hits of a query
+        return len(hit) == 2 and is_object(hit[0]) and isinstance(hit[1], (int, float))
+    if is_object(hit):
+        if not _QUERY_KEYS.isdisjoint(hit):
+            return False
+        if not {"score", "distance", "_score"}.isdisjoint(hit):
+            return True
+    return any(form.is_bare and form.is_hit(hit) for form in forms().values())
 
 
 @cache
@@ -288,14 +321,18 @@ def _text_columns() -> set[str]:
     return {*named("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
 
 
-def _spelled(name: str, cell: object) -> object:
+def _cell_value(name: str, cell: object) -> object:
     """A table's cell as a JSON value: what is spelled as a list or an object becomes one."""
     if not isinstance(cell, str) or name.lower() in _text_columns():
         return cell
     text = cell.strip()
-    target = {"[]": "reference_contexts", "{}": "metadata"}.get(text[:1] + text[-1:])
-    if not text or target is None:
-        return cell if text else None
+    if not text:
+        return None
+    brackets = text[:1] + text[-1:]
+    # Any field that holds lists, or objects, has the conversion that is wanted.
+    target = {"[]": "reference_contexts", "{}": "metadata"}.get(brackets)
+    if target is None:
+        return cell
     try:
         return parse_cell(target, text)
     except ValueProblem:

@@ -39,6 +39,7 @@ from ragbench.io.source import IdRegister, Problems, Source, derived_id, noting_
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
+"""Records from which the mapping is guessed."""
 _NO_QUERY = (
     "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
     "--field query=FIELD"
@@ -70,6 +71,8 @@ def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
 
 @dataclass(kw_only=True, slots=True)
 class OpenDump:
+    """A dump whose form is recognised, to be read once."""
+
     name: str
     mapping: DumpMapping
     problems: Problems
@@ -77,8 +80,9 @@ class OpenDump:
     repeated: int = 0
     """How many queries have an id that an earlier one has."""
     split: SplitDump | None = None
+    """The dump by ranges; None where it cannot be read by them."""
     whole: str = ""
-    """Why they cannot, where the dump is named by an address."""
+    """Why it cannot, where the dump is named by an address."""
     notes: tuple[str, ...] = ()
     roles: tuple[FieldRole, ...] = ()
     """Where the query and the chunks are read from, and why."""
@@ -93,9 +97,10 @@ class OpenDump:
             yield retrieval
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
+        """Takes the retrievals from pieces that workers read, in their order."""
         self.problems.items.clear()  # those of the first lines, which are read again
         self.problems.count = 0
-        self._retrievals = _placed(self.name, pieces, self.mapping, self.problems)
+        self._retrievals = _retrievals_of_pieces(self.name, pieces, self.mapping, self.problems)
 
     @property
     def malformed(self) -> int:
@@ -125,34 +130,38 @@ def open_responses(
                 raise UnreadableError("expected a file with retrieval results, found a folder")
             container, _ = detect_container(source, "cases", problems)
         problems.raise_if_any()
-        known = None
-        if query is not None or queries is not None:
-            known = _given_queries(query, queries, encoding, source.notes)
+        texts = _query_texts(query, queries, encoding, source.notes)
         records = read_records(source, container or "", problems)
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
             records = only.of(records, problems, source.name)
-        first, records = _read_ahead(records, problems)
-        if not first:
+        sample, records = _read_ahead(records, problems)
+        if not sample:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        decoder = guess_mapping(first, form=form, overrides=overrides)
+        decoder = guess_mapping(sample, form=form, overrides=overrides)
         if scores is not None and decoder.mapping.score is not None:
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
-        if known is None and decoder.mapping.query is None:
+        if texts is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        ranges, whole = None, ""
+        split = None
+        reason = ""
         if source.address is not None:
-            ranges, whole = _ranges(source, container, decoder, known, only)
+            reason = _reason_against_ranges(
+                source, container, decoder.mapping, has_texts=texts is not None, only=only
+            )
+            if not reason:
+                split = _split_dump(source, decoder)
+                reason = "" if split is not None else "its server gives no ranges"
         yield OpenDump(
             name=source.name,
             mapping=decoder.mapping,
             problems=problems,
-            split=ranges,
-            whole=whole,
+            split=split,
+            whole=reason,
             notes=tuple(source.notes),
             roles=dump_roles(decoder.mapping, source.name, overrides or {}),
-            _retrievals=_retrievals(decoder, records, known, query, problems),
+            _retrievals=_retrievals(decoder, records, texts, query, problems),
         )
 
 
@@ -160,31 +169,33 @@ def _read_ahead(
     records: Iterator[AnyRow], problems: Problems
 ) -> tuple[list[AnyRow], Iterator[AnyRow]]:
     """The first records; and all, with the problems where they belong: among those of decoding."""
-    first: list[AnyRow] = []
+    sample: list[AnyRow] = []
     counts: list[int] = []
     for record in islice(records, _SAMPLE):
-        first.append(record)
+        sample.append(record)
         counts.append(len(problems.items))
     noted = [*problems.items]
+    if not noted:
+        return sample, chain(sample, records)
 
-    def again() -> Iterator[AnyRow]:
+    def all_records() -> Iterator[AnyRow]:
         problems.items.clear()
         problems.count -= len(noted)
-        before = 0
-        for record, count in zip(first, counts, strict=True):
-            problems.note(*noted[before:count])
-            before = count
+        noted_before = 0
+        for record, count in zip(sample, counts, strict=True):
+            problems.note(*noted[noted_before:count])
+            noted_before = count
             yield record
-        problems.note(*noted[before:])
+        problems.note(*noted[noted_before:])
         yield from records
 
-    return first, again() if noted else chain(first, records)
+    return sample, all_records()
 
 
-def _given_queries(
+def _query_texts(
     query: str | None, queries: str | Path | None, encoding: str | None, notes: dict[str, None]
 ) -> Mapping[str, str] | None:
-    """The texts of queries by their ids."""
+    """The texts of the queries that the user names, by their ids; None where he names none."""
     if query is not None and queries is not None:
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
@@ -192,64 +203,83 @@ def _given_queries(
     return None if queries is None else read_queries(queries, encoding, notes)
 
 
-def _ranges(
-    source: Source, container: str | None, decoder: Decoder, known: object, only: Only | None
-) -> tuple[SplitDump | None, str]:
-    """A dump with an address by ranges; or why it cannot be read by them."""
-    mapping, address = decoder.mapping, source.address or ""
-    reasons = (
-        (source.is_packed, "it is compressed"),
-        (container != "jsonl", "it is not JSON Lines"),
-        (source.is_wide or source.encoding not in (None, "utf-8"), "it is not UTF-8"),
-        (mapping.layout == "rows", "several lines make one query"),
-        (known is not None, "its queries come from elsewhere"),
-        (only is not None, "only some of its records are taken"),
-    )
-    why = next((reason for holds, reason in reasons if holds), None)
-    if why is not None:
-        return None, why
+def _reason_against_ranges(
+    source: Source,
+    container: str | None,
+    mapping: DumpMapping,
+    *,
+    has_texts: bool,
+    only: Only | None,
+) -> str:
+    """Why a dump with an address cannot be read by ranges; empty where it may be."""
+    if source.is_packed:
+        return "it is compressed"
+    if container != "jsonl":
+        return "it is not JSON Lines"
+    if source.is_wide or source.encoding not in (None, "utf-8"):
+        return "it is not UTF-8"
+    if mapping.layout == "rows":
+        return "several lines make one query"
+    if has_texts:
+        return "its queries come from elsewhere"
+    if only is not None:
+        return "only some of its records are taken"
+    return ""
+
+
+def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
+    """A dump with an address by ranges; None where its server gives none."""
+    address = source.address or ""
     try:
-        version, size = version_of_address(address), size_of_address(address)
+        version = version_of_address(address)
+        size = size_of_address(address)
     except OSError:
-        return None, "its server gives no ranges"
-    split = SplitDump(
+        return None
+    return SplitDump(
         name=source.name,
         address=address,
         size=size,
         version=version,
         limits=source.limits,
-        mapping=mapping,
+        mapping=decoder.mapping,
         form=decoder.form.name,
     )
-    return split, ""
 
 
 def _retrievals(
     decoder: Decoder,
     records: Iterable[AnyRow],
-    known: Mapping[str, str] | None,
-    only: str | None,
+    texts: Mapping[str, str] | None,
+    only_query: str | None,
     problems: Problems,
 ) -> Iterator[RetrievalDump]:
-    in_order = iter(() if known is None else known.items())
+    """The retrievals of records, each with its query.
+
+    Args:
+        texts: the queries that the user names, by id: for records that do not hold theirs.
+        only_query: the query, where the user names a single one.
+    """
+    texts_in_order = iter(() if texts is None else texts.items())
     derived = IdRegister()
     for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):
-        record, query, query_id = raw.record, raw.query, raw.query_id
-        if query is None and known is not None:
-            if only is not None and number > 1:
+        record = raw.record
+        query = raw.query
+        query_id = raw.query_id
+        if query is None and texts is not None:
+            if only_query is not None and number > 1:
                 message = "--query names one query and this is another response: use --queries FILE"
                 problems.add(message, path=record.path, line=record.line)
                 continue
             if query_id is None:
-                query_id, query = next(in_order, (None, None))
+                query_id, query = next(texts_in_order, (None, None))
             else:
-                query = known.get(query_id)
+                query = texts.get(query_id)
         if query is None:
             message = _NONE_FOUND
-            if query_id is not None and known is not None:
+            if query_id is not None and texts is not None:
                 message = f"no query has the id '{query_id}'"
-            place = decoder.mapping.query or "query"
-            problems.add(message, path=record.path, line=record.line, field=place)
+            field = decoder.mapping.query or "query"
+            problems.add(message, path=record.path, line=record.line, field=field)
             continue
         if query_id is None:
             query_id = derived.add_derived(derived_id("q", query), number)
@@ -259,29 +289,32 @@ def _retrievals(
             problems.add(str(problem), path=record.path, line=record.line)
 
 
-def _placed(
+def _retrievals_of_pieces(
     name: str, pieces: Iterable[Iterable[PieceItem]], mapping: DumpMapping, problems: Problems
 ) -> Iterator[RetrievalDump]:
+    """The retrievals that workers read; their problems get the line numbers of the whole dump."""
     derived = IdRegister()
-    before = number = 0
+    lines_before = 0
+    number = 0
     for item in chain.from_iterable(pieces):
         problem = item if isinstance(item, Problem) else None
-        if isinstance(item, int):
+        if isinstance(item, int):  # the end of a piece
             if item < 0:
                 return
-            before += item
+            lines_before += item
         elif isinstance(item, Passed):
             problems.count += item.problems
         elif isinstance(item, PlacedRetrieval):
             number += 1
-            query_id, problem = item.query_id, item.problem
+            query_id = item.query_id
+            problem = item.problem
             if item.query is None:
-                place = mapping.query or "query"
-                problem = Problem(message=_NONE_FOUND, path=name, line=item.line, field=place)
+                field = mapping.query or "query"
+                problem = Problem(message=_NONE_FOUND, path=name, line=item.line, field=field)
             elif query_id is None:
                 query_id = derived.add_derived(derived_id("q", item.query), number)
             if item.retrieval is not None and query_id is not None:
                 yield replace(item.retrieval, query_id=query_id)
-        if problem is not None:  # of a piece, before which so many lines stand
-            line = None if problem.line is None else before + problem.line
+        if problem is not None:
+            line = None if problem.line is None else lines_before + problem.line
             problems.note(replace(problem, line=line))

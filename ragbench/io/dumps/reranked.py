@@ -18,6 +18,7 @@ from ragbench.io.fields import name_words, named, says_gold
 from ragbench.io.values import ValueProblem, as_id, is_list, is_object
 
 _DEEPEST = 3
+_LONGEST_SHOWN = 60
 _RANKING_WORDS = frozenset(
     {
         "rank",
@@ -64,7 +65,8 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 def request_fields(value: object) -> frozenset[str]:
     """The fields of a record that hold the documents of a request, and its results."""
     for request, _ in _requests_in(value):
-        return frozenset(path.partition(".")[0] for path in (request.path, request.results))
+        fields = [path.partition(".")[0] for path in (request.path, request.results)]
+        return frozenset(fields)
     return frozenset()
 
 
@@ -85,17 +87,18 @@ def own_hits(hits: Hits) -> list[dict[str, object]]:
 
 
 def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
+    """The requests of a record, each with its results."""
     lists = dict(_lists_in(value))
     for path, items in lists.items():
         if not _may_be_results(path, items):
             continue
-        inputs = _input_paths(lists, path)
-        if len(inputs) != 1:
-            continue
+        document_paths = _document_paths(lists, path)
+        if len(document_paths) != 1:
+            continue  # none, or it is in doubt which of them were ranked
         results = _results_in(path, items)
         if results is None:
             continue
-        request = _Request(inputs[0], lists[inputs[0]], path)
+        request = _Request(document_paths[0], lists[document_paths[0]], path)
         if _is_ranking(path) or any(map(request.may_hold, results)):
             yield request, results
 
@@ -118,6 +121,7 @@ def unread_ranking(value: object, chunks: str) -> str | None:
 
 
 def _ranks_unread(path: str, items: Hits) -> bool:
+    """Whether the elements of a list give the chunks beside them an order of their own."""
     if all(type(item) is int for item in items):
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
@@ -136,31 +140,29 @@ def _are_falling(items: Hits) -> bool:
 
 def _has_place_alone(item: object) -> bool:
     """Whether an object names a chunk by its place, without a text."""
-    if not is_object(item) or any(isinstance(item.get(name), str) for name in named("hit")["text"]):
+    if not is_object(item):
         return False
-    places = (item.get(name) for name in named("reranker")["place"])
-    return any(type(place) is int for place in places)
+    if any(isinstance(item.get(name), str) for name in named("hit")["text"]):
+        return False
+    return any(type(item.get(name)) is int for name in named("reranker")["place"])
 
 
 def _is_score_alone(item: object) -> bool:
     """Whether an object has a score, and no text of its own or deeper."""
-    if not is_object(item) or _document_of(item).text is not None:
+    if not is_object(item) or _document_of(item).text is not None or _is_stores_hit(item):
         return False
-    scores = (item.get(name) for name in named("reranker")["score"])
-    return not _is_stores_hit(item) and any(type(score) in (int, float) for score in scores)
+    return any(type(item.get(name)) in (int, float) for name in named("reranker")["score"])
 
 
 def _scores_by_id(value: object) -> str | None:
     """The path of an object that is named as a ranking, and has a number by a document's id."""
-    ids = {
-        _document_of(item).id
-        for path, items in _lists_in(value)
-        if _are_inputs(path, items)
-        for item in items
-    }
-    for path, held in _objects_in(value):
-        are_numbers = all(type(number) in (int, float) for number in held.values())
-        if _is_ranking(path) and are_numbers and not ids.isdisjoint(held):
+    ids: set[str | None] = set()
+    for path, items in _lists_in(value):
+        if _are_documents(path, items):
+            ids.update(_document_of(item).id for item in items)
+    for path, fields in _objects_in(value):
+        are_numbers = all(type(number) in (int, float) for number in fields.values())
+        if _is_ranking(path) and are_numbers and not ids.isdisjoint(fields):
             return path
     return None
 
@@ -169,24 +171,26 @@ def _scores_by_id(value: object) -> str | None:
 
 
 def _lists_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, Hits]]:
+    """The lists of a record with their paths, those in objects too."""
     value = opened_json(value)
     if is_list(value) and path:
         yield path, value
     elif is_object(value) and depth <= _DEEPEST:
-        for name, held in value.items():
-            yield from _lists_in(held, f"{path}.{name}" if path else name, depth + 1)
+        for name, inner in value.items():
+            yield from _lists_in(inner, f"{path}.{name}" if path else name, depth + 1)
 
 
 def _objects_in(
     value: object, path: str = "", depth: int = 0
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The objects of a record with their paths, those in objects too."""
     value = opened_json(value)
     if not is_object(value) or depth > _DEEPEST:
         return
     if path:
         yield path, value
-    for name, held in value.items():
-        yield from _objects_in(held, f"{path}.{name}" if path else name, depth + 1)
+    for name, inner in value.items():
+        yield from _objects_in(inner, f"{path}.{name}" if path else name, depth + 1)
 
 
 def _name_of(path: str) -> str:
@@ -194,7 +198,10 @@ def _name_of(path: str) -> str:
 
 
 def _words_of(path: str) -> set[str]:
-    return {word for part in path.split(".") for word in name_words(part)}
+    words: set[str] = set()
+    for name in path.split("."):
+        words.update(name_words(name))
+    return words
 
 
 def _is_ranking(path: str) -> bool:
@@ -217,21 +224,20 @@ def _may_be_results(path: str, items: Hits) -> bool:
     return _is_ranking(path) or _name_of(path) in named("reranker")["results"]
 
 
-def _input_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
+def _document_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
     """Where the documents of a request are: under a reranker's names, or else a retrieval's."""
     for names in (named("reranker")["documents"], named("retrieval")["chunks"]):
-        paths = [
-            path
-            for path, items in lists.items()
-            if path != results and _name_of(path) in names and _are_inputs(path, items)
-        ]
+        paths: list[str] = []
+        for path, items in lists.items():
+            if path != results and _name_of(path) in names and _are_documents(path, items):
+                paths.append(path)
         if paths:
             return paths
     return []
 
 
-def _are_inputs(path: str, items: Hits) -> bool:
-    """Whether a list holds documents with their texts."""
+def _are_documents(path: str, items: Hits) -> bool:
+    """Whether a list holds documents with their texts, and is no ranking of them."""
     if not items or _is_ranking(path) or says_gold(path):
         return False
     return all(_document_of(item).text is not None for item in items)
@@ -246,14 +252,19 @@ def _is_place(item: object) -> bool:
 
 
 def _place_of(item: Mapping[str, object]) -> int | None:
-    places = (item.get(name) for name in named("reranker")["index"])
-    return next((place for place in places if type(place) is int), None)
+    for name in named("reranker")["index"]:
+        place = item.get(name)
+        if type(place) is int:
+            return place
+    return None
 
 
 def _score_of(item: Mapping[str, object]) -> float | None:
-    names = (*named("reranker")["score"], *named("hit")["score"])
-    scores = (item.get(name) for name in names)
-    return next((score for score in scores if isinstance(score, int | float)), None)
+    for name in (*named("reranker")["score"], *named("hit")["score"]):
+        score = item.get(name)
+        if isinstance(score, int | float):
+            return score
+    return None
 
 
 def _document_of(item: object) -> _Document:
@@ -264,14 +275,15 @@ def _document_of(item: object) -> _Document:
         return _Document(id=None, text=None, fields={})
     inner = item.get("document")
     fields = {**item, **inner} if is_object(inner) else item
-    texts = (text_of(fields.get(name)) for name in named("hit")["text"])
-    ids = (fields.get(name) for name in named("hit")["id"])
-    id = next((one for one in ids if type(one) in (str, int) and one != ""), None)
-    return _Document(
-        id=None if id is None else as_id(id),
-        text=next((text for text in texts if text is not None), None),
-        fields=fields,
-    )
+    id = None
+    for name in named("hit")["id"]:
+        value = fields.get(name)
+        if type(value) in (str, int) and value != "":
+            id = as_id(value)
+            break
+    texts = map(text_of, map(fields.get, named("hit")["text"]))
+    text = next((text for text in texts if text is not None), None)
+    return _Document(id=id, text=text, fields=fields)
 
 
 def _results_in(path: str, items: Hits) -> list[_Result] | None:
@@ -281,12 +293,14 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
     """
     results: list[_Result] = []
     for item in items:
-        known: Mapping[str, object] = item if is_object(item) else {}
-        place, score = _place_of(known), _score_of(known)
+        fields: Mapping[str, object] = item if is_object(item) else {}
+        place = _place_of(fields)
+        score = _score_of(fields)
         document = _document_of(item)
-        if document.id is None and document.text is None and (place is None or score is None):
+        has_document = document.id is not None or document.text is not None
+        if not has_document and (place is None or score is None):
             return None
-        if not _is_ranking(path) and (score is None or _is_stores_hit(known)):
+        if not _is_ranking(path) and (score is None or _is_stores_hit(fields)):
             return None
         results.append(_Result(place=place, score=score, document=document))
     return results
@@ -296,7 +310,7 @@ def _is_stores_hit(item: Mapping[str, object]) -> bool:
     """Whether an element holds its text deeper, as a hit of a store does."""
     if _document_of(item).text is not None:
         return False
-    return any(is_object(held) for name, held in item.items() if name != "document")
+    return any(is_object(inner) for name, inner in item.items() if name != "document")
 
 
 # --- results beside a request
@@ -318,10 +332,11 @@ class _Request:
         own = result.document
         if result.place is not None or own.text is None:
             return True
-        return any(
-            own.text == asked.text or (own.id is not None and own.id == asked.id)
-            for asked in self.documents
-        )
+        for document in self.documents:
+            has_same_id = own.id is not None and own.id == document.id
+            if own.text == document.text or has_same_id:
+                return True
+        return False
 
     def in_order(self, results: Sequence[_Result]) -> Hits:
         """The documents that the results name, as hits of a reranker's response.
@@ -333,43 +348,48 @@ class _Request:
         seen: set[object] = set()
         for result in results:
             place = self._place_of(result)
-            document = result.document if place is None else self._of_both(result, place)
-            name = (document.id, document.text) if place is None else place
-            if name in seen:
+            if place is None:
+                document = result.document
+                identity: object = (document.id, document.text)
+            else:
+                document = self._merged(result, place)
+                identity = place
+            if identity in seen:
                 self._refuse_double(document, place)
-            seen.add(name)
+            seen.add(identity)
             hits.append(_hit(document, place, result.score))
         return hits
 
     def _place_of(self, result: _Result) -> int | None:
         """The place of a result's document; None where it brings its own text and id along."""
         if result.place is not None:
-            return self._checked(result, result.place)
+            return self._checked_place(result, result.place)
         document = result.document
         if document.text is None:
-            return self._by_id(document.id or "")
+            return self._place_by_id(document.id or "")
         if document.id is not None:
-            return self._whole(document)
-        return self._by_text(document.text)
+            return self._place_by_id_and_text(document)
+        return self._place_by_text(document.text)
 
-    def _checked(self, result: _Result, place: int) -> int:
+    def _checked_place(self, result: _Result, place: int) -> int:
         if not 0 <= place < len(self.documents):
             self._refuse(
                 f"{place} is not the place of a document: there are {len(self.documents)}, "
                 "counted from 0"
             )
-        own, asked = result.document.id, self.documents[place].id
-        if own is not None and asked is not None and own != asked:
+        own_id = result.document.id
+        requested_id = self.documents[place].id
+        if own_id is not None and requested_id is not None and own_id != requested_id:
             self._refuse(
-                f"a result names the document '{own}' by its id, and by its place, {place}, "
-                f"the document '{asked}'"
+                f"a result names the document '{own_id}' by its id, and by its place, {place}, "
+                f"the document '{requested_id}'"
             )
         return place
 
-    def _by_id(self, id: str) -> int | None:
-        places = [at for at, document in enumerate(self.documents) if document.id == id]
+    def _place_by_id(self, id: str) -> int | None:
+        places = [place for place, document in enumerate(self.documents) if document.id == id]
         if not places and self._are_texts:
-            return self._by_text(id)  # a list of texts, or of ids
+            return self._place_by_text(id)  # a list of texts, or of ids
         if not places:
             self._refuse(f"'{id}' is not the id of a document in '{self.path}'")
         if len({self.documents[place].text for place in places}) > 1:
@@ -378,62 +398,65 @@ class _Request:
             )
         return places[0]
 
-    def _whole(self, document: _Document) -> int | None:
-        for place, asked in enumerate(self.documents):
-            if (asked.id, asked.text) == (document.id, document.text):
+    def _place_by_id_and_text(self, document: _Document) -> int | None:
+        for place, requested in enumerate(self.documents):
+            if (requested.id, requested.text) == (document.id, document.text):
                 return place
         return None
 
-    def _by_text(self, text: str) -> int | None:
-        places = [at for at, document in enumerate(self.documents) if document.text == text]
-        if places:
-            return places[0]
-        as_ids = [at for at, document in enumerate(self.documents) if document.id == text]
-        if as_ids:
-            return self._by_id(text)
+    def _place_by_text(self, text: str) -> int | None:
+        """The place of a text, which may turn out to be an id."""
+        for place, document in enumerate(self.documents):
+            if document.text == text:
+                return place
+        if any(document.id == text for document in self.documents):
+            return self._place_by_id(text)
         if self._has_ids or " " not in text.strip():
             self._refuse(f"'{_shortened(text)}' is no document in '{self.path}', nor its id")
         return None
 
-    def _of_both(self, result: _Result, place: int) -> _Document:
+    def _merged(self, result: _Result, place: int) -> _Document:
         """What the request and the result say of a document."""
-        asked, own = self.documents[place], result.document
+        requested = self.documents[place]
+        own = result.document
         text = own.text
-        if text is None or text == asked.id:
-            text = asked.text
-        fields = {**asked.fields, **own.fields}
-        return _Document(id=asked.id or own.id, text=text, fields=fields)
+        if text is None or text == requested.id:
+            text = requested.text
+        fields = {**requested.fields, **own.fields}
+        return _Document(id=requested.id or own.id, text=text, fields=fields)
 
     def _refuse_double(self, document: _Document, place: int | None) -> NoReturn:
         if place is None or document.id is not None:
-            called = f"'{document.id or _shortened(document.text or '')}'"
-            self._refuse(f"the document {called} is ranked twice")
+            name = document.id or _shortened(document.text or "")
+            self._refuse(f"the document '{name}' is ranked twice")
         self._refuse(f"the document at place {place} is ranked twice")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, reason: str) -> NoReturn:
         raise ValueProblem(
-            f"field '{self.results}': {what}. To read the documents as they went into the "
+            f"field '{self.results}': {reason}. To read the documents as they went into the "
             f"reranker: --field chunks={self.path}"
         )
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def _hit(document: _Document, place: int | None, score: float | None) -> dict[str, object]:
     """A document as a hit of the form of a reranker's response."""
-    fields = {name: held for name, held in document.fields.items() if name != "document"}
-    known: dict[str, object] = {**fields, "text": document.text}
-    known.pop("id", None)
+    fields = {name: value for name, value in document.fields.items() if name != "document"}
+    inner: dict[str, object] = {**fields, "text": document.text}
+    inner.pop("id", None)
     if document.id is not None:
-        known["id"] = document.id
-    hit: dict[str, object] = {"relevance_score": score, "document": known}
+        inner["id"] = document.id
+    hit: dict[str, object] = {"relevance_score": score, "document": inner}
     if place is not None:
         hit["index"] = place
-    metadata = next(
-        (fields[name] for name in named("hit")["metadata"] if is_object(fields.get(name))), None
-    )
-    if metadata is not None:
-        hit["metadata"] = metadata
+    for name in named("hit")["metadata"]:
+        metadata = fields.get(name)
+        if is_object(metadata):
+            hit["metadata"] = metadata
+            break
     return hit
