@@ -216,8 +216,8 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         recognised: list[tuple[str | None, str]] = []
         for name in names:
             if name not in overridden_sources:
-                target = self._targets.get(IGNORED.sub("", name).casefold())
-                recognised.append((None if target in self.overrides else target, name))
+                field = self._targets.get(IGNORED.sub("", name).casefold())
+                recognised.append((None if field in self.overrides else field, name))
         outcomes = outcome_fields()
         has_outcome = any(target in outcomes for target, _ in (*overridden, *recognised))
         if has_outcome or self._is_join:
@@ -226,11 +226,11 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
 
         bindings = overridden
         unknown: list[str] = []
-        for target, name in recognised:
-            if target is None:
+        for field, name in recognised:
+            if field is None:
                 unknown.append(name)
             else:
-                bindings.append((target, name))
+                bindings.append((field, name))
         chunks = [source for target, source in bindings if target == "retrieved_contexts"]
         plan = FieldPlan(
             bindings=tuple(bindings),

@@ -559,7 +559,9 @@ def converters() -> Mapping[str, Callable[[object], Any]]:
     """What makes the value of each field."""
     functions: dict[str, Callable[[object], Any]] = {}
     for kind, fields in named("values").items():
-        functions.update(dict.fromkeys(fields, globals()[f"as_{kind}"]))
+        convert: Callable[[object], Any] = globals()[f"as_{kind}"]
+        for field in fields:
+            functions[field] = convert
     return functions
 
 

@@ -176,7 +176,8 @@ def evaluate(
             )
             cases = opened
         elif isinstance(cases, Mapping):
-            cases = rows_of_columns(cast("Any", cases)) or _refuse_cases(cases)
+            columns = cast("Mapping[str, Any]", cases)
+            cases = rows_of_columns(columns) or _refuse_cases(columns)
         elif not isinstance(cast("Any", cases), Iterable):
             _refuse_cases(cases)
         if not isinstance(cases, EntrySource):
@@ -188,7 +189,7 @@ def evaluate(
             rag=cast("RAG | None", rag),
             metrics=metrics,
             post_retrieval=post_retrieval,
-            validator=cast("Validator | None", validator),
+            validator=validator,
             judging=judging,
             settings=settings,
             workers=workers,
@@ -584,7 +585,9 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             else:
                 yield record
         elif isinstance(record, Mapping):
-            entry = decoder.decode(Row("cases", number, _plain_values(record)))
+            entry = decoder.decode(
+                Row("cases", number, _plain_values(cast("Mapping[str, Any]", record)))
+            )
             if entry is not None:
                 yield entry
         else:

@@ -144,20 +144,20 @@ def open_responses(
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
         if texts is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        split = None
+        ranges: SplitDump | None = None
         reason = ""
         if source.address is not None:
             reason = _reason_against_ranges(
                 source, container, decoder.mapping, has_texts=texts is not None, only=only
             )
             if not reason:
-                split = _split_dump(source, decoder)
-                reason = "" if split is not None else "its server gives no ranges"
+                ranges = _split_dump(source, decoder)
+                reason = "" if ranges is not None else "its server gives no ranges"
         yield OpenDump(
             name=source.name,
             mapping=decoder.mapping,
             problems=problems,
-            split=split,
+            split=ranges,
             whole=reason,
             notes=tuple(source.notes),
             roles=dump_roles(decoder.mapping, source.name, overrides or {}),

@@ -191,7 +191,7 @@ class Bm25Retrieval(Checked, RetrievalStage):
         if indexing.chunker is None:
             chunks = whole_documents(corpus)
         else:
-            chunks = []
+            chunks = list[Chunk]()
             for document in corpus:
                 chunks += document_chunks(document, indexing.chunker)
         return Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)

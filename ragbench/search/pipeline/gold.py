@@ -96,7 +96,7 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
         return tuple(spans)
     ids = case.relevant_ids
     if ids:
-        texts = case.reference_contexts or ()
+        texts: Sequence[str] = case.reference_contexts or ()
         if len(texts) != len(ids):  # nothing says which text belongs to which id
             texts = [""] * len(ids)
         return tuple(Gold(id=id_, text=text) for id_, text in zip(ids, texts, strict=True))

@@ -235,7 +235,9 @@ class StoreRetrieval(RetrievalStage):
             identity["read_as"] = collection.described()
             identity["collection"] = collection.name
             dense = dense_of(strategy)
-            embedder_identity = dense.embedder.identity if dense is not None else {}
+            embedder_identity: Mapping[str, object] = {}
+            if dense is not None:
+                embedder_identity = dense.embedder.identity
             return StoreRetriever(
                 store=collection,
                 method=self.strategy,
