@@ -410,7 +410,7 @@ def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
     return Drop(
         before=sample.before or 0.0,
         after=sample.after or 0.0,
-        difference=difference + 0.0,  # never -0.0, which would be written "-0.000"
+        difference=difference + 0.0,  # never -0.0, which JSON would show
         low=low,
         high=high,
         confidence=interval.confidence,
