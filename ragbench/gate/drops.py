@@ -78,7 +78,7 @@ def drop_questions(
                 column=demand.column,
                 tolerance=demand.limits.max_drop,
                 largest_drop=demand.column.scale,
-                sample=paired(demand.column, run, baseline, at=places),
+                sample=paired(demand.column, run, baseline, places=places),
                 slice=name,
             )
 
@@ -128,20 +128,20 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
 
 
 def paired(
-    column: MetricColumn, run: RunScores, baseline: RunScores, *, at: Integers | None = None
+    column: MetricColumn, run: RunScores, baseline: RunScores, *, places: Integers | None = None
 ) -> PairedSample:
     """One metric of two runs of the same cases in the same order.
 
     Args:
-        at: places of the cases that are paired; all of them when not given.
+        places: of the cases that are paired; all of them when not given.
     """
     before, now = baseline.cells(column.name), run.cells(column.name)
     ids, clusters = run.table.ids, run.clusters
-    if at is not None:
-        places: list[int] = at.tolist()
-        before, now = before.take(at), now.take(at)
-        ids = [ids[place] for place in places]
-        clusters = [clusters[place] for place in places]
+    if places is not None:
+        before, now = before.take(places), now.take(places)
+        chosen: list[int] = places.tolist()
+        ids = [ids[place] for place in chosen]
+        clusters = [clusters[place] for place in chosen]
 
     def scores_each_time(place: int) -> CaseScores:
         return now.asked(place).values, before.asked(place).values
@@ -410,7 +410,7 @@ def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
     return Drop(
         before=sample.before or 0.0,
         after=sample.after or 0.0,
-        difference=difference + 0.0,  # never -0.0, which would be written "-0.000"
+        difference=difference + 0.0,  # never -0.0, which JSON would show
         low=low,
         high=high,
         confidence=interval.confidence,

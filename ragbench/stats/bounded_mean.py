@@ -18,9 +18,10 @@ from ragbench.errors import ConfigError, InputError
 from ragbench.plugins import Floats, np
 from ragbench.stats.mean import ClusterTotals
 
-# Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17.
 _STEP = 1.0 / 16.0
+"""Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17."""
 _NEGLIGIBLE = 1e-17
+"""Terms below this share of the sum end it."""
 RARE_GAINS = 0.15
 """Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
 _RARE = 0.05
@@ -98,13 +99,15 @@ def _probability(numbers: Floats, times: Floats) -> float:
 
 def _saddle(numbers: Floats, times: Floats) -> float:
     """Where the integrand is smallest on the real axis between the poles at -1 and 0."""
-    low, high = -1.0, 0.0
-    middle = -0.5
+    low, middle, high = -1.0, -0.5, 0.0
     # Close is enough: the integral is the same along every line between the poles.
     while high - low > 1e-3 * min(-middle, 1.0 + middle):
         middle = (low + high) / 2.0
         slope = _sum(times * numbers / (1.0 - middle * numbers)) - 1.0 / middle
-        low, high = (middle, high) if slope < 0.0 else (low, middle)
+        if slope < 0.0:
+            low = middle
+        else:
+            high = middle
     return middle
 
 

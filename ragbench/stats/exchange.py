@@ -101,7 +101,9 @@ def _columns(
     width = present + (max(counts_before) or 1)
 
     keys = [[*map(sample.key, range(len(sample.clusters)))] for sample in samples]
-    different_keys = set[Key]().union(*keys)
+    different_keys: set[Key] = set()
+    for keys_of_sample in keys:
+        different_keys.update(keys_of_sample)
     # In an order that does not depend on that of the cases.
     numbers = {key: number for number, key in enumerate(sorted(different_keys, key=repr))}
     rows: list[int] = []
