@@ -54,8 +54,9 @@ class ForeignCollection(OpenCollection[Reader]):
             rows = engine.sample(_SAMPLE)
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
-            known = mapping if mapping.id else replace(mapping, id=engine.key)
-            self.mapping, self.guessed, self._absent = complete_mapping(name, known, rows)
+            if not mapping.id:
+                mapping = replace(mapping, id=engine.key)
+            self.mapping, self.guessed, self._absent = complete_mapping(name, mapping, rows)
         self.space = engine.space
         """Which vectors are searched, and how they are compared."""
         self.words = engine.words
@@ -81,7 +82,8 @@ class ForeignCollection(OpenCollection[Reader]):
         view = copy(self)
         view.native_filter = None
         if not is_reported:
-            view._reader, view._unknown = AttachedRows(self.mapping), {}
+            view._reader = AttachedRows(self.mapping)
+            view._unknown = {}
         return view
 
     def sampled(self) -> list[Chunk]:
@@ -94,9 +96,9 @@ class ForeignCollection(OpenCollection[Reader]):
             return self._reader.chunks(engine.sample(limit))
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """Those of zeros find nothing: they ask nobody."""
+        """Vectors of zeros find nothing: they are not searched for."""
         queries = finite_rows(vectors, self.dimension, what="query vector").astype("float32")
-        return queries, [at for at, row in enumerate(queries) if row.any()]
+        return queries, [position for position, row in enumerate(queries) if row.any()]
 
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
@@ -108,15 +110,19 @@ class ForeignCollection(OpenCollection[Reader]):
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
                 "with --field words=FIELD"
             )
-        asked = [at for at, text in enumerate(texts) if text.strip()]
+        positions = [position for position, text in enumerate(texts) if text.strip()]
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
-            return self._engine.matching([texts[at] for at in which], limit, condition)
+        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            return self._engine.matching([texts[number] for number in batch], limit, condition)
 
-        return self._found(ask, asked, len(texts), k=k, filters=filters, most=self._engine.most)
+        return self._ranked(
+            ask, positions, len(texts), k=k, filters=filters, max_tied=self._engine.most
+        )
 
     def _condition(self, filters: Filter | None) -> Any:
-        return super()._condition(None if filters is None else renamed(filters, self._path))
+        if filters is not None:
+            filters = renamed(filters, self._path)
+        return super()._condition(filters)
 
     def _scored(self, row: Row) -> Row | None:
         """To the seven digits that single precision carries; None where it is not a number."""
@@ -137,23 +143,31 @@ class ForeignCollection(OpenCollection[Reader]):
         places = self.mapping.places()
         if name in places and name not in ("metadata", "text"):
             return places[name][0]
-        objects = [at for at in METADATA_NAMES if any(at in row.fields for row in self._sample)]
-        objects += [at for at in places.get("metadata", ()) if at not in objects]
-        for path in (name, *(f"{at}.{name}" for at in objects)):
-            find = getter(path)
-            if any(find(row.fields) is not None for row in self._sample):
+        objects: list[str] = []
+        for object_name in METADATA_NAMES:
+            if any(object_name in row.fields for row in self._sample):
+                objects.append(object_name)
+        for path in places.get("metadata", ()):
+            if path not in objects:
+                objects.append(path)
+        for path in (name, *(f"{object_path}.{name}" for object_path in objects)):
+            read = getter(path)
+            if any(read(row.fields) is not None for row in self._sample):
                 return path
         self._unknown[name] = None
         return name
 
     def described(self) -> str:
-        space, words = self.space, self.words
-        metric = space.metric if space.metric_known else f"{space.metric}, assumed"
-        plain = replace(
-            self.mapping, vector=space.vector or None, metric=None, words=None, language=None
+        fields = replace(
+            self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
         )
-        by_words = "" if words is None else f"  words={words.field} ({words.how})"
-        return f"{plain.described()}  ({metric}, {self.dimension} dimensions){by_words}"
+        metric: str = self.space.metric
+        if not self.space.metric_known:
+            metric = f"{metric}, assumed"
+        line = f"{fields.described()}  ({metric}, {self.dimension} dimensions)"
+        if self.words is not None:
+            line = f"{line}  words={self.words.field} ({self.words.how})"
+        return line
 
     @property
     def has_documents(self) -> bool:
@@ -166,26 +180,28 @@ class ForeignCollection(OpenCollection[Reader]):
         Args:
             by_words: whether it is searched by words, too.
         """
-        no_row = "no row that was looked at has such a field"
-        found = [f"read as: {self.described()}"]
-        found += [f"(--field {named}: {no_row})" for named in self._absent]
+        lines = [f"read as: {self.described()}"]
+        for field in self._absent:
+            lines.append(f"(--field {field}: no row that was looked at has such a field)")
         if self.guessed:
             names = ", ".join(self.guessed)
-            found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
+            lines.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
         if not self.space.metric_known:
-            found.append(
+            lines.append(
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
         if by_words and self.words and self.words.how.startswith("ts_rank"):
-            found.append(_NO_RARITY)
-        return found
+            lines.append(_NO_RARITY)
+        return lines
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
-        no_field = "filter: no row that was looked at has a field"
-        unknown = [f"{no_field} '{shortened_line(name)}'" for name in self._unknown]
-        return [*self._reader.warnings(), *unknown]
+        lines = self._reader.warnings()
+        for name in self._unknown:
+            field = shortened_line(name)
+            lines.append(f"filter: no row that was looked at has a field '{field}'")
+        return lines
 
 
 def attach(
@@ -231,15 +247,12 @@ def read_foreign(
     native_filter: object = None,
 ) -> ForeignCollection:
     """`attach` for a database that is at hand; it is closed with the collection."""
-    told = mapping or FieldMapping()
+    if mapping is None:
+        mapping = FieldMapping()
     try:
         with database.connected() as connection:
-            names = [] if collection else sorted(database.listed(connection))
-            if not collection and len(names) != 1:
-                found = f"has {listed(names)}" if names else "holds none"
-                raise ConfigError(f"choose one with --collection: {database.address} {found}")
-            name = collection or names[0]
-            engine = database.read(connection, name, told)
+            name = collection or _only_collection(database, connection)
+            engine = database.read(connection, name, mapping)
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
@@ -247,9 +260,19 @@ def read_foreign(
                 )
             if engine is None:
                 names = sorted(database.listed(connection))
-                known = f"there are: {listed(names)}" if names else "it holds none"
-                raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
-        return ForeignCollection(name, told, engine=engine, database=database, native=native_filter)
+                there = f"there are: {listed(names)}" if names else "it holds none"
+                raise StoreError(f"{database.address}: there is no collection '{name}'; {there}")
+        return ForeignCollection(
+            name, mapping, engine=engine, database=database, native=native_filter
+        )
     except BaseException:
         database.close()
         raise
+
+
+def _only_collection(database: ReadableDatabase, connection: Any) -> str:
+    names = sorted(database.listed(connection))
+    if len(names) == 1:
+        return names[0]
+    there = f"has {listed(names)}" if names else "holds none"
+    raise ConfigError(f"choose one with --collection: {database.address} {there}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Prefix, Range
+from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Prefix
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
@@ -52,7 +52,7 @@ class ChromaDatabase(ReadableDatabase):
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
-        return [each.name for each in connection.list_collections()]
+        return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
@@ -61,11 +61,12 @@ class ChromaDatabase(ReadableDatabase):
         except not_found:
             return None
         mapping.chosen_vector(name, [""])
-        kept: Mapping[str, Any] = collection.configuration_json or {}
-        index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
-        found = _METRICS[str(index.get("space") or "l2")]
-        rows = collection.get(limit=1, include=["embeddings"])["embeddings"]
-        metric, dimension = mapping.checked_metric(name, found), len(rows[0]) if len(rows) else None
+        configuration: Mapping[str, Any] = collection.configuration_json or {}
+        index: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
+        metric = mapping.checked_metric(name, _METRICS[str(index.get("space") or "l2")])
+        # Only a row tells the length of the vectors.
+        vectors = collection.get(limit=1, include=["embeddings"])["embeddings"]
+        dimension = len(vectors[0]) if len(vectors) else None
         return Chroma(collection, Space(vector="", dimension=dimension, metric=metric))
 
 
@@ -85,8 +86,8 @@ class Chroma:
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
-        got = self._collection.get(limit=limit, include=list(_KEPT))
-        return _rows(got["ids"], got["documents"], got["metadatas"], repeat(0.0))
+        answer = self._collection.get(limit=limit, include=list(_KEPT))
+        return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Chroma's ``where``."""
@@ -101,14 +102,18 @@ class Chroma:
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
                 "search can be asked for"
             )
-        found = self._collection.query(
+        answer = self._collection.query(
             query_embeddings=rows, n_results=limit, where=condition, include=[*_KEPT, "distances"]
         )
         # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
-        most = 0.0 if self.space.metric == "euclid" else 1.0
-        scores = [[most - float(one) for one in distances] for distances in found["distances"]]
-        columns = (found["ids"], found["documents"], found["metadatas"], scores)
-        return [_rows(*one) for one in zip(*columns, strict=True)]
+        best = 0.0 if self.space.metric == "euclid" else 1.0
+        results: list[list[Row]] = []
+        for number, distances in enumerate(answer["distances"]):
+            scores = [best - float(distance) for distance in distances]
+            documents = answer["documents"][number]
+            metadatas = answer["metadatas"][number]
+            results.append(_rows(answer["ids"][number], documents, metadatas, scores))
+        return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; Chroma in the process ranks by no words."""
@@ -120,21 +125,27 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
     if isinstance(filters, Not):
         return _where(filters.filter, denied=not denied)
     if isinstance(filters, And | Or):
+        # What denies all parts denies any of them, and the other way round.
         word = "$and" if isinstance(filters, And) is not denied else "$or"
         return _joined([_where(part, denied=denied) for part in filters.filters], word)
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
         values = filters.values if isinstance(filters, In) else (filters.value,)
-        test = "$ne" if denied else "$eq"
-        return _joined([{key: {test: value}} for value in values], "$and" if denied else "$or")
-    if isinstance(filters, Exists | Prefix) or filters.of_dates or denied:
-        problems: Mapping[type, str] = {
-            Exists: "cannot say whether a field exists",
-            Prefix: "knows no prefixes: name the values, {in: [...]}",
-            Range: "denies no range; leave it out" if denied else "compares no dates; leave it out",
-        }
-        raise ConfigError(f"filter on '{key}': Chroma {problems[type(filters)]}")
-    return _joined([{key: {f"${word}": end}} for word, end in filters.limits().items()], "$and")
+        if denied:
+            return _joined([{key: {"$ne": value}} for value in values], "$and")
+        return _joined([{key: {"$eq": value}} for value in values], "$or")
+    if isinstance(filters, Exists):
+        problem = "cannot say whether a field exists"
+    elif isinstance(filters, Prefix):
+        problem = "knows no prefixes: name the values, {in: [...]}"
+    elif denied:
+        problem = "denies no range; leave it out"
+    elif filters.of_dates:
+        problem = "compares no dates; leave it out"
+    else:
+        limits = [{key: {f"${word}": limit}} for word, limit in filters.limits().items()]
+        return _joined(limits, "$and")
+    raise ConfigError(f"filter on '{key}': Chroma {problem}")
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
@@ -142,7 +153,7 @@ def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
-    return [
-        Row(id, {"document": document, "metadata": dict(metadata or {})}, score)
-        for id, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False)
-    ]
+    rows: list[Row] = []
+    for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):
+        rows.append(Row(id_, {"document": document, "metadata": dict(metadata or {})}, score))
+    return rows

@@ -30,7 +30,7 @@ from ragbench.search.stores.base import (
 from ragbench.search.stores.record import WordVector, check_id, encode, similarity
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
-_TIED = 1000
+_MAX_TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
 short chunks of one length, and there may be very many."""
 
@@ -66,7 +66,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """Query vectors as the engine takes them, and the places of those that ask it."""
+        """Query vectors as the engine takes them, and the positions of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
         return self._engine.condition(filters, self.native_filter)
@@ -92,47 +92,56 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
-        queries, places = self._queries(vectors)
+        queries, positions = self._queries(vectors)
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
-            rows = queries if len(which) == len(queries) else queries[list(which)]
+        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            rows = queries if len(batch) == len(queries) else queries[list(batch)]
             return self._engine.nearest(rows, limit, condition, effort)
 
-        most = getattr(self._engine, "most", None)
-        return self._found(ask, places, len(queries), k=k, filters=filters, most=most)
+        max_tied = getattr(self._engine, "most", None)
+        return self._ranked(ask, positions, len(queries), k=k, filters=filters, max_tied=max_tied)
 
-    def _found(
+    def _ranked(
         self,
         ask: Ask,
-        asked: Sequence[int],
+        positions: Sequence[int],
         queries: int,
         *,
         k: int,
         filters: Filter | None,
-        most: int | None,
+        max_tied: int | None,
     ) -> list[list[Chunk]]:
-        """The first `k` chunks of each query; only those at the places `asked` ask the engine."""
+        """The first `k` chunks of each query; only those at the `positions` ask the engine."""
         check_k(k)
-        simple = True if filters is None else folded(filters)
-        found: list[list[Chunk]] = [[] for _ in range(queries)]
-        if not asked or simple is False:
-            return found
+        results: list[list[Chunk]] = [[] for _ in range(queries)]
+        condition_filter = True if filters is None else folded(filters)
+        if not positions or condition_filter is False:  # a filter that lets nothing pass
+            return results
         with self.working():
-            condition = self._condition(None if simple is True else simple)
+            condition = self._condition(None if condition_filter is True else condition_filter)
 
-            def fetch(which: Sequence[int], limit: int) -> Rankings:
-                found = ask([asked[at] for at in which], limit, condition)
-                return [[row for row in map(self._scored, hits) if row] for hits in found]
+            def fetch(batch: Sequence[int], limit: int) -> Rankings:
+                rankings = ask([positions[number] for number in batch], limit, condition)
+                return [self._scored_rows(rows) for rows in rankings]
 
-            ranked = top_k(fetch, len(asked), k, most)
-        for at, one in zip(asked, ranked, strict=True):
-            found[at] = self._chunks(one)
-        return found
+            rankings = top_k(fetch, len(positions), k, max_tied)
+        for position, rows in zip(positions, rankings, strict=True):
+            results[position] = self._chunks(rows)
+        return results
+
+    def _scored_rows(self, rows: Sequence[Row]) -> list[Row]:
+        scored: list[Row] = []
+        for row in rows:
+            scored_row = self._scored(row)
+            if scored_row is not None:
+                scored.append(scored_row)
+        return scored
 
     def close(self) -> None:
         """Ends the use of the collection. Calling it again does nothing."""
-        if self._on_close is not None:
-            on_close, self._on_close = self._on_close, None
+        on_close = self._on_close
+        if on_close is not None:
+            self._on_close = None  # before the call, which may fail
             on_close()
 
     def __enter__(self) -> Self:
@@ -185,48 +194,56 @@ class OwnCollection(OpenCollection[Writer]):
         What was written before is on the disk before the mark is.
         """
         with self.working() as engine:
-            info = engine.read_info()
-            kept = info.identity if identity is None else check_identity(identity)
-            engine.write_info(replace(info, complete=complete, identity=kept))
+            info = replace(engine.read_info(), complete=complete)
+            if identity is not None:
+                info = replace(info, identity=check_identity(identity))
+            engine.write_info(info)
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
         rows = unit_rows(vectors, self._dimension)
         if len(rows) != len(chunks):
             raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
-        last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
-        encoded = [encode(chunk) for chunk in chunks]
-        records = [encoded[at] for at in last]
-        if (form := self.words) is not None:  # made here, so that no chunk lacks them
-            form.check(self.name)
-            records = [replace(one, words=form.vector(one.chunk)) for one in records]
+        encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
+        last_positions: dict[str, int] = {}
+        for position, chunk in enumerate(chunks):
+            last_positions[chunk.id] = position
+        positions = list(last_positions.values())
+        records = [encoded[position] for position in positions]
+        words = self.words
+        if words is not None:  # made here, so that no chunk lacks them
+            words.check(self.name)
+            records = [replace(record, words=words.vector(record.chunk)) for record in records]
         if records:
             with self.working() as engine:
-                engine.write(records, rows[last])
+                engine.write(records, rows[positions])
 
     def delete(self, ids: Sequence[str]) -> None:
-        if gone := check_ids(ids):
+        checked = check_ids(ids)
+        if checked:
             with self.working() as engine:
-                engine.remove(gone)
+                engine.remove(checked)
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
         """The chunks of these ids; those that are not there are left out."""
-        found: dict[str, Chunk] = {}
-        if wanted := check_ids(ids):
-            with self.working() as engine:
-                chunks = [engine.read(kept, None) for kept in engine.kept(wanted)]
-            found = {chunk.id: chunk for chunk in chunks}
-        return {value: found[value] for value in wanted if value in found}
+        checked = check_ids(ids)
+        if not checked:
+            return {}
+        with self.working() as engine:
+            chunks = [engine.read(fields, None) for fields in engine.kept(checked)]
+        by_id = {chunk.id: chunk for chunk in chunks}
+        return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def rows(self, limit: int) -> list[Chunk]:
-        return [*self.get(sorted(self.digests())[:limit]).values()]
+        return list(self.get(sorted(self.digests())[:limit]).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
-        found: dict[str, Rows] = {}
-        if wanted := check_ids(ids):
-            with self.working() as engine:
-                found = engine.rows(wanted)
-        return {value: found[value] for value in wanted if value in found}
+        checked = check_ids(ids)
+        if not checked:
+            return {}
+        with self.working() as engine:
+            by_id = engine.rows(checked)
+        return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def digests(self) -> dict[str, str]:
         """Every id with a digest of its chunk (`ragbench.search.stores.record.encode`)."""
@@ -252,11 +269,17 @@ class OwnCollection(OpenCollection[Writer]):
         """
         engine = cast("WordWriter", self._engine)
 
-        def ask(which: Sequence[int], limit: int, condition: Any) -> Rankings:
-            return engine.best_sums([queries[at] for at in which], limit, condition)
+        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            return engine.best_sums([queries[position] for position in batch], limit, condition)
 
-        most, every = max(_TIED, k + 1), range(len(queries))
-        return self._found(ask, every, len(queries), k=k, filters=filters, most=most)
+        return self._ranked(
+            ask,
+            range(len(queries)),
+            len(queries),
+            k=k,
+            filters=filters,
+            max_tied=max(_MAX_TIED, k + 1),
+        )
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
         """Inverse document frequencies as the store counts them; None where no chunk has a word."""

@@ -41,7 +41,8 @@ class ElasticDatabase(ReadableDatabase):
 
     def load(self) -> tuple[type[Exception], ...]:
         package = self._kind.client_package()
-        return (*(getattr(package, one) for one in self._kind.errors), OSError, ValueError)
+        errors: list[type[Exception]] = [getattr(package, name) for name in self._kind.errors]
+        return (*errors, OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
@@ -49,31 +50,39 @@ class ElasticDatabase(ReadableDatabase):
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
         """See `ReadableDatabase`; an alias is taken for its first index."""
-        made = self._kind
+        kind = self._kind
         if not connection.indices.exists(index=name):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
-        [first, *_] = mappings.values()
-        fields = dict(_flat(first["mappings"].get("properties", {}), ""))
-        dense = [at for at, one in fields.items() if one["type"] == made.kind]
-        vector = mapping.chosen_vector(name, dense)
-        texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
-        usual = [at for at in texts if at.rpartition(".")[2] in named("hit")["text"]]
-        words = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        found = mapping.chosen_words(name, texts, usual=words)
+        index = next(iter(mappings.values()))
+        fields = dict(_flat(index["mappings"].get("properties", {}), ""))
+        vectors = [path for path, field in fields.items() if field["type"] == kind.kind]
+        vector = mapping.chosen_vector(name, vectors)
+        texts = [path for path, field in fields.items() if field["type"] in _TEXTS]
+        words = mapping.chosen_words(name, texts, usual=_usual_text(mapping, texts))
         settings = fields[vector]
-        kind = made.space_type(settings)
-        if kind not in made.metrics:
-            raise ConfigError(f"vectors that are compared by '{kind}' are not read")
-        size = settings.get("dims", settings.get("dimension"))
-        metric = mapping.checked_metric(name, made.metrics[kind])
-        return made(
+        space_type = kind.space_type(settings)
+        if space_type not in kind.metrics:
+            raise ConfigError(f"vectors that are compared by '{space_type}' are not read")
+        dimension = settings.get("dims", settings.get("dimension"))
+        metric = mapping.checked_metric(name, kind.metrics[space_type])
+        return kind(
             client=connection,
             name=name,
-            space=Space(vector=vector, dimension=size and int(size), metric=metric),
-            words=None if found is None else Words(field=found, how="BM25 of the index"),
+            space=Space(
+                vector=vector, dimension=int(dimension) if dimension else None, metric=metric
+            ),
+            words=None if words is None else Words(field=words, how="BM25 of the index"),
             fields=fields,
         )
+
+
+def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
+    """The text that is searched by words where none is named: that of the chunks."""
+    if mapping.text in texts:
+        return mapping.text
+    usual = [path for path in texts if path.rpartition(".")[2] in named("hit")["text"]]
+    return usual[0] if len(usual) == 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +114,12 @@ class Elasticsearch:
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
         package = cls.client_package()
-        given: dict[str, Any] = {"basic_auth": (user, password)} if user else {}
-        given |= {"api_key": password} if password and not user else {}
-        return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
+        login: dict[str, Any] = {}
+        if user:
+            login["basic_auth"] = (user, password)
+        elif password:  # without a user it is a key
+            login["api_key"] = password
+        return package.Elasticsearch(host, request_timeout=_TIMEOUT, **login)
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
@@ -150,22 +162,25 @@ class Elasticsearch:
         return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        asked: dict[str, Any] = {"field": self.space.vector, "query_vector": query, "k": limit}
-        asked["num_candidates"] = min(max(ef or _CANDIDATES, limit), _MOST)
+        knn: dict[str, Any] = {"field": self.space.vector, "query_vector": query, "k": limit}
+        knn["num_candidates"] = min(max(ef or _CANDIDATES, limit), _MOST)
         if condition:
-            asked["filter"] = condition
-        rows = self._hits(None, limit, knn=asked)
+            knn["filter"] = condition
         similarity = self.space_type(self.fields[self.space.vector])
-        return [row._replace(score=_measure(row.score, similarity)) for row in rows]
+        return _measured(self._hits(None, limit, knn=knn), similarity)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
-        more = {"filter": condition} if condition else {}
-        asked = ({"match": {self.words.field: {"query": text}}} for text in texts)
-        return [self._hits({"bool": {"must": [one], **more}}, limit) for one in asked]
+        results: list[list[Row]] = []
+        for text in texts:
+            query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
+            if condition:
+                query["filter"] = condition
+            results.append(self._hits({"bool": query}, limit))
+        return results
 
     def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[Row]:
-        vectors = [at for at, one in self.fields.items() if one["type"] in _VECTORS]
+        vectors = [path for path, field in self.fields.items() if field["type"] in _VECTORS]
         body: dict[str, Any] = {"size": limit, "_source": {"excludes": vectors}, **more}
         if query is not None:
             body["query"] = query
@@ -174,24 +189,25 @@ class Elasticsearch:
             raise StoreError(
                 f"the index '{self.name}' answered in part only: shards failed or took too long"
             )
-        return [
-            Row(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
-            for hit in answer["hits"]["hits"]
-        ]
+        rows: list[Row] = []
+        for hit in answer["hits"]["hits"]:
+            score = float(hit.get("_score") or 0.0)
+            rows.append(Row(str(hit["_id"]), hit.get("_source") or {}, score))
+        return rows
 
     def _exact(self, name: str) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
-        found = self.fields.get(name)
-        if found is None or found["type"] not in _TEXTS:
+        field = self.fields.get(name)
+        if field is None or field["type"] not in _TEXTS:
             return name
-        parts = cast("Mapping[str, Any]", found.get("fields") or {})
-        whole = next((at for at, one in parts.items() if one.get("type") == "keyword"), None)
-        if whole is None:
-            raise ConfigError(
-                f"filter on '{name}': the index keeps it as words only, not whole; filter by a "
-                'field of the type keyword, or natively by {"match_phrase": ...}'
-            )
-        return f"{name}.{whole}"
+        parts = cast("Mapping[str, Any]", field.get("fields") or {})
+        for part, settings in parts.items():
+            if settings.get("type") == "keyword":
+                return f"{name}.{part}"
+        raise ConfigError(
+            f"filter on '{name}': the index keeps it as words only, not whole; filter by a "
+            'field of the type keyword, or natively by {"match_phrase": ...}'
+        )
 
 
 class OpenSearch(Elasticsearch):
@@ -213,8 +229,8 @@ class OpenSearch(Elasticsearch):
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
         package = cls.client_package()
-        given: dict[str, Any] = {"http_auth": (user, password)} if user else {}
-        return package.OpenSearch(host, timeout=_TIMEOUT, **given)
+        login: dict[str, Any] = {"http_auth": (user, password)} if user else {}
+        return package.OpenSearch(host, timeout=_TIMEOUT, **login)
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
@@ -222,30 +238,31 @@ class OpenSearch(Elasticsearch):
         return str(settings.get("space_type") or method.get("space_type") or "l2")
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        asked: dict[str, Any] = {"vector": query, "k": limit}
+        knn: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
-            asked["method_parameters"] = {"ef_search": max(ef, limit)}
+            knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
-            asked["filter"] = {"bool": {"filter": condition}}
-        rows = self._hits({"knn": {self.space.vector: asked}}, limit)
+            knn["filter"] = {"bool": {"filter": condition}}
+        rows = self._hits({"knn": {self.space.vector: knn}}, limit)
         settings = self.fields[self.space.vector]
-        space = self.space_type(settings)
+        space_type = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
-        if space == "cosinesimil" and method.get("engine") == "nmslib":
+        if space_type == "cosinesimil" and method.get("engine") == "nmslib":
+            # This engine alone scores 1 / (1 + (1 - cosine)).
             return [row._replace(score=2 - 1 / row.score) for row in rows]
-        return [row._replace(score=_measure(row.score, space)) for row in rows]
+        return _measured(rows, space_type)
 
 
 open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
 open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
-def _within(wanted: Range) -> dict[str, Any]:
-    limits: dict[str, Any] = dict(wanted.limits())
-    if wanted.of_dates:
-        limits = {name: int(limit) for name, limit in limits.items()}
+def _within(range_: Range) -> dict[str, Any]:
+    limits: dict[str, Any] = dict(range_.limits())
+    if range_.of_dates:
+        limits = {word: int(limit) for word, limit in limits.items()}
         limits["format"] = "epoch_millis"
-    return {"range": {wanted.field: limits}}
+    return {"range": {range_.field: limits}}
 
 
 def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -254,6 +271,10 @@ def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Map
             yield from _flat(settings["properties"], f"{before}{name}.")
         else:
             yield f"{before}{name}", {"type": "", **settings}
+
+
+def _measured(rows: Sequence[Row], similarity: str) -> list[Row]:
+    return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
 
 def _measure(score: float, similarity: str) -> float:
@@ -266,4 +287,6 @@ def _measure(score: float, similarity: str) -> float:
         return 2 * score - 1
     if similarity in ("l2_norm", "l2"):
         return -math.sqrt(max(1 / score - 1, 0.0))
-    return score - 1 if score >= 1 else 1 - 1 / score
+    if score >= 1:
+        return score - 1
+    return 1 - 1 / score

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
-from itertools import count
 from typing import Any, cast
 
 import orjson
@@ -57,55 +56,68 @@ class FieldMapping:
                 raise ConfigError(f"map: {name} names no field")
 
     @classmethod
-    def of(cls, given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
-        return cast("FieldMapping", from_settings(cls, given, where=where))
+    def of(cls, fields: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
+        return cast("FieldMapping", from_settings(cls, fields, where=where))
 
     def described(self) -> str:
         """The mapping in one line, such as ``text=page_content  vector=dense``."""
-        known: dict[str, str | None] = asdict(self)
-        return "  ".join(f"{name}={value}" for name, value in known.items() if value)
+        fields: dict[str, str | None] = asdict(self)
+        return "  ".join(f"{name}={value}" for name, value in fields.items() if value)
 
     def places(self) -> dict[str, tuple[str, ...]]:
         """The paths of what is read out of a row, by name; only those that are known."""
-        named = ((at, getattr(self, at)) for at in ("text", "id", "document_id", "title"))
-        found: dict[str, tuple[str, ...]] = {at: (path,) for at, path in named if path is not None}
+        places: dict[str, tuple[str, ...]] = {}
+        for name in ("text", "id", "document_id", "title"):
+            path = getattr(self, name)
+            if path is not None:
+                places[name] = (path,)
         if self.metadata is not None:
-            listed = (path.strip() for path in self.metadata.split(","))
-            found["metadata"] = tuple(path for path in listed if path)
-        return found
+            paths = [path.strip() for path in self.metadata.split(",")]
+            places["metadata"] = tuple(path for path in paths if path)
+        return places
 
-    def chosen_vector(self, name: str, known: Sequence[str]) -> str:
-        wanted = self.vector
-        if wanted in known or (wanted is None and len(known) == 1):
-            return known[0] if wanted is None else wanted
-        if not known:
+    def chosen_vector(self, name: str, vectors: Sequence[str]) -> str:
+        """The vector of a collection that is searched: the one that is named, or the only one."""
+        vector = self.vector
+        if vector is None and len(vectors) == 1:
+            return vectors[0]
+        if vector is not None and vector in vectors:
+            return vector
+        if not vectors:
             problem = "keeps no dense vectors: nothing to search by"
-        elif wanted is None:
+        elif vector is None:
             problem = (
-                f"has several vectors ({listed(known)}): choose the one to be searched with "
-                f"--field vector={known[0]}"
+                f"has several vectors ({listed(vectors)}): choose the one to be searched with "
+                f"--field vector={vectors[0]}"
             )
+        elif any(vectors):
+            problem = f"has no vector '{vector}'; it has {listed(vectors)}"
         else:
-            has = f"it has {listed(known)}" if any(known) else "its own has no name: leave it out"
-            problem = f"has no vector '{wanted}'; {has}"
+            problem = f"has no vector '{vector}'; its own has no name: leave it out"
         raise ConfigError(f"the collection '{name}' {problem}")
 
-    def chosen_words(self, name: str, known: Sequence[str], usual: str | None = None) -> str | None:
+    def chosen_words(
+        self, name: str, fields: Sequence[str], usual: str | None = None
+    ) -> str | None:
         """What is searched by words; None where there is nothing, or several and none is named."""
-        wanted = self.words or usual
-        if wanted is not None and wanted not in known:
-            has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
-            raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
-        return known[0] if wanted is None and len(known) == 1 else wanted
+        words = self.words or usual
+        if words is None:
+            return fields[0] if len(fields) == 1 else None
+        if words not in fields:
+            there = "it keeps nothing for such a search"
+            if fields:
+                there = f"there are: {listed(fields)}"
+            raise ConfigError(f"the collection '{name}' has no words '{words}'; {there}")
+        return words
 
-    def checked_metric(self, name: str, found: MetricName) -> MetricName:
-        wanted = self.metric
-        if wanted is not None and wanted != found:
+    def checked_metric(self, name: str, metric: MetricName) -> MetricName:
+        """The metric that the store says; it contradicts none that is named."""
+        if self.metric is not None and self.metric != metric:
             raise ConfigError(
-                f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
-                "metric out"
+                f"the collection '{name}' compares vectors by {metric}, not by {self.metric}: "
+                "leave the metric out"
             )
-        return found
+        return metric
 
 
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
@@ -114,55 +126,113 @@ _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 
 
 def complete_mapping(
-    name: str, given: FieldMapping, rows: Sequence[Row]
+    name: str, mapping: FieldMapping, rows: Sequence[Row]
 ) -> tuple[FieldMapping, tuple[str, ...], list[str]]:
     """A mapping that names the text, and what whoever uses it should know.
 
-    That is which names were guessed, and what is named, such as ``title=heading``, and stands in
-    no row that was looked at.
+    That is which names were guessed, and what is named, such as ``title=heading``, and is in no
+    row that was looked at.
     """
-    known = dict.fromkeys(at for row in rows for at in row.fields)
-    known |= dict.fromkeys(path for row in rows for path, _ in text_paths(row.fields))
-    there = f"There are: {listed([*known]) or 'no fields at all'}"
-
-    def values(path: str) -> list[object]:
-        find = getter(path)
-        return [find(row.fields) for row in rows]
-
-    def texts(path: str) -> int:
-        return sum(isinstance(value, str) and bool(value.strip()) for value in values(path))
-
-    absent: list[str] = []
-    for what, paths in given.places().items():
-        for path in (path for path in paths if all(value is None for value in values(path))):
-            absent.append(f"{what}={path}")
-            if what in ("text", "id"):
-                raise ConfigError(
-                    f"--field {what}={path}: no row that was looked at in '{name}' has such a "
-                    f"field.{did_you_mean(path, known)} {there}"
-                )
+    sample = _Sample(rows)
+    absent = _absent_fields(name, mapping, sample)
     # Rather in the row itself than in the objects with metadata that it has.
-    objects = [at for at in METADATA_NAMES if any(map(is_object, values(at)))]
-    prefixes = ["", *(f"{at}." for at in objects)]
-    usual = (*named("hit")["text"], "_node_content.text")
-    text = given.text or max((f"{prefix}{at}" for prefix in prefixes for at in usual), key=texts)
-    if given.text is None and not texts(text):
-        raise ConfigError(
-            f"no field of the collection '{name}' is known to hold the text: name it with "
-            f"--field text=FIELD. {there}"
-        )
-    ids = (f"{prefix}{at}" for prefix in prefixes for at in _DOCUMENT_IDS)
-    free = (path for path in ids if path not in (given.text, given.id, given.title))
-    document = given.document_id or next((p for p in free if any(map(_names, values(p)))), None)
-    found = replace(given, text=text, document_id=document)
-    known_as = ("text", "document_id")
-    guessed = tuple(at for at in known_as if getattr(found, at) != getattr(given, at))
-    return found, guessed, absent
+    prefixes = [""]
+    for object_name in METADATA_NAMES:
+        if any(is_object(value) for value in sample.values(object_name)):
+            prefixes.append(f"{object_name}.")
+    guessed: list[str] = []
+    if mapping.text is None:
+        text = sample.likeliest_text(prefixes)
+        if text is None:
+            raise ConfigError(
+                f"no field of the collection '{name}' is known to hold the text: name it with "
+                f"--field text=FIELD. {sample.there()}"
+            )
+        guessed.append("text")
+    else:
+        text = mapping.text
+    document_id = mapping.document_id
+    if not document_id:
+        taken = (mapping.text, mapping.id, mapping.title)
+        document_id = sample.first_document_id(prefixes, taken)
+        if document_id != mapping.document_id:
+            guessed.append("document_id")
+    completed = replace(mapping, text=text, document_id=document_id)
+    return completed, tuple(guessed), absent
 
 
-def _names(value: object) -> bool:
-    # LlamaIndex writes the word for what is not there.
-    return (isinstance(value, str) and value not in ("", "None")) or type(value) is int
+def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
+    """What is named, such as ``title=heading``, and is in no row.
+
+    Raises:
+        ConfigError: the text or the id is; nothing could be read without.
+    """
+    absent: list[str] = []
+    for role, paths in mapping.places().items():
+        for path in paths:
+            if any(value is not None for value in sample.values(path)):
+                continue
+            absent.append(f"{role}={path}")
+            if role in ("text", "id"):
+                raise ConfigError(
+                    f"--field {role}={path}: no row that was looked at in '{name}' has such a "
+                    f"field.{did_you_mean(path, sample.paths())} {sample.there()}"
+                )
+    return absent
+
+
+class _Sample:
+    """Some rows of a collection, looked through for fields by their usual names."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def values(self, path: str) -> list[object]:
+        read = getter(path)
+        return [read(row.fields) for row in self._rows]
+
+    def paths(self) -> list[str]:
+        """The fields of the rows, and then the paths of texts in them."""
+        paths: dict[str, None] = {}
+        for row in self._rows:
+            paths.update(dict.fromkeys(row.fields))
+        for row in self._rows:
+            paths.update(dict.fromkeys(path for path, _ in text_paths(row.fields)))
+        return list(paths)
+
+    def there(self) -> str:
+        return f"There are: {listed(self.paths()) or 'no fields at all'}"
+
+    def likeliest_text(self, prefixes: Sequence[str]) -> str | None:
+        """The usual path of a text that holds one in most rows; None where none does."""
+        likeliest = None
+        most_texts = 0
+        for prefix in prefixes:
+            for field in (*named("hit")["text"], "_node_content.text"):
+                path = f"{prefix}{field}"
+                texts = sum(_is_text(value) for value in self.values(path))
+                if texts > most_texts:
+                    likeliest, most_texts = path, texts
+        return likeliest
+
+    def first_document_id(self, prefixes: Sequence[str], taken: Sequence[str | None]) -> str | None:
+        for prefix in prefixes:
+            for field in _DOCUMENT_IDS:
+                path = f"{prefix}{field}"
+                if path not in taken and any(_is_document_id(at) for at in self.values(path)):
+                    return path
+        return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_document_id(value: object) -> bool:
+    if isinstance(value, str):
+        # LlamaIndex writes "None" for what is not there.
+        return value not in ("", "None")
+    return type(value) is int
 
 
 def json_value(value: object) -> Any:
@@ -176,21 +246,23 @@ def json_value(value: object) -> Any:
             pairs, or values that are nested too deep.
     """
     try:
-        found = orjson.loads(orjson.dumps(value, _written, orjson.OPT_NON_STR_KEYS))
+        plain = orjson.loads(orjson.dumps(value, _written, orjson.OPT_NON_STR_KEYS))
     except (TypeError, RecursionError) as error:
         raise ValueProblem(str(error)) from error
-    check_depth(found)
-    return found
+    check_depth(plain)
+    return plain
 
 
 def _written(value: object) -> object:
+    """What orjson writes in the place of a value that it does not know."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if isinstance(value, (Mapping, set, frozenset, tuple)):
-        form: Any = dict if isinstance(value, Mapping) else list
-        return form(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(cast("Iterable[object]", value))
     return str(value)
 
 
@@ -219,86 +291,105 @@ class AttachedRows:
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
-        used: set[str] = set()
-        return [self._chunk(row, place, used) for place, row in enumerate(rows, start=1)]
+        used_ids: set[str] = set()
+        return [self._chunk(row, rank, used_ids) for rank, row in enumerate(rows, start=1)]
 
     def warnings(self) -> list[str]:
         """What was wrong with how many rows so far, a line each."""
-        names = {name: shortened_line(at or "") for name, at in asdict(self.mapping).items()}
-        return [
-            f"{counted(len(ids), 'row')} {'has' if len(ids) == 1 else 'have'} "
-            f"{_TROUBLES[trouble].format(**names)} (such as '{shortened_line(next(iter(ids)))}')"
-            for trouble, ids in self._troubled.items()
-        ]
+        paths = {name: shortened_line(path or "") for name, path in asdict(self.mapping).items()}
+        lines: list[str] = []
+        for trouble, ids in self._troubled.items():
+            has = "has" if len(ids) == 1 else "have"
+            problem = _TROUBLES[trouble].format(**paths)
+            example = shortened_line(next(iter(ids)))
+            lines.append(f"{counted(len(ids), 'row')} {has} {problem} (such as '{example}')")
+        return lines
 
-    def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
-        own = row.id or f"#{place}"
-        text, document = self._value(row, "text"), self._value(row, "document_id")
+    def _chunk(self, row: Row, rank: int, used_ids: set[str]) -> Chunk:
+        own_id = row.id or f"#{rank}"
+        text = self._value(row, "text")
         if not isinstance(text, str):
-            self.note("text", own)
+            self.note("text", own_id)
+            text = ""
+        document = self._value(row, "document_id")
         document_id = _identifier(document)
         if document_id is None and not is_missing(document):
-            self.note("document_id", own)
+            self.note("document_id", own_id)
         return Chunk(
-            id=self._id(row, own, used),
-            # A lone surrogate, no file can hold.
-            text=text.encode("utf-8", "replace").decode() if isinstance(text, str) else "",
+            id=self._id(row, own_id, used_ids),
+            text=text.encode("utf-8", "replace").decode(),  # no file can hold a lone surrogate
             score=row.score,
             document_id=document_id,
-            metadata=self._metadata(row, own),
+            metadata=self._metadata(row, own_id),
         )
 
-    def _id(self, row: Row, own: str, used: set[str]) -> str:
-        found = own
+    def _id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
+        id_ = own_id
         if self.mapping.id is not None:
-            named = _identifier(self._value(row, "id"))
-            if named is None:
-                self.note("id", own)
-            found = named or own
-        if found in used:
-            self.note("duplicate", found)
-            found = next(f"{found}#{n}" for n in count(2) if f"{found}#{n}" not in used)
-        used.add(found)
-        return found
+            mapped = _identifier(self._value(row, "id"))
+            if mapped is None:
+                self.note("id", own_id)
+            else:
+                id_ = mapped
+        if id_ in used_ids:
+            self.note("duplicate", id_)
+            number = 2
+            while f"{id_}#{number}" in used_ids:
+                number += 1
+            id_ = f"{id_}#{number}"
+        used_ids.add(id_)
+        return id_
 
-    def _metadata(self, row: Row, own: str) -> dict[str, Any]:
-        fields = row.fields
-        for name, (path, *_) in self._places.items():
-            if name != "metadata":
-                rest = {key: value for key, value in fields.items() if key != path}
-                fields = rest if path in fields else without_path(fields, path)
-        found: dict[str, object] = {}
+    def _metadata(self, row: Row, own_id: str) -> dict[str, Any]:
+        """The other fields; of two with one name the later gets the name of its place before it."""
+        metadata: dict[str, object] = {}
         title = self._value(row, "title")
         if not is_missing(title):
-            found["title"] = title
-        wanted = self._places.get("metadata")
-        for within, held in _all(fields) if wanted is None else _picked(fields, wanted):
-            for name, value in held.items():
-                while name in found:  # under a longer name
-                    name = f"{within}.{name}"
-                found[name] = value
+            metadata["title"] = title
+        fields = self._unmapped(row.fields)
+        paths = self._places.get("metadata")
+        lots = _all(fields) if paths is None else _picked(fields, paths)
+        for place, values in lots:
+            for name, value in values.items():
+                while name in metadata:
+                    name = f"{place}.{name}"
+                metadata[name] = value
         try:
-            return cast("dict[str, Any]", json_value(found))
+            return cast("dict[str, Any]", json_value(metadata))
         except ValueProblem:
-            self.note("metadata", own)
+            self.note("metadata", own_id)
             return {}
 
+    def _unmapped(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The fields of a row without its text, id, document and title."""
+        for name, (path, *_) in self._places.items():
+            if name == "metadata":
+                continue
+            if path in fields:
+                fields = {key: value for key, value in fields.items() if key != path}
+            else:
+                fields = without_path(fields, path)
+        return fields
+
     def _value(self, row: Row, name: str) -> object:
-        find = self._getters.get(name)
-        return None if find is None else find(row.fields)
+        read = self._getters.get(name)
+        return None if read is None else read(row.fields)
 
     def note(self, trouble: str, id: str) -> None:
         self._troubled.setdefault(trouble, {})[id] = None
 
 
 def _identifier(value: object) -> str | None:
+    """A value as an id; None where it is none."""
     if isinstance(value, Decimal):
         return str(value)
     try:
-        found = as_id(json_value(value))
+        id_ = as_id(json_value(value))
     except ValueProblem:
         return None
-    return None if found.isspace() else found or None
+    if not id_ or id_.isspace():
+        return None
+    return id_
 
 
 Lots = Iterator[tuple[str, Mapping[str, object]]]
@@ -306,16 +397,25 @@ Lots = Iterator[tuple[str, Mapping[str, object]]]
 
 def _all(fields: Mapping[str, object]) -> Lots:
     """All fields, then those of the usual objects; before each lot, where it is."""
-    lifted = {name: inner for name in METADATA_NAMES if is_object(inner := fields.get(name))}
-    yield "row", {name: value for name, value in fields.items() if name not in lifted}
-    yield from lifted.items()
+    plain: dict[str, object] = {}
+    objects: dict[str, Mapping[str, object]] = {}
+    for name, value in fields.items():
+        if name not in METADATA_NAMES or not is_object(value):
+            plain[name] = value
+    for name in METADATA_NAMES:
+        value = fields.get(name)
+        if is_object(value):
+            objects[name] = value
+    yield "row", plain
+    yield from objects.items()
 
 
 def _picked(fields: Mapping[str, object], paths: Iterable[str]) -> Lots:
+    """The fields at these paths: of an object its fields."""
     for path in paths:
         value = getter(path)(fields)
-        within, _, name = path.rpartition(".")
+        parent, _, name = path.rpartition(".")
         if is_object(value):
             yield path, value
         elif value is not None:
-            yield within or "row", {name: value}
+            yield parent or "row", {name: value}

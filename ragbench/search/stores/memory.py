@@ -31,9 +31,8 @@ from ragbench.search.stores.record import StoredChunk, encode, searched_fields
 
 _INDEX = "collection.json"
 _VERSION = 2
-_OF_INFO = ("dimension", "identity", "complete")
 _FIRST_ROWS = 256
-_ROUGH = 1e-5
+_ROUNDING = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
 
 
@@ -51,22 +50,28 @@ class MemoryDatabase(WritableDatabase):
     def connect(self) -> None: ...
 
     def disconnect(self, connection: None) -> None:
-        for one in self._collections.values():
-            one.save()
+        for collection in self._collections.values():
+            collection.save()
 
     def names(self, connection: None) -> list[str]:
-        kept = self.folder.glob(f"*/{_INDEX}") if self.folder else ()
-        return list(self._collections.keys() | {unquote(path.parent.name) for path in kept})
+        names = set(self._collections)
+        if self.folder is not None:
+            for path in self.folder.glob(f"*/{_INDEX}"):
+                names.add(unquote(path.parent.name))
+        return list(names)
 
     def make(self, connection: None, info: CollectionInfo) -> None:
-        self._collections[info.name] = Memory(info, self.address, self._place(info.name))
-        self._collections[info.name].save()
+        collection = Memory(info, self.address, self._collection_folder(info.name))
+        self._collections[info.name] = collection
+        collection.save()
 
     def attach(self, connection: None, name: str) -> Memory | None:
-        place = self._place(name)
-        if name not in self._collections and place and (place / _INDEX).is_file():
-            self._collections[name] = Memory.load(name, self.address, place)
-        return self._collections.get(name)
+        if name not in self._collections:
+            folder = self._collection_folder(name)
+            if folder is None or not (folder / _INDEX).is_file():
+                return None
+            self._collections[name] = Memory.load(name, self.address, folder)
+        return self._collections[name]
 
     def detach(self, connection: None, name: str) -> None:
         if name in self._collections:
@@ -74,16 +79,18 @@ class MemoryDatabase(WritableDatabase):
 
     def remove(self, connection: None, name: str) -> None:
         self._collections.pop(name, None)
-        place = self._place(name)
-        if place and place.is_dir():
-            # First the file without which the rest is not a collection.
-            (place / _INDEX).unlink(missing_ok=True)
-            shutil.rmtree(place)
+        folder = self._collection_folder(name)
+        if folder is not None and folder.is_dir():
+            # First the file without which the others are not a collection.
+            (folder / _INDEX).unlink(missing_ok=True)
+            shutil.rmtree(folder)
 
-    def _place(self, name: str) -> Path | None:
+    def _collection_folder(self, name: str) -> Path | None:
+        if self.folder is None:
+            return None
         # A name may hold characters that a file's name may not; a dot alone is not a folder of
         # ours.
-        return self.folder and self.folder / quote(name, safe=" ").replace(".", "%2E")
+        return self.folder / quote(name, safe=" ").replace(".", "%2E")
 
 
 class Memory:
@@ -92,76 +99,96 @@ class Memory:
     is_exact = True
     read = staticmethod(scored_chunk)
 
-    def __init__(self, info: CollectionInfo, address: str, place: Path | None = None) -> None:
+    def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
         self._info = info
         self._address = address
-        self._place = place
+        self._folder = folder
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
         self._digests: dict[str, str] = {}
-        self._rows: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
+        """Of each id among the chunks, and in the array of vectors."""
         self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
-        self._passed: tuple[str, NDArray[np.intp]] = ("", np.zeros(0, dtype=np.intp))
+        """Behind the vectors of the chunks there may be room for more."""
+        self._passing_filter: str | None = None
+        """The filter that was used last; None where chunks have changed since."""
+        self._passing_positions: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        """The chunks that pass it."""
         self._unsaved = True
 
     @classmethod
-    def load(cls, name: str, address: str, place: Path) -> Memory:
+    def load(cls, name: str, address: str, folder: Path) -> Memory:
         try:
-            index: dict[str, Any] = json.loads((place / _INDEX).read_bytes())
+            index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
             if index["version"] != _VERSION:
                 raise other_form(address, name)
-            known = {name: index[name] for name in _OF_INFO}
-            found = cls(CollectionInfo(name=name, **known), address, place)
-            written = (place / index["chunks"]).read_bytes()
-            lines = [orjson.loads(line) for line in written.splitlines()]
-            found._chunks = [stored_chunk(values, None) for values in lines]
-            found._digests = {values["chunk_id"]: values["digest"] for values in lines}
-            with np.load(place / index["vectors"], allow_pickle=False) as arrays:
-                found._vectors = arrays["vectors"]
-            size = (len(lines), known["dimension"])
-            if found._vectors.shape != size or len(lines) != index["count"]:
+            info = CollectionInfo(
+                name=name,
+                dimension=index["dimension"],
+                identity=index["identity"],
+                complete=index["complete"],
+            )
+            collection = cls(info, address, folder)
+            lines = (folder / index["chunks"]).read_bytes().splitlines()
+            for line in lines:
+                fields = orjson.loads(line)
+                collection._chunks.append(stored_chunk(fields, None))
+                collection._digests[fields["chunk_id"]] = fields["digest"]
+            with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
+                collection._vectors = arrays["vectors"]
+            shape = (len(lines), info.dimension)
+            if collection._vectors.shape != shape or len(lines) != index["count"]:
                 raise ValueError("its parts do not fit together")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"the collection '{name}' is damaged ({error}): index anew"
             raise StoreError(f"{address}: {problem}") from error
-        found._rows = {chunk.id: row for row, chunk in enumerate(found._chunks)}
-        found._unsaved = False
-        return found
+        collection._number_chunks()
+        collection._unsaved = False
+        return collection
+
+    def _number_chunks(self) -> None:
+        self._positions = {chunk.id: number for number, chunk in enumerate(self._chunks)}
 
     def save(self) -> None:
         with self._lock:
-            if self._place is not None and self._unsaved:
+            if self._folder is not None and self._unsaved:
                 try:
-                    self._write_folder(self._place)
+                    self._write_folder(self._folder)
                 except (OSError, InputError) as error:
                     raise StoreError(
-                        f"{self._address}: {self._place} cannot be written: {error}"
+                        f"{self._address}: {self._folder} cannot be written: {error}"
                     ) from error
             self._unsaved = False
 
-    def _write_folder(self, place: Path) -> None:
+    def _write_folder(self, folder: Path) -> None:
         """Writes the collection; an earlier state stays whole until this one is."""
-        encoded, vectors = map(encode, self._chunks), self._vectors[: len(self._chunks)]
-        lines = b"".join(
-            b'%b,"digest":"%b"}\n' % (one.body[:-1], one.digest.encode()) for one in encoded
-        )
-        state = blake2b(lines, digest_size=10)
-        state.update(np.ascontiguousarray(vectors).tobytes())
-        digest = state.hexdigest()
-        names = {"chunks": f"chunks-{digest}.jsonl", "vectors": f"vectors-{digest}.npz"}
-        info = {name: getattr(self._info, name) for name in _OF_INFO}
-        index = {"version": _VERSION, **info, "count": len(self._chunks), **names}
-        place.mkdir(parents=True, exist_ok=True)
-        if not all((place / name).is_file() for name in names.values()):
-            # The user's own documents, named by their digest.
-            with written_whole(place / names["chunks"], is_text=False) as file:
+        lines = b"".join(_line(encode(chunk)) for chunk in self._chunks)
+        vectors = self._vectors[: len(self._chunks)]
+        content = blake2b(lines, digest_size=10)
+        content.update(np.ascontiguousarray(vectors).tobytes())
+        digest = content.hexdigest()
+        chunks_name = f"chunks-{digest}.jsonl"
+        vectors_name = f"vectors-{digest}.npz"
+        folder.mkdir(parents=True, exist_ok=True)
+        # Named by their content: files of these names hold just this.
+        if not ((folder / chunks_name).is_file() and (folder / vectors_name).is_file()):
+            with written_whole(folder / chunks_name, is_text=False) as file:
                 file.write(lines)
-            with written_whole(place / names["vectors"], is_text=False) as file:
+            with written_whole(folder / vectors_name, is_text=False) as file:
                 np.savez(file, vectors=vectors)
-        with written_whole(place / _INDEX) as file:
+        index = {
+            "version": _VERSION,
+            "dimension": self._info.dimension,
+            "identity": self._info.identity,
+            "complete": self._info.complete,
+            "count": len(self._chunks),
+            "chunks": chunks_name,
+            "vectors": vectors_name,
+        }
+        with written_whole(folder / _INDEX) as file:
             file.write(json.dumps(index, indent=2).encode() + b"\n")
-        for old in [*place.glob("chunks-*.jsonl"), *place.glob("vectors-*.npz")]:
-            if old.name not in names.values():
+        for old in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
+            if old.name not in (chunks_name, vectors_name):
                 old.unlink(missing_ok=True)
 
     def read_info(self) -> CollectionInfo:
@@ -169,44 +196,57 @@ class Memory:
 
     def write_info(self, info: CollectionInfo) -> None:
         with self._lock:
-            self._info, self._unsaved = info, True
+            self._info = info
+            self._unsaved = True
             self.save()
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         with self._lock:
-            places: list[int] = []
+            positions: list[int] = []
             for record in chunks:
-                place = self._rows.setdefault(record.id, len(self._chunks))
-                self._chunks[place : place + 1] = [stored_chunk(orjson.loads(record.body), None)]
+                position = self._positions.setdefault(record.id, len(self._chunks))
+                chunk = stored_chunk(orjson.loads(record.body), None)
+                self._chunks[position : position + 1] = [chunk]  # one more, or in its place
                 self._digests[record.id] = record.digest
-                places.append(place)
-            size = len(self._chunks)
-            if size > len(self._vectors):
-                shape = (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension)
-                room = np.zeros(shape, dtype=np.float32)
-                room[: len(self._vectors)] = self._vectors
-                self._vectors = room
-            self._vectors[places] = rows
-            self._passed, self._unsaved = ("", self._passed[1]), True
+                positions.append(position)
+            self._make_room(len(self._chunks))
+            self._vectors[positions] = rows
+            self._changed()
+
+    def _make_room(self, size: int) -> None:
+        """Grows the array of vectors by doubling, so that filling it takes linear time."""
+        if size <= len(self._vectors):
+            return
+        capacity = max(size, 2 * len(self._vectors), _FIRST_ROWS)
+        larger = np.zeros((capacity, self._info.dimension), dtype=np.float32)
+        larger[: len(self._vectors)] = self._vectors
+        self._vectors = larger
+
+    def _changed(self) -> None:
+        self._passing_filter = None
+        self._unsaved = True
 
     def remove(self, ids: Sequence[str]) -> None:
         with self._lock:
-            gone = {self._rows.get(value) for value in ids}
-            kept = [row for row in range(len(self._chunks)) if row not in gone]
-            self._vectors = self._vectors[kept]
-            self._chunks = [self._chunks[row] for row in kept]
-            self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
-            self._digests = {id_: self._digests[id_] for id_ in self._rows}
-            self._passed, self._unsaved = ("", self._passed[1]), True
+            removed = {self._positions.get(id_) for id_ in ids}
+            remaining = [row for row in range(len(self._chunks)) if row not in removed]
+            self._vectors = self._vectors[remaining]
+            self._chunks = [self._chunks[row] for row in remaining]
+            self._number_chunks()
+            self._digests = {id_: self._digests[id_] for id_ in self._positions}
+            self._changed()
 
     def kept(self, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
-            return [self._chunks[self._rows[value]] for value in ids if value in self._rows]
+            return [self._chunks[self._positions[id_]] for id_ in ids if id_ in self._positions]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         with self._lock:
-            known = (value for value in ids if value in self._rows)
-            return {value: self._vectors[self._rows[value]].copy() for value in known}
+            rows: dict[str, Rows] = {}
+            for id_ in ids:
+                if id_ in self._positions:
+                    rows[id_] = self._vectors[self._positions[id_]].copy()
+            return rows
 
     def digests(self) -> dict[str, str]:
         with self._lock:
@@ -220,33 +260,54 @@ class Memory:
 
     def nearest(self, rows: Rows, limit: int, condition: Filter | None, effort: Effort) -> Rankings:
         with self._lock:
-            passing = None if condition is None else self._passing(condition)
-            stored = self._vectors[: len(self._chunks)]
-            looked = stored if passing is None else stored[passing]
-            if not len(looked):
+            searched = self._vectors[: len(self._chunks)]
+            passing = None
+            if condition is not None:
+                passing = self._passing(condition)
+                searched = searched[passing]
+            if not len(searched):
                 return [[] for _ in rows]
-            rough = (looked @ rows[0])[None] if len(rows) == 1 else rows @ looked.T
-            pairs = zip(rows, rough, strict=True)
-            return [self._best(query, one, passing, limit) for query, one in pairs]
+            # A product with one vector is faster than one with a matrix of one row.
+            rough_scores = (searched @ rows[0])[None] if len(rows) == 1 else rows @ searched.T
+            rankings: list[list[Row]] = []
+            for query, scores in zip(rows, rough_scores, strict=True):
+                rankings.append(self._best(query, scores, passing, limit))
+            return rankings
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
         # Not the filter itself: to Python 1 and True are equal.
-        if self._passed[0] != repr(filters):
-            found = map(matcher(filters), map(searched_fields, self._chunks))
-            self._passed = repr(filters), np.flatnonzero(np.fromiter(found, dtype=np.bool_))
-        return self._passed[1]
+        key = repr(filters)
+        if self._passing_filter != key:
+            passes = matcher(filters)
+            passing = [passes(searched_fields(chunk)) for chunk in self._chunks]
+            self._passing_filter = key
+            self._passing_positions = np.flatnonzero(np.array(passing, dtype=np.bool_))
+        return self._passing_positions
 
-    def _best(self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, k: int) -> list[Row]:
+    def _best(
+        self, query: Rows, rough_scores: Rows, passing: NDArray[np.intp] | None, k: int
+    ) -> list[Row]:
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
-        least = -math.inf
-        if k < len(rough):
-            least = np.partition(rough, len(rough) - k)[len(rough) - k] - _ROUGH
-        best = (rough >= least).nonzero()[0]
-        places = best if rows is None else rows[best]
-        exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
-        if k < len(exact):
-            first = np.argsort(-exact, kind="stable")[:k]
-            places, exact = places[first], exact[first]
-        found = zip(places.tolist(), exact.tolist(), strict=True)
-        return [Row((one := self._chunks[place]).id, one, score) for place, score in found]
+        threshold = -math.inf
+        if k < len(rough_scores):
+            kth = np.partition(rough_scores, len(rough_scores) - k)[len(rough_scores) - k]
+            threshold = kth - _ROUNDING
+        positions = (rough_scores >= threshold).nonzero()[0]
+        if passing is not None:
+            positions = passing[positions]
+        scores = (self._vectors[positions].astype(np.float64) * query).sum(axis=1)
+        if k < len(scores):
+            order = np.argsort(-scores, kind="stable")[:k]
+            positions = positions[order]
+            scores = scores[order]
+        rows: list[Row] = []
+        for position, score in zip(positions.tolist(), scores.tolist(), strict=True):
+            chunk = self._chunks[position]
+            rows.append(Row(chunk.id, chunk, score))
+        return rows
+
+
+def _line(record: StoredChunk) -> bytes:
+    """A chunk's line of the file: its body with its digest as one more field."""
+    return b'%b,"digest":"%b"}\n' % (record.body[:-1], record.digest.encode())

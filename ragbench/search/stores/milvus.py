@@ -83,22 +83,27 @@ class MilvusDatabase(ReadableDatabase):
         # What another process has filled is on the disk only, until it is loaded.
         connection.load_collection(name)
         description = connection.describe_collection(name)
-        fields = description["fields"]
-        kinds = {one["name"]: one["type"].name for one in fields}
-        dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
-        vector = mapping.chosen_vector(name, dense)
-        found = _metric(connection, name, vector)
-        functions = description.get("functions") or ()
-        bm25 = [one["output_field_names"] for one in functions if one["type"].name == "BM25"]
-        sparse = mapping.chosen_words(name, [at for outputs in bm25 for at in outputs])
-        chosen = next(one for one in fields if one["name"] == vector)
-        metric, dimension = mapping.checked_metric(name, found), int(chosen["params"]["dim"])
+        fields = {field["name"]: field for field in description["fields"]}
+        kinds = {field_name: field["type"].name for field_name, field in fields.items()}
+        vectors = [field_name for field_name, kind in kinds.items() if kind == "FLOAT_VECTOR"]
+        vector = mapping.chosen_vector(name, vectors)
+        metric = _metric(connection, name, vector)
+        ranked: list[str] = []
+        for function in description.get("functions") or ():
+            if function["type"].name == "BM25":
+                ranked += function["output_field_names"]
+        words = mapping.chosen_words(name, ranked)
+        space = Space(
+            vector=vector,
+            dimension=int(fields[vector]["params"]["dim"]),
+            metric=mapping.checked_metric(name, metric),
+        )
         return Milvus(
             client=connection,
             name=name,
-            space=Space(vector=vector, dimension=dimension, metric=metric),
-            key=next(one["name"] for one in fields if one.get("is_primary")),
-            words=None if sparse is None else Words(field=sparse, how="BM25 of Milvus"),
+            space=space,
+            key=next(field["name"] for field in fields.values() if field.get("is_primary")),
+            words=None if words is None else Words(field=words, how="BM25 of Milvus"),
             kinds=kinds,
         )
 
@@ -136,43 +141,51 @@ class Milvus:
     @property
     @quiet()
     def is_exact(self) -> bool:
-        indexes = self.client.list_indexes(self.name)
-        kinds = [self.client.describe_index(self.name, at) for at in indexes]
-        searched = [one for one in kinds if one["field_name"] == self.space.vector]
-        return all(one.get("index_type") == "FLAT" for one in searched)
+        for index_name in self.client.list_indexes(self.name):
+            index = self.client.describe_index(self.name, index_name)
+            if index["field_name"] == self.space.vector and index.get("index_type") != "FLAT":
+                return False
+        return True
 
     def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> list[list[Row]]:
-        # What pymilvus calls the distance is a similarity but for L2, which is squared.
-        sign = -1.0 if self.space.metric == "euclid" else 1.0
         if effort.exact and not self.is_exact:
             raise ConfigError("Milvus searches by its index alone: it has no exact search")
-        found = self._ask(list(rows), self.space.vector, limit, condition, effort)
-        return [[row._replace(score=sign * row.score) for row in hits] for hits in found]
+        results = self._ask(list(rows), self.space.vector, limit, condition, effort)
+        if self.space.metric != "euclid":  # what pymilvus calls the distance is a similarity
+            return results
+        return [[row._replace(score=-row.score) for row in result] for result in results]
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
         assert self.words is not None
-        found = self._ask(list(texts), self.words.field, limit, condition, NORMAL)
-        # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
-        return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
+        results: list[list[Row]] = []
+        for hits in self._ask(list(texts), self.words.field, limit, condition, NORMAL):
+            # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
+            results.append([row._replace(score=abs(row.score)) for row in hits if row.score])
+        return results
 
     @quiet()
     def _ask(
-        self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort
+        self, queries: list[Any], field: str, limit: int, condition: str, effort: Effort
     ) -> list[list[Row]]:
         answers = self.client.search(
             self.name,
-            asked,
+            queries,
             filter=condition,
             anns_field=field,
             limit=limit,
             output_fields=["*"],
             search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
         )
-        return [[self._row(hit["entity"], hit["distance"]) for hit in hits] for hits in answers]
+        results: list[list[Row]] = []
+        for hits in answers:
+            results.append([self._row(hit["entity"], hit["distance"]) for hit in hits])
+        return results
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        vectors = {at for at, kind in self.kinds.items() if kind.endswith("VECTOR")}
-        fields = {at: value for at, value in entity.items() if at not in vectors}
+        fields: dict[str, Any] = {}
+        for name, value in entity.items():
+            if not self.kinds.get(name, "").endswith("VECTOR"):
+                fields[name] = value
         return Row(str(fields[self.key]), fields, float(score))
 
 
@@ -181,38 +194,39 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
-    def at(path: str) -> str:
+    def name_of(path: str) -> str:
         """A field of the schema or a dynamic one; dots lead into objects."""
         if path in fields or "." not in path:
             return path
-        name, *rest = path.split(".")
-        return name + "".join(f"[{json.dumps(one)}]" for one in rest)
+        name, *keys = path.split(".")
+        return name + "".join(f"[{json.dumps(key)}]" for key in keys)
 
     def exists(field: str) -> str:
-        name = at(field)
+        name = name_of(field)
         return f"({name} is not null)" if name in fields else f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
-        return f"({' or '.join(f'{at(field)} == {_quoted(value)}' for value in values)})"
+        tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
+        return f"({' or '.join(tests)})"
 
     return Dialect(
         both=lambda parts: f"({' and '.join(parts)})",
         either=lambda parts: f"({' or '.join(parts)})",
         denied=lambda part: f"(not {part})",
         equal=equal,
-        within=lambda wanted: _within(at(wanted.field), wanted),
+        within=lambda range_: _within(name_of(range_.field), range_),
         exists=exists,
-        prefix=lambda field, prefix: _prefix(at(field), field, prefix),
+        prefix=lambda field, prefix: _prefix(name_of(field), field, prefix),
     )(filters)
 
 
-def _within(name: str, wanted: Range) -> str:
-    if wanted.of_dates:
+def _within(name: str, range_: Range) -> str:
+    if range_.of_dates:
         raise ConfigError(
-            f"filter on '{wanted.field}': Milvus compares no dates; give its own expression as "
+            f"filter on '{range_.field}': Milvus compares no dates; give its own expression as "
             "the native filter"
         )
-    tests = (f"{name} {_SIGNS[word]} {bound!r}" for word, bound in wanted.limits().items())
+    tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in range_.limits().items()]
     return f"({' and '.join(tests)})"
 
 
@@ -226,8 +240,8 @@ def _prefix(name: str, field: str, prefix: str) -> str:
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:
-    for at in client.list_indexes(name):
-        index = client.describe_index(name, at)
+    for index_name in client.list_indexes(name):
+        index = client.describe_index(name, index_name)
         if index["field_name"] == vector and index["metric_type"] in _METRICS:
             return _METRICS[index["metric_type"]]
     raise ConfigError(

@@ -54,11 +54,12 @@ _NOTHING = Sql(sql="false")
 
 
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
-    every = list(parts)
-    return Sql(
-        sql=f"({word.join(part.sql for part in every)})",
-        values=tuple(value for part in every for value in part.values),
-    )
+    texts: list[str] = []
+    values: list[Any] = []
+    for part in parts:
+        texts.append(part.sql)
+        values += part.values
+    return Sql(sql=f"({word.join(texts)})", values=tuple(values))
 
 
 def _either(parts: Iterable[Sql]) -> Sql:
@@ -76,20 +77,20 @@ _SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter over the columns of a table that ragbench did not make."""
 
-    def at(field: str) -> _Column:
+    def column(field: str) -> _Column:
         return _column(field, columns)
 
     return _SQL(
-        equal=lambda field, values: _either(at(field).equal(value) for value in values),
-        within=lambda wanted: at(wanted.field).within(wanted),
-        exists=lambda field: at(field).exists(),
-        prefix=lambda field, prefix: at(field).prefix(prefix),
+        equal=lambda field, values: _either(column(field).equal(value) for value in values),
+        within=lambda range_: column(range_.field).within(range_),
+        exists=lambda field: column(field).exists(),
+        prefix=lambda field, prefix: column(field).prefix(prefix),
     )(filters)
 
 
-def native_condition(given: object) -> Sql:
-    """What the user says in SQL: the part after WHERE, without placeholders."""
-    sql = checked_native(given, str, "PostgreSQL", 'an SQL condition, such as "year >= 2023"')
+def native_condition(text: object) -> Sql:
+    """The user's own SQL: the part after WHERE, without placeholders."""
+    sql = checked_native(text, str, "PostgreSQL", 'an SQL condition, such as "year >= 2023"')
     return Sql(sql=f"({sql.replace('%', '%%')})")
 
 
@@ -106,41 +107,53 @@ class _Json(Record, kw_only=False):
 
     @property
     def value(self) -> str:
-        return f"({self.column}{''.join(f'->{_literal(key)}' for key in self.path)})"
+        steps = "".join(f"->{_literal(key)}" for key in self.path)
+        return f"({self.column}{steps})"
 
     def equal(self, value: Scalar) -> Sql:
-        found = None if isinstance(value, (str, bool)) else number(value)
-        if found is not None and abs(found) >= _EXACT:
-            # As decimals, and so in containment, two numbers differ that are one float.
-            return self._item("number", "(item #>> '{}')::float8 = %s::float8", found)
+        if not isinstance(value, (str, bool)):
+            as_float = number(value)
+            if as_float is not None and abs(as_float) >= _EXACT:
+                # As decimals, and so in containment, two numbers differ that are one float.
+                return self._any_item("number", "(item #>> '{}')::float8 = %s::float8", as_float)
         # GIN indexes know containment. Of a list one item has to be equal.
-        wanted = tuple(self._nested(one) for one in (value, [value]))
-        contained = f"{self.column} @> %s::jsonb"
-        return Sql(sql=f"({contained} OR {contained})", values=wanted)
+        contains = f"{self.column} @> %s::jsonb"
+        values = (self._nested(value), self._nested([value]))
+        return Sql(sql=f"({contains} OR {contains})", values=values)
 
     def exists(self) -> Sql:
         return Sql(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
 
     def prefix(self, prefix: str) -> Sql:
-        return self._item("string", "starts_with(item #>> '{}', %s)", prefix)
+        return self._any_item("string", "starts_with(item #>> '{}', %s)", prefix)
 
-    def within(self, wanted: Range) -> Sql:
-        text, kind = f"({self.value} #>> '{{}}')", f"jsonb_typeof({self.value})"
-        if not wanted.of_dates:
-            number_ = f"(CASE {kind} WHEN 'number' THEN {text}::float8 END)"
-            return _compared(number_, wanted.limits(), "::float8")
-        day = f"(CASE WHEN {kind} = 'string' AND {text} ~ %s THEN {text}::timestamptz END)"
-        tests = _compared(day, _days(wanted), "::timestamptz")
-        values = tuple(part for bound in tests.values for part in (_DAY, bound))
-        return Sql(sql=tests.sql, values=values)
+    def within(self, range_: Range) -> Sql:
+        text = f"({self.value} #>> '{{}}')"
+        json_type = f"jsonb_typeof({self.value})"
+        if not range_.of_dates:
+            as_number = f"(CASE {json_type} WHEN 'number' THEN {text}::float8 END)"
+            return _compared(as_number, range_.limits(), "::float8")
+        as_date = f"(CASE WHEN {json_type} = 'string' AND {text} ~ %s THEN {text}::timestamptz END)"
+        comparison = _compared(as_date, _days(range_), "::timestamptz")
+        values: list[Any] = []
+        for bound in comparison.values:  # each comparison holds the pattern before its bound
+            values += (_DAY, bound)
+        return Sql(sql=comparison.sql, values=tuple(values))
 
-    def _item(self, kind: str, test: str, wanted: object) -> Sql:
-        items = f"CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value}"
-        items = f"jsonb_array_elements({items} ELSE jsonb_build_array({self.value}) END)"
-        sql = f"EXISTS (SELECT 1 FROM {items} item WHERE jsonb_typeof(item) = '{kind}' AND {test})"
-        return Sql(sql=sql, values=(wanted,))
+    def _any_item(self, json_type: str, test: str, value: object) -> Sql:
+        """Whether the value, or an item of the list that it is, has a type and passes a test."""
+        items = (
+            f"jsonb_array_elements(CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value} "
+            f"ELSE jsonb_build_array({self.value}) END)"
+        )
+        sql = (
+            f"EXISTS (SELECT 1 FROM {items} item "
+            f"WHERE jsonb_typeof(item) = '{json_type}' AND {test})"
+        )
+        return Sql(sql=sql, values=(value,))
 
     def _nested(self, value: object) -> str:
+        """JSON that holds the value under the path."""
         for key in reversed(self.path):
             value = {key: value}
         return json.dumps(value, ensure_ascii=False)
@@ -153,25 +166,31 @@ class _Plain(Record, kw_only=False):
     kind: str
 
     def equal(self, value: Scalar) -> Sql:
-        kinds = {"bool": ("bool",), "str": _TEXTS}
-        # A uuid is compared as what it reads: a text that is none would be an error.
-        shown = f"{self.name}::text" if self.kind == "uuid" else self.name
-        fits = self.kind in kinds.get(type(value).__name__, _NUMBERS)
-        return Sql(sql=f"{shown} = %s", values=(value,)) if fits else _NOTHING
+        kinds: Sequence[str] = _NUMBERS
+        if isinstance(value, bool):
+            kinds = ("bool",)
+        elif isinstance(value, str):
+            kinds = _TEXTS
+        if self.kind not in kinds:
+            return _NOTHING
+        # A uuid is compared as the text that it reads: a text that is none would be an error.
+        column = f"{self.name}::text" if self.kind == "uuid" else self.name
+        return Sql(sql=f"{column} = %s", values=(value,))
 
     def exists(self) -> Sql:
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
-        test = Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
-        return test if self.kind in _TEXTS else _NOTHING
-
-    def within(self, wanted: Range) -> Sql:
-        if self.kind not in (_DATES if wanted.of_dates else _NUMBERS):
+        if self.kind not in _TEXTS:
             return _NOTHING
-        if wanted.of_dates:
-            return _compared(self.name, _days(wanted), "::timestamptz")
-        return _compared(self.name, wanted.bounds())
+        return Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
+
+    def within(self, range_: Range) -> Sql:
+        if self.kind not in (_DATES if range_.of_dates else _NUMBERS):
+            return _NOTHING
+        if range_.of_dates:
+            return _compared(self.name, _days(range_), "::timestamptz")
+        return _compared(self.name, range_.bounds())
 
 
 class _Other(_Json, kw_only=False):
@@ -180,8 +199,8 @@ class _Other(_Json, kw_only=False):
     name: str = ""
     kind: str = ""
 
-    def within(self, wanted: Range) -> Sql:
-        return _Plain(self.name, self.kind).within(wanted)
+    def within(self, range_: Range) -> Sql:
+        return _Plain(self.name, self.kind).within(range_)
 
     def exists(self) -> Sql:
         return _Plain(self.name, self.kind).exists()
@@ -191,48 +210,57 @@ _Column = _Json | _Plain
 
 
 def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
-    known = {one.name: one for one in columns}
-    name, _, rest = field.partition(".")
-    if field in known:
-        name, rest = field, ""
-    found = known.get(name)
-    if found is None or (rest and found.kind not in _JSON):
+    """The column of a field, or the path into a column of JSON that its dots lead along."""
+    by_name = {column.name: column for column in columns}
+    name, _, path = field.partition(".")
+    if field in by_name:
+        name, path = field, ""
+    column = by_name.get(name)
+    if column is None or (path and column.kind not in _JSON):
         raise ConfigError(
-            f"filter: there is no column '{field}'; there are: {', '.join(sorted(known))}"
+            f"filter: there is no column '{field}'; there are: {', '.join(sorted(by_name))}"
         )
-    if found.kind in _JSON:
-        return _Json(f"{quoted(name)}::jsonb", rest.split(".") if rest else ())
-    if found.kind in (*_NUMBERS, *_TEXTS, "bool"):
-        return _Plain(quoted(name), found.kind)
-    return _Other(f"to_jsonb({quoted(name)})", (), quoted(name), found.kind)
+    if column.kind in _JSON:
+        return _Json(f"{quoted(name)}::jsonb", path.split(".") if path else ())
+    if column.kind in (*_NUMBERS, *_TEXTS, "bool"):
+        return _Plain(quoted(name), column.kind)
+    return _Other(f"to_jsonb({quoted(name)})", (), quoted(name), column.kind)
 
 
 def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
-    """A condition on a field: where a path of keys leads to it, and where it is spelled out."""
-    path, key = straight_path(field), field_key(field)
+    """A condition on a field: where a path of keys leads to it, and where it is spelled out.
+
+    `document` is the same condition on the column with the document's id, where there is one.
+    """
+    key = field_key(field)
     spelled = test(_Json("fields", (key,)))
     # Few rows have any, and an index knows which.
     spelled = Sql(sql=f"(fields IS NOT NULL AND {spelled.sql})", values=spelled.values)
-    other = Sql(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
+    not_spelled = Sql(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
     if field == "document_id":  # metadata that have such a key of their own come first
-        return spelled if document is None else _either([joined([document, other]), spelled])
+        if document is None:
+            return spelled
+        return _either([joined([document, not_spelled]), spelled])
+    path = straight_path(field)
     if path is None:
         return spelled
     straight = test(_Json("metadata", path))
-    return straight if len(path) == 1 else _either([joined([straight, other]), spelled])
+    if len(path) == 1:
+        return straight
+    return _either([joined([straight, not_spelled]), spelled])
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
-    texts = [one for one in values if isinstance(one, str)]
+    texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
-    return _own(field, lambda held: _either(held.equal(one) for one in values), document)
+    return _own(field, lambda json_: _either(json_.equal(value) for value in values), document)
 
 
-def _own_range(wanted: Range) -> Sql:
-    if not wanted.of_dates:
-        return _own(wanted.field, lambda held: held.within(wanted), None)
-    moment = f"((dates->>{_literal(field_key(wanted.field))})::float8)"
-    return _compared(moment, wanted.limits(), "::float8")
+def _own_range(range_: Range) -> Sql:
+    if not range_.of_dates:
+        return _own(range_.field, lambda json_: json_.within(range_), None)
+    moment = f"((dates->>{_literal(field_key(range_.field))})::float8)"
+    return _compared(moment, range_.limits(), "::float8")
 
 
 own_condition: Dialect[Sql] = _SQL(
@@ -241,7 +269,7 @@ own_condition: Dialect[Sql] = _SQL(
     exists=lambda field: _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL")),
     prefix=lambda field, prefix: _own(
         field,
-        lambda held: held.prefix(prefix),
+        lambda json_: json_.prefix(prefix),
         Sql(sql="starts_with(document_id, %s)", values=(prefix,)),
     ),
 )
@@ -249,14 +277,21 @@ own_condition: Dialect[Sql] = _SQL(
 
 
 def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
-    tests = (f"{value} {_SIGNS[word]} %s{cast}" for word in bounds)
-    return Sql(sql=f"({' AND '.join(tests)})", values=tuple(bounds.values()))
+    comparisons = [f"{value} {_SIGNS[word]} %s{cast}" for word in bounds]
+    return Sql(sql=f"({' AND '.join(comparisons)})", values=tuple(bounds.values()))
 
 
-def _days(wanted: Range) -> dict[str, Any]:
+def _days(range_: Range) -> dict[str, Any]:
     """Dates that PostgreSQL reads: a year or a month is its first day."""
-    texts = {word: str(bound) for word, bound in wanted.bounds().items()}
-    return {word: day + {4: "-01-01", 7: "-01"}.get(len(day), "") for word, day in texts.items()}
+    days: dict[str, Any] = {}
+    for word, bound in range_.bounds().items():
+        text = str(bound)
+        if len(text) == len("2024"):
+            text += "-01-01"
+        elif len(text) == len("2024-05"):
+            text += "-01"
+        days[word] = text
+    return days
 
 
 def _literal(text: str) -> str:

@@ -31,13 +31,18 @@ class _Both(Record):
     must_not: list[Any] = field(default_factory=list[Any])
 
     def filter(self, models: ModuleType) -> Any:
-        parts = {"must": self.must, "must_not": self.must_not}
-        return models.Filter(**{name: value for name, value in parts.items() if value})
+        tests: dict[str, list[Any]] = {}
+        if self.must:
+            tests["must"] = self.must
+        if self.must_not:
+            tests["must_not"] = self.must_not
+        return models.Filter(**tests)
 
     def one(self, models: ModuleType) -> Any:
         """The only test, or a filter of all."""
-        only = not self.must_not and len(self.must) == 1
-        return self.must[0] if only else self.filter(models)
+        if len(self.must) == 1 and not self.must_not:
+            return self.must[0]
+        return self.filter(models)
 
 
 def written_path(keys: Sequence[str]) -> str:
@@ -46,11 +51,12 @@ def written_path(keys: Sequence[str]) -> str:
 
 
 def _all(parts: Iterable[_Both]) -> _Both:
-    every = list(parts)
-    return _Both(
-        must=[one for part in every for one in part.must],
-        must_not=[one for part in every for one in part.must_not],
-    )
+    must: list[Any] = []
+    must_not: list[Any] = []
+    for part in parts:
+        must += part.must
+        must_not += part.must_not
+    return _Both(must=must, must_not=must_not)
 
 
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
@@ -91,9 +97,12 @@ class PayloadFilters:
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         models = self.models
+        parts: list[_Both] = []
         texts = [value for value in values if isinstance(value, str)]
-        match = models.MatchValue(value=texts[0]) if len(texts) == 1 else models.MatchAny(any=texts)
-        parts = [self._test(key, match=match)] if texts else []
+        if len(texts) == 1:
+            parts.append(self._test(key, match=models.MatchValue(value=texts[0])))
+        elif texts:
+            parts.append(self._test(key, match=models.MatchAny(any=texts)))
         for value in values:
             if isinstance(value, bool):
                 parts.append(self._test(key, match=models.MatchValue(value=self._flag(value))))
@@ -106,17 +115,18 @@ class PayloadFilters:
     def _test(self, key: str, **condition: Any) -> _Both:
         return _Both(must=[self.models.FieldCondition(key=key, **condition)])
 
-    def within(self, wanted: Range) -> _Both:
-        limits: Mapping[str, Any] = wanted.limits()
-        if not wanted.of_dates:
-            return self._test(wanted.field, range=self._range(**limits))
-        dates = {name: _EPOCH + timedelta(milliseconds=bound) for name, bound in limits.items()}
-        return self._test(wanted.field, range=self.models.DatetimeRange(**dates))
+    def within(self, range_: Range) -> _Both:
+        limits: Mapping[str, Any] = range_.limits()
+        if not range_.of_dates:
+            return self._test(range_.field, range=self._range(**limits))
+        dates = {word: _EPOCH + timedelta(milliseconds=limit) for word, limit in limits.items()}
+        return self._test(range_.field, range=self.models.DatetimeRange(**dates))
 
     def exists(self, key: str) -> _Both:
-        named = getattr(self.models, "PayloadField", None)
-        how = {"is_empty": named(key=key)} if named else {"key": key}
-        return _Both(must_not=[self.models.IsEmptyCondition(**how)])
+        payload_field = getattr(self.models, "PayloadField", None)
+        if payload_field is None:  # the embedded engine's models
+            return _Both(must_not=[self.models.IsEmptyCondition(key=key)])
+        return _Both(must_not=[self.models.IsEmptyCondition(is_empty=payload_field(key=key))])
 
     def prefix(self, key: str, prefix: str) -> _Both:
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
@@ -141,13 +151,14 @@ class OwnFilters(PayloadFilters):
         test = super().exists
         return self._at(key, lambda path: _any([test(path), listed], self.models))
 
-    def within(self, wanted: Range) -> _Both:
-        if wanted.of_dates:
-            dates = written_path(["dates", field_key(wanted.field)])
-            return self._test(dates, range=self._range(**wanted.limits()))
-        listed = _Both(must_not=[self._names("lists", wanted.field)])
-        asked = self._range(**wanted.limits())
-        return self._at(wanted.field, lambda key: _all([self._test(key, range=asked), listed]))
+    def within(self, range_: Range) -> _Both:
+        range_test = self._range(**range_.limits())
+        if range_.of_dates:
+            return self._test(written_path(["dates", field_key(range_.field)]), range=range_test)
+        not_listed = _Both(must_not=[self._names("lists", range_.field)])
+        return self._at(
+            range_.field, lambda key: _all([self._test(key, range=range_test), not_listed])
+        )
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
         """A test where a path of keys leads to the field, and where it is spelled out."""
