@@ -43,12 +43,14 @@ class Date(NamedTuple):
 
     def equals(self, other: Date) -> bool:
         """Whether nothing that both name differs."""
-        pairs = zip(self, other, strict=True)
-        return all(one is None or two is None or one == two for one, two in pairs)
+        for mine, theirs in zip(self, other, strict=True):
+            if mine is not None and theirs is not None and mine != theirs:
+                return False
+        return True
 
     def is_within(self, other: Date) -> bool:
-        """Whether the other date says all that this one does."""
-        return all(one is None or one == two for one, two in zip(self, other, strict=True))
+        """Whether the other date names all that this one does."""
+        return all(mine in (None, theirs) for mine, theirs in zip(self, other, strict=True))
 
 
 class Wording(NamedTuple):
@@ -65,23 +67,25 @@ class Wording(NamedTuple):
         if not self.amounts and not self.dates:
             return False
         typed = _words().typed
-        return all(one in typed or one[-1].isdecimal() for one in self.tokens)
+        return all(token in typed or token[-1].isdecimal() for token in self.tokens)
 
     def is_named_by(self, other: Wording) -> bool:
         """Whether the other text names all amounts and dates of this one."""
-        held = (
-            *other.amounts,
-            *(Amount("", one.year, one.year) for one in other.dates if one.year),
-        )
-        return all(any(one.equals(each) for each in held) for one in self.amounts) and all(
-            any(one.is_within(each) for each in other.dates) for one in self.dates
-        )
+        named = list(other.amounts)
+        named += [Amount("", date.year, date.year) for date in other.dates if date.year]
+        for amount in self.amounts:
+            if not any(map(amount.equals, named)):
+                return False
+        return all(any(map(date.is_within, other.dates)) for date in self.dates)
 
     @property
     def years(self) -> frozenset[int]:
-        bare = (one.number for one in self.amounts if not one.dimension)
-        named = {one.year for one in self.dates if one.year}
-        return frozenset({int(number) for number in bare if 1000 <= number <= 2100} | named)
+        """Of its dates, and the numbers alone that may be a year."""
+        years = {date.year for date in self.dates if date.year}
+        for amount in self.amounts:
+            if not amount.dimension and 1000 <= amount.number <= 2100:
+                years.add(int(amount.number))
+        return frozenset(years)
 
 
 @lru_cache(maxsize=8192)
@@ -100,35 +104,43 @@ def wording(text: str) -> Wording:
         plain = plain.replace("'s ", " ").replace("'", "")
     if has_digit:
         plain = _ORDINAL.sub("", plain)
-    special = _words().special
-    if has_digit or not is_ascii:
-        raw = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
-    else:  # the words are what lies between all other signs
-        raw = plain.translate(_NO_LETTERS).split()
-    if not special.isdisjoint(raw):
-        places = [at for at, one in enumerate(raw) if one in special or one[-1].isdecimal()]
-    elif has_digit:
-        places = [at for at, one in enumerate(raw) if one[-1].isdecimal()]
+    if not has_digit and is_ascii:
+        tokens = plain.translate(_NO_LETTERS).split()  # all signs but letters part words
     else:
-        return Wording(tuple(raw), (), ())
-    return _read(raw, places)
+        tokens = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
+    special = _words().special
+    if not special.isdisjoint(tokens):
+        begins = [at for at, token in enumerate(tokens) if token in special or _is_number(token)]
+    elif has_digit:
+        begins = [at for at, token in enumerate(tokens) if _is_number(token)]
+    else:
+        return Wording(tuple(tokens), (), ())
+    return _read(tokens, begins)
+
+
+def _is_number(token: str) -> bool:
+    return token[-1].isdecimal()
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _NUMBER = r"(?:(?<![^\s(])-)?\d+(?:\.\d+(?!\d*:))?"
 _TOKEN = re.compile(rf"[^\W\d_{_HAN}]+|{_NUMBER}|[{_HAN}]")
 _ASCII_TOKEN = re.compile(f"[a-z]+|{_NUMBER}")
-_NO_LETTERS = "".join(chr(at) if chr(at).islower() else " " for at in range(128))
+_NO_LETTERS = "".join([chr(code) if chr(code).islower() else " " for code in range(128)])
+"""A table for `str.translate`: every sign but a small letter becomes a space."""
 _HAN_NUMBER = re.compile(
     r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
     r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
 )
 _HAN_SIGN = re.compile("[〇零一二两三四五六七八九十百千万]")
-_HAN_DIGITS = {sign: at for at, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_HAN_DIGITS = {sign: digit for digit, sign in enumerate("零一二三四五六七八九")}
+_HAN_DIGITS |= {"〇": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
-_LONGEST, _MOST = 300, 1e300
-"""Digits of a number that are read, and the largest one."""
+_LONGEST = 300
+"""Digits of a number that are read."""
+_MOST = 1e300
+"""The largest number."""
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)(?<=\d..)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
@@ -154,7 +166,7 @@ def _with_plain_numbers(text: str) -> str:
     if "-" in text:
         text = _ISO.sub(_day_of_iso, text)
     if ("," in text or "'" in text or not text.isascii()) and _GROUPED.search(text):
-        text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
+        text = _EUROPEAN.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", text)
         text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
     return text
 
@@ -164,26 +176,35 @@ def _unmarked(match: re.Match[str]) -> str:
 
 
 def _han_number(match: re.Match[str]) -> str:
-    total, digit = 0, 0
+    """A number in Chinese signs in digits: 二百五十 is 250."""
+    total = 0
+    digit = 0
     for sign in match[2]:
-        if (scale := _HAN_SCALES.get(sign)) is None:
+        scale = _HAN_SCALES.get(sign)
+        if scale is None:
             digit = _HAN_DIGITS[sign]
-        elif scale == 10000:
-            total, digit = (total + digit or 1) * scale, 0
+            continue
+        if scale == 10000:
+            # All signs before it count ten thousands; alone it is one.
+            total = (total + digit or 1) * scale
         else:
-            total, digit = total + (digit or 1) * scale, 0
-    return f" {total + digit}{' percent' if match[1] else ''} "
+            total += (digit or 1) * scale
+        digit = 0
+    percent = " percent" if match[1] else ""
+    return f" {total + digit}{percent} "
 
 
 def _day_of_iso(match: re.Match[str]) -> str:
     year, month, day = match.groups()
-    names = _words().month_names
-    return f" {int(day)} {names[int(month) - 1]} {year} " if 1 <= int(month) <= 12 else match[0]
+    if not 1 <= int(month) <= 12:
+        return match[0]
+    return f" {int(day)} {_words().month_names[int(month) - 1]} {year} "
 
 
 class _Words(NamedTuple):
     months: dict[str, int]
     ambiguous: frozenset[str]
+    """Names of months that are other words, too: may, march."""
     month_names: list[str]
     numbers: dict[str, float]
     ordinals: dict[str, float]
@@ -193,6 +214,7 @@ class _Words(NamedTuple):
     units: dict[str, tuple[str, float]]
     currencies: frozenset[str]
     between: frozenset[str]
+    """Words between a number and its unit: "ten working days"."""
     typed: frozenset[str]
     """The words of a text that names amounts and dates, and nothing else."""
     special: frozenset[str]
@@ -201,100 +223,136 @@ class _Words(NamedTuple):
 
 @cache
 def _words() -> _Words:
-    known = table("ragbench.text", "amounts")
-    months = {word: at for at, row in enumerate(known["months"], 1) for word in row.split()}
-    names = [row.split()[0] for row in known["months"]]
-    numbers, ordinals, scales, short = (
-        {word: float(row.split()[0]) for row in known[kind] for word in row.split()[1:]}
-        for kind in ("numbers", "ordinals", "scales", "short_scales")
-    )
-    units = {
-        word: (dimension, float(row.split()[0]))
-        for dimension, rows in known["units"].items()
-        for row in rows
-        for word in row.split()[1:]
-    }
-    ambiguous, currencies, between, filling = (
-        frozenset(known[kind].split())
-        for kind in ("ambiguous_months", "currencies", "between", "filling")
-    )
+    entries = table("ragbench.text", "amounts")
+    numbers = _values_of(entries["numbers"])
+    ordinals = _values_of(entries["ordinals"])
+    month_names: list[str] = []
+    months: dict[str, int] = {}
+    for month, row in enumerate(entries["months"], 1):
+        names = row.split()
+        month_names.append(names[0])
+        months.update(dict.fromkeys(names, month))
+    units: dict[str, tuple[str, float]] = {}
+    for dimension, rows in entries["units"].items():
+        for word, factor in _values_of(rows).items():
+            units[word] = (dimension, factor)
+    filling = entries["filling"].split()
     return _Words(
-        {word: month for word, month in months.items() if word not in numbers},
-        ambiguous, names, numbers, ordinals, scales, short, units, currencies, between,
-        typed=frozenset({*units, *names, *filling}),
-        special=frozenset({*months, *numbers, *ordinals}),
-    )  # fmt: skip
+        # "sept" is September in one language and seven in another: the number counts.
+        months={word: month for word, month in months.items() if word not in numbers},
+        ambiguous=frozenset(entries["ambiguous_months"].split()),
+        month_names=month_names,
+        numbers=numbers,
+        ordinals=ordinals,
+        scales=_values_of(entries["scales"]),
+        short_scales=_values_of(entries["short_scales"]),
+        units=units,
+        currencies=frozenset(entries["currencies"].split()),
+        between=frozenset(entries["between"].split()),
+        typed=frozenset([*units, *month_names, *filling]),
+        special=frozenset([*months, *numbers, *ordinals]),
+    )
 
 
-def _read(raw: list[str], places: Sequence[int]) -> Wording:
-    """Reads what begins at these places: numbers, and the names of numbers and months."""
-    words, at = _words(), 0
-    around = [*raw, "", ""]  # so that there is a word behind the last one, and before the first
-    tokens: list[str] = []
+def _values_of(rows: Sequence[str]) -> dict[str, float]:
+    """The words of rows that begin with a number, each with the number of its row."""
+    values: dict[str, float] = {}
+    for row in rows:
+        value, *words = row.split()
+        values.update(dict.fromkeys(words, float(value)))
+    return values
+
+
+def _read(tokens: list[str], begins: Sequence[int]) -> Wording:
+    """Reads the numbers, and the names of numbers and months, that begin at these positions."""
+    words = _words()
+    around = [*tokens, "", ""]  # so that there is a word behind the last one, and before the first
+    plain: list[str] = []
     amounts: list[Amount] = []
     dates: list[Date] = []
-    for place in places:
-        if place < at:
+    end = 0
+    for begin in begins:
+        if begin < end:
             continue  # part of the number before
-        tokens += raw[at:place]
-        month = words.months.get(raw[place])
+        plain += tokens[end:begin]
+        month = words.months.get(tokens[begin])
         if month is None:
-            amount, at = _amount(around, place, words)
+            amount, end = _amount(around, begin, words)
             amounts.append(amount)
-            tokens.append(f"{amount.number:.12g}")
+            plain.append(f"{amount.number:.12g}")
             continue
-        at = place + 1
-        is_dated = around[place - 1][-1:].isdecimal() or around[at][-1:].isdecimal()
-        if is_dated or raw[place] not in words.ambiguous:
-            dates.append(_date(around, place, month, amounts))
-            tokens.append(words.month_names[month - 1])
+        end = begin + 1
+        is_dated = around[begin - 1][-1:].isdecimal() or around[end][-1:].isdecimal()
+        if is_dated or tokens[begin] not in words.ambiguous:
+            dates.append(_date(around, begin, month, amounts))
+            plain.append(words.month_names[month - 1])
         else:
-            tokens.append(raw[place])
-    return Wording((*tokens, *raw[at:]), tuple(amounts), tuple(dates))
+            plain.append(tokens[begin])
+    return Wording((*plain, *tokens[end:]), tuple(amounts), tuple(dates))
 
 
-def _amount(raw: list[str], start: int, words: _Words) -> tuple[Amount, int]:
-    """A number with what it counts, and where the text goes on."""
-    token, at = raw[start], start + 1
+def _amount(tokens: list[str], begin: int, words: _Words) -> tuple[Amount, int]:
+    """The number that begins at a position with its unit, and the position behind the number."""
+    token = tokens[begin]
+    end = begin + 1
     if token in words.ordinals:
         number = words.ordinals[token]
     elif token in words.numbers:
-        number, after = words.numbers[token], raw[at]
-        unit = words.numbers.get(after, words.ordinals.get(after, 0))
-        if number >= 20 and 0 < unit < 10:
-            number, at = number + unit, at + 1
+        number = words.numbers[token]
+        # "twenty two", "twenty second"
+        digit = words.numbers.get(tokens[end], words.ordinals.get(tokens[end], 0))
+        if number >= 20 and 0 < digit < 10:
+            number += digit
+            end += 1
     else:
         number = float(token[:_LONGEST])
-    while (scale := words.scales.get(raw[at])) is not None:
-        number, at = min(number * scale, _MOST), at + 1
-    # A word may stand between a number and its unit: "ten working days".
-    unit_at = at + 1 if raw[at] in words.between else at
-    dimension, factor = words.units.get(raw[unit_at], _NO_UNIT)
-    if (before := raw[start - 1]) in words.currencies:
-        if (scale := words.short_scales.get(raw[at])) is not None:
-            number, at = number * scale, at + 1
-        dimension, factor = before, 1.0
+    while tokens[end] in words.scales:
+        number = min(number * words.scales[tokens[end]], _MOST)
+        end += 1
+    unit = tokens[end + 1] if tokens[end] in words.between else tokens[end]
+    dimension, factor = words.units.get(unit, _NO_UNIT)
+    before = tokens[begin - 1]
+    if before in words.currencies:
+        if tokens[end] in words.short_scales:
+            number *= words.short_scales[tokens[end]]
+            end += 1
+        dimension = before
+        factor = 1.0
     if dimension in words.currencies and _THOUSANDS.fullmatch(token):
         number *= 1000  # "5.000 €": no currency has three decimals
-    return Amount(dimension, number * factor, number), at
+    return Amount(dimension, number * factor, number), end
 
 
 _NO_UNIT = ("", 1.0)
 
 
-def _date(raw: list[str], at: int, month: int, amounts: list[Amount]) -> Date:
+def _date(tokens: list[str], position: int, month: int, amounts: list[Amount]) -> Date:
     """The date around the name of a month; its day is no longer one of the amounts."""
-    day = _day(raw[at - 2] if at > 1 and raw[at - 1] in _OF else raw[at - 1])
+    before = tokens[position - 1]
+    if position > 1 and before in _OF:
+        before = tokens[position - 2]
+    day = _day(before)
     if day is not None and amounts and amounts[-1].number == day:
         amounts.pop()
-    at += 2 if raw[at + 1] in _OF else 1
-    if day is None and (day := _day(raw[at])) is not None:
-        at += 1
-    return Date(int(raw[at]) if len(raw[at]) == 4 and raw[at].isdecimal() else None, month, day)
+    behind = position + 1
+    if tokens[behind] in _OF:
+        behind += 1
+    if day is None:
+        day = _day(tokens[behind])
+        if day is not None:
+            behind += 1
+    year: int | None = None
+    if len(tokens[behind]) == 4 and tokens[behind].isdecimal():
+        year = int(tokens[behind])
+    return Date(year, month, day)
 
 
 _OF = ("of", "de", "di")
 
 
 def _day(token: str) -> int | None:
-    return int(token) if token.isdecimal() and len(token) < 3 and 1 <= int(token) <= 31 else None
+    """A word as the day of a month; None where it is none."""
+    if not token.isdecimal() or len(token) > 2:
+        return None
+    day = int(token)
+    return day if 1 <= day <= 31 else None

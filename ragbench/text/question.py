@@ -1,12 +1,13 @@
-"""What a question asks for, whether a text holds such a thing, and where."""
+"""The kind of answer that a question asks for, whether a text holds such a thing, and where."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from ragbench.core.record import Record
 from ragbench.text.language import function_words, guess_language
@@ -40,17 +41,18 @@ def parse_question(query: str) -> ParsedQuestion:
     tokens = tokenise(text)
     if language in table("ragbench.text", "question")["fillers"]:
         # A single character left between fillers is not a pair that a sentence could hold.
-        rest = tokenise(_FILLERS[language].sub(" ", text))
-        tokens = [token for token in rest if len(token) > 1 or token.isascii()] or tokens
+        unfilled = tokenise(_FILLERS[language].sub(" ", text))
+        tokens = [token for token in unfilled if len(token) > 1 or token.isascii()] or tokens
     functional = function_tokens(language)
-    content = tuple(dict.fromkeys(token for token in tokens if token not in functional))
+    content = tuple(dict.fromkeys([token for token in tokens if token not in functional]))
     if not content:
         content = tuple(dict.fromkeys(tokens))
-    known = set(content)
+    content_set = set(content)
+    pairs = [pair for pair in pairwise(tokens) if not content_set.isdisjoint(pair)]
     return ParsedQuestion(
         language=language,
         tokens=content,
-        pairs=frozenset(pair for pair in pairwise(tokens) if not known.isdisjoint(pair)),
+        pairs=frozenset(pairs),
         wants_number=_RULES["wants_number"].search(text) is not None,
     )
 
@@ -87,8 +89,11 @@ class AnswerType(StrEnum):
 
 def asked_type(query: str) -> AnswerType:
     """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
-    text, other = normalise(query), AnswerType.OTHER
-    return next((one for one in AnswerType if one is other or _ASKED[one].search(text)), other)
+    text = normalise(query)
+    for kind in AnswerType:
+        if kind is not AnswerType.OTHER and _ASKED[kind].search(text):
+            return kind
+    return AnswerType.OTHER
 
 
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
@@ -96,22 +101,30 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
     """Whether a text holds something of a kind that the question does not say itself."""
+    if kind is AnswerType.OTHER:
+        return True
     plain = normalise(text)
+    if kind is AnswerType.REASON:
+        return _RULES["reason"].search(plain) is not None
+    if kind in _NAMED and _may_hold_any_name(text, kind):
+        return True
     if kind is AnswerType.DATE:
-        found = _RULES["date"].findall(plain)
+        candidates = _RULES["date"].findall(plain)
     elif kind is AnswerType.NUMBER:
         words = [word.strip(".,;:()") for word in plain.split()]
-        found = list(filter(_RULES["number_in_text"].search, words))
-    elif kind in _NAMED:
-        if not text.isascii() and not any(letter.isupper() for letter in text):
-            return True  # a script without capitals: names cannot be recognised
-        if kind is AnswerType.PLACE and _RULES["preposition"].search(text):
-            return True
-        people = _RULES["people"].findall(plain) if kind is AnswerType.PERSON else []
-        found = [*_RULES["capitalised"].findall(text), *people]
+        candidates = [word for word in words if _RULES["number_in_text"].search(word)]
     else:
-        return kind is AnswerType.OTHER or _RULES["reason"].search(plain) is not None
-    return any(asked.isdisjoint(tokenise(one)) for one in found)
+        candidates = _RULES["capitalised"].findall(text)
+        if kind is AnswerType.PERSON:
+            candidates += _RULES["people"].findall(plain)
+    return any(asked.isdisjoint(tokenise(candidate)) for candidate in candidates)
+
+
+def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
+    """Whether a text may hold a name that cannot be seen, or holds a preposition of place."""
+    if not text.isascii() and not any(letter.isupper() for letter in text):
+        return True  # a script without capitals: names cannot be recognised
+    return kind is AnswerType.PLACE and _RULES["preposition"].search(text) is not None
 
 
 def said_as_clause(question: str) -> str | None:
@@ -123,23 +136,26 @@ def said_as_clause(question: str) -> str | None:
     thing = _RULES["thing"].match(text)
     if thing:
         return f"what {thing[2]} {thing[1]}"
-    found = _RULES["clause"].match(text[:1].lower() + text[1:])
-    return f"{found[1]} {_in_order(found[2])}" if found else None
+    clause = _RULES["clause"].match(text[:1].lower() + text[1:])
+    if clause is None:
+        return None
+    return f"{clause[1]} {_in_order(clause[2])}"
 
 
-def _in_order(rest: str) -> str:
+def _in_order(words_of_question: str) -> str:
     """Subject before verb: "was X built" -> "X was built"."""
-    verb, *words = rest.split()
+    verb, *words = words_of_question.split()
     if words[:1] in (["not"], ["never"]):
-        return rest  # "which rooms are not heated": the subject stands before the verb
+        return words_of_question  # "which rooms are not heated": the subject is before the verb
     if verb.lower() in ("did", "does", "do"):
-        return " ".join(words) or rest
-    if words and _RULES["auxiliary"].fullmatch(verb.lower()):
-        for at in range(len(words) - 1, 0, -1):
-            if _RULES["participle"].search(words[at]):
-                return " ".join([*words[:at], verb, *words[at:]])
-        return " ".join([*words, verb])
-    return rest
+        return " ".join(words) or words_of_question
+    if not words or not _RULES["auxiliary"].fullmatch(verb.lower()):
+        return words_of_question
+    # The verb goes before the last participle; without one, to the end: "how high X is".
+    for position in range(len(words) - 1, 0, -1):
+        if _RULES["participle"].search(words[position]):
+            return " ".join([*words[:position], verb, *words[position:]])
+    return " ".join([*words, verb])
 
 
 # --- where: the part of a sentence that a question asks for
@@ -172,50 +188,67 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     """
     if len(sentence) > _LONGEST:
         return None
-    asked = frozenset(question.tokens)
-    places = _places(sentence)
-    said = [
-        (place, token) for place, word in places for token in asked.intersection(tokenise(word[0]))
-    ]
-    best: tuple[float, Span] | None = None
+    query_tokens = frozenset(question.tokens)
+    words = _words_with_places(sentence)
+    query_places: list[tuple[int, str]] = []
+    for word in words:
+        for token in query_tokens.intersection(tokenise(word.match[0])):
+            query_places.append((word.place, token))
+    best_span: Span | None = None
+    highest = 0.0
     for span in _of_kind(query, question.language, sentence):
-        if not asked.isdisjoint(tokenise(sentence[span.start : span.end])):
+        if not query_tokens.isdisjoint(tokenise(sentence[span.start : span.end])):
             continue
-        covered = [at for at, word in places if span.start < word.end() and word.start() < span.end]
-        # How near it stands to the question's tokens, each where it is nearest.
-        nearest: dict[str, float] = {}
-        for at, token in said:
-            between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
-            nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + between))
-        near = sum(nearest.values())
-        if best is None or near > best[0]:
-            best = near, span
-    return None if best is None else best[1]
+        nearness = _nearness(span, words, query_places)
+        if best_span is None or nearness > highest:
+            best_span = span
+            highest = nearness
+    return best_span
 
 
-def _places(sentence: str) -> list[tuple[int, re.Match[str]]]:
-    """Each word and its place; what a comma or its like parts is further apart."""
-    found: list[tuple[int, re.Match[str]]] = []
+class _Word(NamedTuple):
+    place: int
+    match: re.Match[str]
+
+
+def _words_with_places(sentence: str) -> list[_Word]:
+    """Each word and its place; words that a comma or its like parts are further apart."""
+    words: list[_Word] = []
     place = 0
     for piece in _NAMES["piece"].finditer(sentence):
         if piece["word"]:
-            found.append((place, piece))
+            words.append(_Word(place, piece))
             place += 1
         else:
             place += _PARTED
-    return found
+    return words
+
+
+def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[int, str]]) -> float:
+    """How near a part of a sentence is to the question's tokens, each where it is nearest."""
+    covered: list[int] = []
+    for word in words:
+        if span.start < word.match.end() and word.match.start() < span.end:
+            covered.append(word.place)
+    nearest: dict[str, float] = {}
+    for place, token in query_places:
+        words_between = 0
+        if covered:
+            words_between = max(0, covered[0] - place - 1, place - covered[-1] - 1)
+        nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + words_between))
+    return sum(nearest.values())
 
 
 def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
     kind = asked_type(query)
     if kind is AnswerType.DATE:
         wants_year = _LOOK["which_year"].search(query) is not None
-        for found in _LOOK["date"].finditer(sentence):
-            year = _LOOK["a_year"].search(found[0]) if wants_year else None
+        for date in _LOOK["date"].finditer(sentence):
+            year = _LOOK["a_year"].search(date[0]) if wants_year else None
             if year is None:
-                yield Span(*found.span())
+                yield Span(*date.span())
             else:
-                yield Span(found.start() + year.start(), found.start() + year.end())
+                yield Span(date.start() + year.start(), date.start() + year.end())
     elif kind is AnswerType.NUMBER:
         yield from _numbers(query, sentence)
     elif kind in _NAMED and language != "de" and not any(map(is_spaceless, sentence)):
@@ -225,28 +258,43 @@ def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
 
 def _numbers(query: str, sentence: str) -> Iterator[Span]:
     """With a unit where the question names none; those of dates where there are no others."""
-    numbers = [Span(*found.span()) for found in _LOOK["number"].finditer(sentence)]
+    numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
-        units = [(one, _LOOK["unit"].match(sentence, one.end)) for one in numbers]
-        numbers = [Span(one.start, unit.end()) for one, unit in units if unit] or numbers
+        numbers = _with_units(numbers, sentence) or numbers
     elif _LOOK["share"].search(query):
-        shares = [one for one in numbers if _LOOK["a_share"].search(sentence[one.start : one.end])]
+        shares: list[Span] = []
+        for number in numbers:
+            if _LOOK["a_share"].search(sentence[number.start : number.end]):
+                shares.append(number)
         numbers = shares or numbers
-    dates = [range(*found.span()) for found in _LOOK["date"].finditer(sentence)]
-    outside = [one for one in numbers if not any(one.start in date for date in dates)]
-    yield from outside or numbers
+    dates = [range(*date.span()) for date in _LOOK["date"].finditer(sentence)]
+    outside_dates: list[Span] = []
+    for number in numbers:
+        if not any(number.start in date for date in dates):
+            outside_dates.append(number)
+    yield from outside_dates or numbers
+
+
+def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
+    """The numbers that have a unit, each with its unit."""
+    with_units: list[Span] = []
+    for number in numbers:
+        unit = _LOOK["unit"].match(sentence, number.end)
+        if unit is not None:
+            with_units.append(Span(number.start, unit.end()))
+    return with_units
 
 
 def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """Runs of words with capitals; a single word that begins the sentence has one anyway."""
     common = _common_words()
-    for found in _NAMES["name"].finditer(sentence):
-        start, end = found.span()
+    for match in _NAMES["name"].finditer(sentence):
+        start, end = match.span()
         while (word := _FIRST_WORD.match(sentence, start, end)) and word[1].lower() in common:
             start = word.end()
         name = sentence[start:end]
-        is_first = start == 0 and name.isalpha()
-        if is_first or name.lower() in common or _LOOK["date"].fullmatch(name):
+        begins_sentence = start == 0 and name.isalpha()
+        if begins_sentence or name.lower() in common or _LOOK["date"].fullmatch(name):
             continue
         if is_any or _NAMES["like_a_name"].search(name):
             yield Span(start, end)
@@ -254,6 +302,6 @@ def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """What begins a sentence more often than a name."""
-    more = table("ragbench.text", "question")["no_names"]
-    return frozenset((*function_words()["en"].split(), *more.split()))
+    """Words that begin a sentence more often than names do."""
+    others = table("ragbench.text", "question")["no_names"]
+    return frozenset([*function_words()["en"].split(), *others.split()])

@@ -1,4 +1,4 @@
-"""The learned numbers: linear model, weights, calibration, thresholds; which of them may be set."""
+"""Linear model, weights, calibration and thresholds: the numbers that validators learned."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class LinearModel(Record):
         return sum(map(mul, self.weights, values), self.bias)
 
 
-def read_model(given: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
+def read_model(stored: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
     """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "b": -0.2}}``."""
-    weights = tuple(float(given["weights"][name]) for name in features)
-    return LinearModel(weights=weights, bias=float(given["bias"]))
+    weights = tuple([float(stored["weights"][name]) for name in features])
+    return LinearModel(weights=weights, bias=float(stored["bias"]))
 
 
 @lru_cache(maxsize=8)
@@ -90,8 +90,8 @@ class PlattScale(Checked, Record):
         """The probability as the labels have it; 0 stays 0."""
         if probability <= 0:
             return 0.0
-        kept = min(max(probability, _EDGE), 1 - _EDGE)
-        return logistic(self.slope * math.log(kept / (1 - kept)) + self.offset)
+        clipped = min(max(probability, _EDGE), 1 - _EDGE)
+        return logistic(self.slope * logit(clipped) + self.offset)
 
 
 UNSCALED = PlattScale()
@@ -113,20 +113,20 @@ def calibration_text(calibration: Calibration) -> str:
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str) -> Calibration:
     try:
-        given = json.loads(ReadLimits().read_settings(Path(path)))
-        if given["version"] != _VERSION:
-            raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
-        found = msgspec.convert(given, Calibration)
+        stored = json.loads(ReadLimits().read_settings(Path(path)))
+        if stored["version"] != _VERSION:
+            raise ValueError(f"version {stored['version']!r}, not {_VERSION}: run calibrate again")
+        calibration = msgspec.convert(stored, Calibration)
     except OSError as error:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"'{path}' holds no calibration: {error!r}") from error
-    if found.validator != validator:
+    if calibration.validator != validator:
         raise ConfigError(
-            f"the calibration '{path}' was made for the validator '{found.validator}', "
+            f"the calibration '{path}' was made for the validator '{calibration.validator}', "
             f"not for '{validator}'"
         )
-    return found
+    return calibration
 
 
 class DecisionRule(Record):
@@ -181,22 +181,27 @@ class Weights(Record):
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
-    given = shipped(name)
-    limits = given["thresholds"]
+    stored = shipped(name)
+    thresholds = stored["thresholds"]
+    digest = hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
     return Weights(
-        chunk=read_model(given["chunk"], features),
-        pool=read_model(given["pool"], tuple(given["pool"]["weights"])),
-        relevant=float(limits["relevant"]),
-        present={absence: float(limits["present"][absence]) for absence in ABSENCES},
-        digest=hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12],
+        chunk=read_model(stored["chunk"], features),
+        pool=read_model(stored["pool"], tuple(stored["pool"]["weights"])),
+        relevant=float(thresholds["relevant"]),
+        present={absence: float(thresholds["present"][absence]) for absence in ABSENCES},
+        digest=digest[:12],
     )
 
 
 def shipped_rarity(token: str) -> float:
-    """What a token is worth: ln(1 + (N - n + 0.5) / (n + 0.5)), from counts that come along."""
+    """The worth of a token: ln(1 + (N - n + 0.5) / (n + 0.5)), from counts that come along.
+
+    N are the passages that were counted, n those that hold the token.
+    """
     counts = shipped("rarity")
-    passages, known = counts["passages"], counts["held_by"].get(token, 0)
-    return math.log(1 + (passages - known + 0.5) / (known + 0.5))
+    passages = counts["passages"]
+    with_token = counts["held_by"].get(token, 0)
+    return math.log(1 + (passages - with_token + 0.5) / (with_token + 0.5))
 
 
 # --- the settings of validators
@@ -208,7 +213,7 @@ class CalibratedValidator(ABC):
 
     name: ClassVar[str]
     calibration: str | None = None
-    """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
+    """A file that ``ragbench calibrate`` wrote; None for the measures on public data."""
     relevant: float | None = None
     """Probability from which on a chunk is relevant; None for the measured one."""
     present: float | None = None
@@ -217,15 +222,22 @@ class CalibratedValidator(ABC):
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = read_calibration(self.calibration, self.name) if self.calibration else None
-        measured, present, relevant = self.measured, self.present, self.relevant
-        base = known.thresholds if known else measured.thresholds
-        if relevant is None:  # what is set by hand moves the other one, where they would cross
+        measured = self.measured
+        scale = UNSCALED
+        base = measured.thresholds
+        if self.calibration:
+            calibration = read_calibration(self.calibration, self.name)
+            scale = calibration.scale
+            base = calibration.thresholds
+        relevant = self.relevant
+        present = self.present
+        # A threshold that is set by hand moves the other one, where they would cross.
+        if relevant is None:
             relevant = base.relevant if present is None else min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
         rule = DecisionRule(
-            scale=known.scale if known else UNSCALED,
+            scale=scale,
             thresholds=Thresholds(relevant=relevant, present=present),
             slots=measured.slots,
         )
@@ -234,7 +246,7 @@ class CalibratedValidator(ABC):
     @property
     @abstractmethod
     def measured(self) -> DecisionRule:
-        """What holds where nothing is set."""
+        """The rule where nothing is set."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,9 +260,9 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def measured(self) -> DecisionRule:
-        for one in self.slots:
-            if one not in SLOTS:
-                raise ConfigError(f"slots: '{one}' is not one of {', '.join(SLOTS)}")
-        known = shipped_weights(self.name, self.features)
-        limits = Thresholds(relevant=known.relevant, present=known.present[self.absence])
-        return DecisionRule(thresholds=limits, slots=self.slots)
+        for slot in self.slots:
+            if slot not in SLOTS:
+                raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")
+        weights = shipped_weights(self.name, self.features)
+        thresholds = Thresholds(relevant=weights.relevant, present=weights.present[self.absence])
+        return DecisionRule(thresholds=thresholds, slots=self.slots)

@@ -27,21 +27,22 @@ from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.verdict import Finding, decide
 
 PROMPT_VERSION = "2"
-"""Changes whenever the model is asked otherwise."""
-
+"""Changes whenever the prompt does."""
 
 _Confidence = Annotated[float, Meta(ge=0, le=1)]
 
 
-class _Said(Struct):
+class _RelevantPassage(Struct):
+    """A passage that the model calls relevant."""
+
     number: int
     confidence: _Confidence
     quotes: list[str]
-    """What it says it copied."""
+    """Sentences that the model claims to have copied from it."""
 
 
 class _Answer(Struct):
-    passages: list[_Said]
+    passages: list[_RelevantPassage]
     answer_present: bool
     confidence: _Confidence
 
@@ -49,38 +50,52 @@ class _Answer(Struct):
 def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _Answer:
     """Asks a model which texts answer a query.
 
-    An answer that is not as asked is objected to once. Passages that the second one names and that
+    A reply that breaks the schema is objected to once. Passages that the second one names and that
     do not exist are skipped: the others still count.
     """
 
     def check(value: object) -> _Answer:
         answer: _Answer = msgspec.convert(value, _Answer)
-        for one in answer.passages:
-            if not 1 <= one.number <= len(texts):
-                raise ValueError(f"passage {one.number} does not exist: there are {len(texts)}")
+        for passage in answer.passages:
+            if not _exists(passage, texts):
+                raise ValueError(f"passage {passage.number} does not exist: there are {len(texts)}")
         return answer
 
-    passages = [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
     # As JSON, no text can end its own quotation and go on as an instruction.
-    before: dict[str, Any] = {"conversation": [*history]} if history else {}
-    data = json.dumps({**before, "question": query, "passages": passages}, ensure_ascii=False)
-    asked = f"{data}\n\nReply only with JSON that follows this JSON schema:\n"
-    prompts, form = table("ragbench.text", "prompts"), table("ragbench.validators", "llm_answer")
-    task = prompts["verdict"] + (prompts["verdict_before"] if history else "")
-    messages = task_messages(task, asked + json.dumps(form))
-    said = chat.complete(messages)
+    data: dict[str, Any] = {}
+    if history:
+        data["conversation"] = list(history)
+    data["question"] = query
+    data["passages"] = [
+        {"number": number, "text": text} for number, text in enumerate(texts, start=1)
+    ]
+    form = table("ragbench.validators", "llm_answer")
+    prompt = (
+        f"{json.dumps(data, ensure_ascii=False)}\n\n"
+        f"Reply only with JSON that follows this JSON schema:\n{json.dumps(form)}"
+    )
+    prompts = table("ragbench.text", "prompts")
+    task = prompts["verdict"]
+    if history:
+        task += prompts["verdict_before"]
+    messages = task_messages(task, prompt)
+    reply = chat.complete(messages)
     try:
-        return read_structure(said, Schema(definition=form, check=check))
+        return read_structure(reply, Schema(definition=form, check=check))
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
         messages += [
-            Message(role="assistant", content=said),
+            Message(role="assistant", content=reply),
             Message(role="user", content=objection),
         ]
-        lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
-        answer: _Answer = read_structure(chat.complete(messages), lenient)
-        there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
-        return replace(answer, passages=there)
+    lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
+    answer: _Answer = read_structure(chat.complete(messages), lenient)
+    passages = [passage for passage in answer.passages if _exists(passage, texts)]
+    return replace(answer, passages=passages)
+
+
+def _exists(passage: _RelevantPassage, texts: Sequence[str]) -> bool:
+    return 1 <= passage.number <= len(texts)
 
 
 _UNPROVED = 0.25
@@ -90,47 +105,60 @@ _DENIED = 0.49
 
 
 class _Passage(NamedTuple):
-    place: int
+    """A chunk, or a window of a long one, as the model is asked about it."""
+
+    position: int
+    """Of its chunk."""
     window: Span
     text: str
 
 
 @dataclass(kw_only=True, slots=True)
-class _Found:
-    """What is left of the model's answers after its quotes were looked for."""
+class _Proof:
+    """The model's answers, as far as its quotes prove them."""
 
     relevance: list[float]
     spans: list[set[Span]]
     quotes: int = 0
     fabricated: int = 0
-    """Quotes that stand nowhere in their chunk."""
+    """Quotes that are nowhere in their chunk."""
     unproved: bool = False
     """Whether the model called the answer present and no quote proved it."""
     probability: float = 0.0
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
         is_proved = False
-        for said in answer.passages:
-            place, window, text = batch[said.number - 1]
-            found = [(quote, locate_quote(quote, text)) for quote in said.quotes]
-            self.quotes += len(found)
-            self.fabricated += sum(span is None for _, span in found)
-            spans = {
-                Span(span.start + window.start, span.end + window.start)
-                for quote, span in found
-                if span is not None and says_enough(quote, text)
-            }
-            self.spans[place] |= spans
-            confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
-            self.relevance[place] = max(self.relevance[place], confidence)
-            is_proved |= bool(spans)
+        for relevant in answer.passages:
+            passage = batch[relevant.number - 1]
+            spans = self._proving_spans(relevant.quotes, passage)
+            self.spans[passage.position] |= spans
+            confidence = relevant.confidence
+            if spans:
+                is_proved = True
+            else:
+                confidence = min(confidence, _UNPROVED)
+            self.relevance[passage.position] = max(self.relevance[passage.position], confidence)
         # A quote of another reply proves nothing of this one.
-        if is_proved:
-            denied = min(1 - max(answer.confidence, 0.5), _DENIED)
-            probability = answer.confidence if answer.answer_present else denied
-            self.probability = max(self.probability, probability)
-        else:
-            self.unproved |= answer.answer_present
+        if not is_proved:
+            self.unproved = self.unproved or answer.answer_present
+            return
+        probability = answer.confidence
+        if not answer.answer_present:
+            probability = min(1 - max(answer.confidence, 0.5), _DENIED)
+        self.probability = max(self.probability, probability)
+
+    def _proving_spans(self, quotes: Sequence[str], passage: _Passage) -> set[Span]:
+        """Where in the chunk the quotes are that say enough; counts those that are nowhere."""
+        start = passage.window.start
+        spans: set[Span] = set()
+        for quote in quotes:
+            self.quotes += 1
+            span = locate_quote(quote, passage.text)
+            if span is None:
+                self.fabricated += 1
+            elif says_enough(quote, passage.text):
+                spans.add(Span(span.start + start, span.end + start))
+        return spans
 
     def reasons(self) -> Iterator[str]:
         if self.unproved and not self.probability:
@@ -146,7 +174,7 @@ class _Found:
 class LlmValidator(CalibratedValidator, Checked):
     """Asks which passages answer the query and for quotes; code looks each quote up in its chunk.
 
-    A quote that does not stand there is dropped and counted in ``details["fabricated_quotes"]``; a
+    A quote that is not there is dropped and counted in ``details["fabricated_quotes"]``; a
     single word proves nothing. An answer that the model calls present is so only when a quote of
     the same reply proves it; otherwise its probability is 0, and the query counts in
     ``details["unproved"]``. Confidences are the model's own: calibrate them before relying on a
@@ -167,8 +195,8 @@ class LlmValidator(CalibratedValidator, Checked):
 
     @property
     def identity(self) -> str:
-        asked = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
-        return f"llm:{asked}:{self.limits.identity}"
+        model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
+        return f"llm:{model}:{self.limits.identity}"
 
     @property
     def measured(self) -> DecisionRule:
@@ -176,38 +204,42 @@ class LlmValidator(CalibratedValidator, Checked):
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
-        for batch in self._batches(intake.chunks) if query.strip() else ():
-            found.add(_ask(self.chat, query, [one.text for one in batch], history), batch)
-        looked_up = zip(intake.chunks, found.relevance, found.spans, strict=True)
-        findings = [
-            Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
-            for chunk, relevance, spans in looked_up
-        ]
+        proof = _Proof(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
+        if query.strip():
+            for batch in self._batches(intake.chunks):
+                texts = [passage.text for passage in batch]
+                proof.add(_ask(self.chat, query, texts, history), batch)
+        findings: list[Finding] = []
+        for chunk, relevance, spans in zip(
+            intake.chunks, proof.relevance, proof.spans, strict=True
+        ):
+            findings.append(Finding(chunk=chunk, probability=relevance, spans=sorted(spans)))
         return decide(
             query,
             intake,
             lambda _: findings,
             self.limits,
             validator=self.name,
-            answer_probability=found.probability,
-            reasons=[*found.reasons()],
+            answer_probability=proof.probability,
+            reasons=list(proof.reasons()),
             details={
-                "quotes": float(found.quotes),
-                "fabricated_quotes": float(found.fabricated),
-                "unproved": float(found.unproved and not found.probability),
+                "quotes": float(proof.quotes),
+                "fabricated_quotes": float(proof.fabricated),
+                "unproved": float(proof.unproved and not proof.probability),
             },
         )
 
     def _batches(self, chunks: Sequence[Chunk]) -> list[list[_Passage]]:
+        """The passages of each question to the model."""
         batches: list[list[_Passage]] = []
         size = 0
-        for place, chunk in enumerate(chunks):
+        for position, chunk in enumerate(chunks):
             for window in windows_of(chunk.text, characters=self.characters):
                 length = window.end - window.start
                 if not batches or size + length > self.characters:
                     batches.append([])
                     size = 0
-                batches[-1].append(_Passage(place, window, chunk.text[slice(*window)]))
+                text = chunk.text[window.start : window.end]
+                batches[-1].append(_Passage(position, window, text))
                 size += length
         return batches

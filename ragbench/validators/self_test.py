@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,15 +69,19 @@ def self_test(
     for kind, rule in KINDS.items():
         answers = kind in ANSWER_KINDS
         # Each kind has its own random choices: one kind more changes no other one.
-        making = _Making(pairs, random.Random(f"{seed}:{kind}"))
-        total, wrong = 0, list[str]()
-        for pair in making.draw.sample(list(pairs), len(pairs)):
-            made = rule(making, pair) if total < limit else None
-            if made is not None:
-                total += 1
-                verdict = validator.validate(made.question, making.pool(pair, made.text))
-                if verdict.answer_present is not answers:
-                    wrong.append(f"{made.question} <- {made.text}")
+        rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
+        total = 0
+        wrong: list[str] = []
+        for pair in rules.draw.sample(list(pairs), len(pairs)):
+            if total >= limit:
+                break
+            made = rule(rules, pair)
+            if made is None:
+                continue
+            total += 1
+            verdict = validator.validate(made.question, rules.pool(pair, made.text))
+            if verdict.answer_present is not answers:
+                wrong.append(f"{made.question} <- {made.text}")
         right = share_of(total - len(wrong), total)
         kinds.append(KindResult(kind=kind, answers=answers, right=right, wrong=tuple(wrong[:3])))
     return SelfTest(validator=validator.name, questions=len(pairs), seed=seed, kinds=tuple(kinds))
@@ -93,55 +96,64 @@ _AUXILIARY = re.compile(
 )
 
 
-class _Making(Record, kw_only=False):
-    """The rules; other names, questions and passages come from the pairs that are given.
+class _Rules(Record, kw_only=False):
+    """The rules; other names, questions and passages come from the pairs of the same data set.
 
-    A rule gives None where it does not apply.
+    A rule returns None where it does not apply.
     """
 
     pairs: Sequence[AnsweredQuestion]
     draw: random.Random
 
     def pool(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
-        others = [one for one in self.pairs if one.document != pair.document]
+        """A text among passages of other documents that do not hold the answer."""
+        others = [other for other in self.pairs if other.document != pair.document]
         drawn = self.draw.sample(others, min(_OTHERS, len(others)))
         answer = pair.answer.lower()
-        texts = [text, *(one.text for one in drawn if answer not in one.text.lower())]
-        return [Chunk(id=f"c{at}", text=one) for at, one in enumerate(texts)]
+        texts = [text]
+        texts += [other.text for other in drawn if answer not in other.text.lower()]
+        return [Chunk(id=f"c{number}", text=text) for number, text in enumerate(texts)]
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question as it stands, and a text that says nothing of the answer."""
-        others = [one.question for one in self.pairs if one.document == pair.document]
-        held = {
-            "other": self.draw.choice(others),
+        """The question as it is, and a text that says nothing of the answer."""
+        questions = [other.question for other in self.pairs if other.document == pair.document]
+        # The order of the draws is part of the result: first the question, then the wording.
+        values = {
+            "other": self.draw.choice(questions),
             "q": pair.question,
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
         wording = self.draw.choice(table("ragbench.validators", "self_test")[kind])
-        if any(value is None and f"{{{name}}}" in wording for name, value in held.items()):
-            return None
-        return QuestionAndText(pair.question, wording.format(**held))
+        for name, value in values.items():
+            if value is None and f"{{{name}}}" in wording:
+                return None
+        return QuestionAndText(pair.question, wording.format(**values))
 
     def entity(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another name in the question, one that the passage does not hold."""
         shared = _shared(pair, _names(pair.question))
-        name = self.draw.choice(shared) if shared else ""
-        other = self._other_name(pair, name) if name else None
-        return _asked(pair, name, other) if other else None
+        if not shared:
+            return None
+        name = self.draw.choice(shared)
+        other = self._other_name(pair, name)
+        return None if other is None else _replaced(pair, name, other)
 
     def _other_name(self, pair: AnsweredQuestion, name: str) -> str | None:
         """A name of so many words that neither question nor passage holds."""
         known = f"{pair.question} {pair.text}".lower()
-        for of in (attrgetter("question"), attrgetter("text")):
-            found = [
-                other
-                for one in self.pairs
-                for other in _names(of(one))
-                if len(other.split()) == len(name.split()) and other.lower() not in known
-            ]
-            if found:
-                return self.draw.choice(found)
+        length = len(name.split())
+        # Names of other questions fit best; those of passages only where there is none.
+        questions = [other.question for other in self.pairs]
+        passages = [other.text for other in self.pairs]
+        for texts in (questions, passages):
+            candidates: list[str] = []
+            for text in texts:
+                for candidate in _names(text):
+                    if len(candidate.split()) == length and candidate.lower() not in known:
+                        candidates.append(candidate)
+            if candidates:
+                return self.draw.choice(candidates)
         return None
 
     def number(self, pair: AnsweredQuestion) -> QuestionAndText | None:
@@ -151,61 +163,76 @@ class _Making(Record, kw_only=False):
             return None
         number = self.draw.choice(shared)
         other = self._stepped(number)
-        return None if other in pair.text else _asked(pair, number, other)
+        return None if other in pair.text else _replaced(pair, number, other)
 
     def _stepped(self, number: str) -> str:
-        """With another last digit."""
+        """A number with another last digit."""
         step = self.draw.choice((1, 2, 3, 5))
-        return re.sub(r"\d(?=\D*$)", lambda one: str((int(one[0]) + step) % 10), number)
+        return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + step) % 10), number)
 
     def identifier(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another identifier in the passage: INC-48231 for INC-48213."""
-        shared = _shared(pair, [one for one in identifiers(pair.question) if re.search(r"\d", one)])
+        with_digits = [name for name in identifiers(pair.question) if re.search(r"\d", name)]
+        shared = _shared(pair, with_digits)
         if not shared:
             return None
-        asked = self.draw.choice(shared)
-        return QuestionAndText(pair.question, pair.text.replace(asked, self._stepped(asked)))
+        identifier = self.draw.choice(shared)
+        text = pair.text.replace(identifier, self._stepped(identifier))
+        return QuestionAndText(pair.question, text)
 
     def template(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The answering sentence, said of another name, or in another year."""
-        made = self.sentence(pair)
-        asked = [*_names(pair.question), *_NUMBER.findall(pair.question)]
-        held = [one for one in _shared(pair, asked) if made and one in made.text]
-        if made is None or not held:
+        answer = self.sentence(pair)
+        if answer is None:
             return None
-        one = self.draw.choice(held)
-        other = self._stepped(one) if one[0].isdigit() else self._other_name(pair, one)
-        return made._replace(text=made.text.replace(one, other)) if other else None
+        in_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
+        shared = [word for word in _shared(pair, in_question) if word in answer.text]
+        if not shared:
+            return None
+        word = self.draw.choice(shared)
+        other = self._stepped(word) if word[0].isdigit() else self._other_name(pair, word)
+        if other is None:
+            return None
+        return answer._replace(text=answer.text.replace(word, other))
 
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        found = _AUXILIARY.search(pair.question)
-        if found is None:
+        """The question with "not": "Which rooms are heated?" -> "Which rooms aren't heated?"."""
+        auxiliary = _AUXILIARY.search(pair.question)
+        if auxiliary is None:
             return None
-        short = {"can": "can't", "will": "won't"}.get(found[1], f"{found[1]}n't")
-        return _asked(pair, found[1], short)
+        verb = auxiliary[1]
+        negated = {"can": "can't", "will": "won't"}.get(verb, f"{verb}n't")
+        return _replaced(pair, verb, negated)
 
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        place = answering_sentence(pair)
-        return None if place is None else QuestionAndText(pair.question, pair.text[slice(*place)])
+        span = answering_sentence(pair)
+        if span is None:
+            return None
+        return QuestionAndText(pair.question, pair.text[span.start : span.end])
 
     def question_and_answer(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        made = self.sentence(pair)
-        return made and made._replace(text=f"Question: {pair.question} Answer: {made.text}")
+        answer = self.sentence(pair)
+        if answer is None:
+            return None
+        text = f"Question: {pair.question} Answer: {answer.text}"
+        return QuestionAndText(pair.question, text)
 
 
-def _shared(pair: AnsweredQuestion, found: Sequence[str]) -> list[str]:
-    return [one for one in found if one in pair.text and one not in pair.answer]
+def _shared(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
+    """The words that the passage holds beside its answer."""
+    return [word for word in words if word in pair.text and word not in pair.answer]
 
 
 def _names(text: str) -> list[str]:
     common = function_words()["en"].split()
-    return [one for one in _NAME.findall(text) if one.split()[0].lower() not in common]
+    return [name for name in _NAME.findall(text) if name.split()[0].lower() not in common]
 
 
-def _asked(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
+def _replaced(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
+    """The question with another word in the place of one."""
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
@@ -219,25 +246,27 @@ def without_answer(pair: AnsweredQuestion) -> str | None:
     sentence = answering_sentence(pair)
     if sentence is None:
         return None
-    rest = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
-    return rest if len(rest.split()) > 6 and pair.answer.lower() not in rest.lower() else None
+    remainder = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
+    if len(remainder.split()) <= 6 or pair.answer.lower() in remainder.lower():
+        return None
+    return remainder
 
 
-KINDS: Mapping[str, Callable[[_Making, AnsweredQuestion], QuestionAndText | None]] = {
-    "echo": lambda making, pair: making.worded("echo", pair),
-    "says-unknown": lambda making, pair: making.worded("says-unknown", pair),
-    "entity": _Making.entity,
-    "number": _Making.number,
-    "negation": _Making.negation,
-    "identifier": _Making.identifier,
-    "template": _Making.template,
-    "injection": lambda making, pair: making.worded("injection", pair),
-    "passage": _Making.passage,
-    "sentence": _Making.sentence,
-    "question-and-answer": _Making.question_and_answer,
+KINDS: Mapping[str, Callable[[_Rules, AnsweredQuestion], QuestionAndText | None]] = {
+    "echo": lambda rules, pair: rules.worded("echo", pair),
+    "says-unknown": lambda rules, pair: rules.worded("says-unknown", pair),
+    "entity": _Rules.entity,
+    "number": _Rules.number,
+    "negation": _Rules.negation,
+    "identifier": _Rules.identifier,
+    "template": _Rules.template,
+    "injection": lambda rules, pair: rules.worded("injection", pair),
+    "passage": _Rules.passage,
+    "sentence": _Rules.sentence,
+    "question-and-answer": _Rules.question_and_answer,
 }
 ANSWER_KINDS = ("passage", "sentence", "question-and-answer")
-"""What does hold the answer: a validator that always says No is wrong about it."""
+"""Those that hold the answer: a validator that always says No is wrong about them."""
 
 
 # --- the questions of a dataset
@@ -250,15 +279,17 @@ def run_self_test(
     validator: Validator, dataset: str | Path, *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
     try:
-        texts = {one.id: one.text for one in read_documents(dataset)}
+        texts = {document.id: document.text for document in read_documents(dataset)}
     except DataError:
         texts = {}  # a dataset without a corpus: its cases hold the texts
-    pairs = [
-        pair
-        for case in read_cases(dataset, problems=Problems())
-        if case.answerable is not False and (case.language or "en").startswith("en")
-        if (pair := _pair(case, texts)) is not None
-    ]
+    pairs: list[AnsweredQuestion] = []
+    for case in read_cases(dataset, problems=Problems()):
+        is_english = (case.language or "en").startswith("en")
+        if case.answerable is False or not is_english:
+            continue
+        pair = _pair(case, texts)
+        if pair is not None:
+            pairs.append(pair)
     if not pairs:
         message = (
             "no near misses can be made of it: expected cases in English with evidence in the "
@@ -270,22 +301,34 @@ def run_self_test(
 
 def _pair(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
     """The answer's place in a passage: the reference, or all that was marked as evidence."""
-    # With several places, what is left without one of them may still answer.
-    for one in case.evidence if len(case.evidence) == 1 else ():
-        whole = texts.get(one.document_id or "", "")
-        windows = (whole[slice(*span)] for span in windows_of(whole, characters=_LONGEST))
-        if one.text in whole:
-            passage = next((text for text in windows if one.text in text), whole)
-            return _placed(case, passage, one.text, one.document_id or "")
+    # With several places, a text without one of them may still answer.
+    if len(case.evidence) == 1:
+        [evidence] = case.evidence
+        document_id = evidence.document_id or ""
+        document = texts.get(document_id, "")
+        if evidence.text in document:
+            passage = _passage_with(evidence.text, document)
+            return _placed(case, passage, evidence.text, document_id)
     for text in case.reference_contexts or ():
         if case.reference and case.reference in text:
             return _placed(case, text, case.reference, text[:40])
     return None
 
 
-def _placed(case: Case, passage: str, held: str, document: str) -> AnsweredQuestion:
-    answer = case.reference if case.reference and case.reference in held else held
-    start = passage.index(held) + held.index(answer)
+def _passage_with(text: str, document: str) -> str:
+    """The first window of a document that holds a text; the whole document where none does."""
+    for window in windows_of(document, characters=_LONGEST):
+        passage = document[window.start : window.end]
+        if text in passage:
+            return passage
+    return document
+
+
+def _placed(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
+    answer = evidence
+    if case.reference and case.reference in evidence:
+        answer = case.reference
+    start = passage.index(evidence) + evidence.index(answer)
     end = start + len(answer)
     return AnsweredQuestion(
         question=case.query, text=passage, start=start, end=end, document=document

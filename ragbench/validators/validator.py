@@ -1,4 +1,4 @@
-"""What a validator brings; by name; the cascade."""
+"""The protocol of validators, how one is built by its name, and the cascade of two."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ragbench.plugins import Registry
 
 @runtime_checkable
 class Validator(Protocol):
-    """Says which chunks answer a query, and where. It never ranks for others and never answers.
+    """Decides which chunks answer a query, and where. It never ranks for others and never answers.
 
     The same input gives the same verdict. One whose ``validate`` has a parameter ``history`` is
-    given what was said before, as messages with a role and a content.
+    given the conversation before, as messages with a role and a content.
     """
 
     @property
@@ -42,10 +42,12 @@ class Validator(Protocol):
 def in_conversation(
     validator: Validator, query: str, chunks: Sequence[Chunk], history: Said
 ) -> Verdict:
-    """The verdict of a validator, which is given what was said before where it takes that."""
+    """The verdict of a validator, which gets the conversation before where it takes that."""
     validate: Callable[..., Verdict] = validator.validate
     keyword = history_keyword(validate) if history else None
-    return validate(query, chunks, **({} if keyword is None else {keyword: history}))
+    if keyword is None:
+        return validate(query, chunks)
+    return validate(query, chunks, **{keyword: history})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +65,9 @@ class CascadeValidator:
     second: Validator
     """The expensive one: its verdict counts where it is asked."""
     low: float = 0.05
-    """Below this probability the first one's verdict stands, in [0, 1]."""
+    """Below this probability the first one's verdict holds, in [0, 1]."""
     high: float = 0.95
-    """From this probability on the first one's verdict stands, above ``low``, in [0, 1]."""
+    """From this probability on the first one's verdict holds, above ``low``, in [0, 1]."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high <= 1:
@@ -79,22 +81,18 @@ class CascadeValidator:
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
-        cheap = in_conversation(self.first, query, chunks, history)
-        verdict, unsure = cheap, self.low <= cheap.answer_probability < self.high
-        if unsure and chunks:
+        verdict = in_conversation(self.first, query, chunks, history)
+        probability = verdict.answer_probability
+        escalates = bool(chunks) and self.low <= probability < self.high
+        reason = f"{self.first.name} was sure enough"
+        if escalates:
             verdict = in_conversation(self.second, query, chunks, history)
-        escalated = verdict is not cheap
-        decided = (
-            f"{self.first.name} was unsure ({cheap.answer_probability:.2f}): "
-            f"{self.second.name} decided"
-            if escalated
-            else f"{self.first.name} was sure enough"
-        )
+            reason = f"{self.first.name} was unsure ({probability:.2f}): {self.second.name} decided"
         return replace(
             verdict,
             validator=f"cascade: {verdict.validator}",
-            reasons=(decided, *verdict.reasons),
-            details={**verdict.details, "escalated": float(escalated)},
+            reasons=(reason, *verdict.reasons),
+            details={**verdict.details, "escalated": float(escalates)},
         )
 
 
