@@ -10,7 +10,7 @@ import orjson
 from msgspec import structs
 
 from ragbench.core.attribution import CauseCount, RightShare
-from ragbench.core.biography import OperatorTable
+from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Direction, Group, Metric
 from ragbench.core.outcome import Cell, Status
@@ -24,6 +24,7 @@ from ragbench.core.report import (
     Latency,
     Report,
     StageCount,
+    Summary,
 )
 from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
@@ -47,42 +48,53 @@ _CASE = "id query language cluster tags reference reference_ids retrieved_ids re
 
 
 def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """A case as a JSON object, with the metrics that give the same value in every run."""
     columns = shown_columns(metrics)
-    found = {
+    case = {
         **values_of(row, f"{_CASE} stages"),
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         # A traceback stays in the journal.
         "failures": [values_of(failure, "stage type message cause") for failure in row.failures],
     }
     if row.repeats:
-        found["repeats"] = {
-            name: [None if cell is None else _cell_object(cell) for cell in repeats.cells]
-            for name, position in columns
-            if (repeats := row.repeats[position]) is not None
-        }
-    found["attribution"] = row.attribution
+        case["repeats"] = _repeats_object(row, columns)
+    case["attribution"] = row.attribution
     if row.validation is not None:
-        found["validation"] = validation_object(row.validation)
+        case["validation"] = validation_object(row.validation)
     if row.biography is not None:
-        # What became of other chunks than the gold is in the journal.
-        found["post_retrieval"] = {
-            "no_gold": row.biography.no_gold,
-            "gold": [
-                {**values_of(fate, "gold chunk ranks"), "lost_by": row.biography.lost_by(fate)}
-                for fate in row.biography.gold
-            ],
-        }
+        case["post_retrieval"] = _gold_object(row.biography)
     if row.location is not None:
-        found["gold"] = values_of(row.location, "cause golds retrieved depth")
-    return found
+        case["gold"] = values_of(row.location, "cause golds retrieved depth")
+    return case
+
+
+def _repeats_object(row: CaseRow, columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """The cells that each score is the mean of."""
+    objects: dict[str, Any] = {}
+    for name, position in columns:
+        repeats = row.repeats[position]
+        if repeats is not None:
+            cells: list[dict[str, Any] | None] = []
+            for cell in repeats.cells:
+                cells.append(None if cell is None else _cell_object(cell))
+            objects[name] = cells
+    return objects
+
+
+def _gold_object(biography: Biography) -> dict[str, Any]:
+    """What post-retrieval did to the gold; what became of other chunks is in the journal."""
+    gold: list[dict[str, Any]] = []
+    for fate in biography.gold:
+        gold.append({**values_of(fate, "gold chunk ranks"), "lost_by": biography.lost_by(fate)})
+    return {"no_gold": biography.no_gold, "gold": gold}
 
 
 def _cell_object(cell: Cell) -> dict[str, Any]:
     """A cell: a value when measured, else why there is none."""
-    found: dict[str, Any] = {"status": cell.status, "value": cell.value}
+    cell_object: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
-        found["reason"] = cell.reason if cell.failure is None else str(cell.failure)
-    return found
+        cell_object["reason"] = cell.reason if cell.failure is None else str(cell.failure)
+    return cell_object
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:
@@ -136,24 +148,35 @@ def json_bytes(value: object) -> bytes:
 
 
 def report_json(report: Report) -> bytes:
-    counted = Counted.__struct_fields__
-    own = ("summaries", "judging", "post_retrieval")
-    names = [name for name in ReportFile.__struct_fields__ if name not in own]
-    shared: dict[str, Any] = {name: getattr(report, name) for name in names}
+    """report.json: the fields of `ReportFile` in their order."""
+    summaries: list[ReportedMetric] = []
+    for summary in report.summaries:
+        if summary.metric.definition.deterministic:
+            summaries.append(_reported(summary))
     judging = report.judging
-    found = ReportFile(
-        **shared,
-        summaries=tuple(
-            ReportedMetric(
-                **metric_object(one.metric), **{name: getattr(one, name) for name in counted}
-            )
-            for one in report.summaries
-            if one.metric.definition.deterministic
-        ),
-        judging=None if judging is None else replace(judging, judge={}),  # the manifest has it
+    if judging is not None:
+        judging = replace(judging, judge={})  # the manifest has it
+    file = ReportFile(
+        manifest=report.manifest,
+        summaries=tuple(summaries),
+        stages=report.stages,
+        failures=report.failures,
+        judging=judging,
+        notes=report.notes,
+        causes=report.causes,
+        right=report.right,
+        validation=report.validation,
         post_retrieval=report.operators,
+        gold=report.gold,
+        corrections=report.corrections,
     )
-    return json_bytes({"schema_version": 2, **structs.asdict(found)})
+    return json_bytes({"schema_version": 2, **structs.asdict(file)})
+
+
+def _reported(summary: Summary) -> ReportedMetric:
+    # By the names of the fields, so that report.json has every figure that a summary has.
+    figures = {name: getattr(summary, name) for name in Counted.__struct_fields__}
+    return ReportedMetric(**figures, **metric_object(summary.metric))
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
@@ -161,20 +184,24 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     shared = [latency for latency in latencies if latency.sharing > 1]
     if not shared:
         return None
-    named = f"{', '.join(latency.stage for latency in shared)}: "
-    stages = "" if len(shared) == len(latencies) else named
+    stages = ""
+    if len(shared) < len(latencies):
+        stages = f"{', '.join(latency.stage for latency in shared)}: "
     most = max(latency.sharing for latency in shared)
     return f"{stages}up to {most:,} cases shared a call; --batch-size 1 measures each alone"
 
 
 def timings_json(report: Report) -> bytes:
-    value = {
-        "schema_version": 1,
-        **values_of(report, "latencies reused_from"),
-        "summaries": [
-            {**metric_object(summary.metric), **values_of(summary, "score interval measured total")}
-            for summary in report.summaries
-            if not summary.metric.definition.deterministic
-        ],
-    }
-    return json_bytes(value)
+    """timings.json: the durations, which differ from run to run."""
+    summaries: list[dict[str, Any]] = []
+    for summary in report.summaries:
+        if not summary.metric.definition.deterministic:
+            figures = values_of(summary, "score interval measured total")
+            summaries.append({**metric_object(summary.metric), **figures})
+    return json_bytes(
+        {
+            "schema_version": 1,
+            **values_of(report, "latencies reused_from"),
+            "summaries": summaries,
+        }
+    )

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
+from typing import IO
 
 import orjson
 
@@ -30,31 +31,54 @@ from ragbench.views.run_document import run_document
 
 PAGE = "report.html"
 _COLUMNS = (
-    "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
-    "retrieved_ids", "retrieve", "generate", "failures",
-)  # fmt: skip
+    "id",
+    "query",
+    "language",
+    "cluster",
+    "tags",
+    "reference",
+    "response",
+    "reference_ids",
+    "retrieved_ids",
+    "retrieve",
+    "generate",
+    "failures",
+)
 _VERDICT_COLUMNS = (
-    "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
-    "verdict_reasons", "verdict_conflicts",
-)  # fmt: skip
+    "verdict_answer_present",
+    "verdict_probability",
+    "verdict_quality",
+    "verdict_message",
+    "verdict_reasons",
+    "verdict_conflicts",
+)
 """Only in runs that have a validator."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
+_BUFFERED = 1 << 18
+"""Characters of rows from which on they are encoded together."""
+_IN_MEMORY = 1 << 24
+"""Bytes of a file that are held in memory until it is written; more are held on disk."""
 
 
 class CaseFiles(ExitStack):
-    """What a run's files say of its cases, collected while each is at hand."""
+    """What a run's files say of its cases, collected as the cases come."""
 
     count = 0
 
     def begin(self, metrics: Sequence[Metric]) -> Callable[[CaseRow], None]:
-        """Takes the cases of a run from its first one on; what was collected before goes."""
+        """Starts with the first case of a run; what was collected before goes.
+
+        Returns:
+            What takes each case.
+        """
         self.close()
-        self.page, self.count = RunPage(metrics), 0
-        self._names, self.columns = [metric.name for metric in metrics], shown_columns(metrics)
-        self.table, self.judgements = (
-            self.enter_context(SpooledTemporaryFile[bytes](_HELD)) for _ in range(2)
-        )
+        self.count = 0
+        self.page = RunPage(metrics)
+        self.columns = shown_columns(metrics)
+        self._names = [metric.name for metric in metrics]
+        self.table = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
+        self.judgements = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self._text = io.StringIO(newline="")
         # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
         self._rows = csv.writer(self._text, lineterminator="\r\n")
@@ -67,33 +91,40 @@ class CaseFiles(ExitStack):
         self._text.truncate()
 
     def _add(self, row: CaseRow) -> None:
-        """Collects a case: as a row of a table in which lists are JSON, and for the page.
-
-        A cell that was not measured holds its status instead of a number: none is taken for a 0.
-        """
         self.count += 1
         self.page.case(row)
-        lists = (row.tags, row.reference_ids, row.retrieved_ids)
-        tags, golds, ids = ["" if one is None else orjson.dumps(one).decode() for one in lists]
-        known = (row.id, row.query, row.language, row.cluster, row.reference, row.response)
-        id, query, language, cluster, reference, response = map(_safe, known)
-        failures = _safe(" | ".join(map(str, row.failures))) if row.failures else ""
-        cells = [row.cells[position] for _, position in self.columns]
-        values = [repr(c.value) if c.status is Status.MEASURED else c.status.value for c in cells]
-        stages = row.stages["retrieve"], row.stages["generate"]
-        shown = [id, query, language, cluster, tags, reference, response, golds, ids, *stages]
-        verdict = _verdict_fields(row) if "validate" in row.stages else ()
-        self._rows.writerow([*shown, failures, *values, *verdict])
+        self._rows.writerow(self._fields(row))
         if self._text.tell() > _BUFFERED:
             self.flush()
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
 
+    def _fields(self, row: CaseRow) -> list[str]:
+        """A case as a row of a table in which lists are JSON.
 
-_BUFFERED = 1 << 18
-"""Characters of rows from which on they are encoded together."""
-_HELD = 1 << 24
-"""Bytes of a file that are held in memory until it is written; more are held on disk."""
+        A cell that was not measured holds its status instead of a number: none is taken for a 0.
+        """
+        fields = [
+            _safe(row.id),
+            _safe(row.query),
+            _safe(row.language),
+            _safe(row.cluster),
+            _list(row.tags),
+            _safe(row.reference),
+            _safe(row.response),
+            _list(row.reference_ids),
+            _list(row.retrieved_ids),
+            row.stages["retrieve"],
+            row.stages["generate"],
+            _safe(" | ".join(map(str, row.failures))),
+        ]
+        for _, position in self.columns:
+            cell = row.cells[position]
+            is_measured = cell.status is Status.MEASURED
+            fields.append(repr(cell.value) if is_measured else cell.status.value)
+        if "validate" in row.stages:
+            fields.extend(_verdict_fields(row))
+        return fields
 
 
 def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) -> list[Path]:
@@ -111,38 +142,48 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
             add = cases.begin(report.metrics)
             for row in report.rows():
                 add(row)
-        cases.page.report = report
-        files = [stack.enter_context(written_whole(folder / name)) for name in names]
-        head = io.StringIO(newline="")
-        verdict = () if report.validation is None else _VERDICT_COLUMNS
-        columns = (name for name, _ in cases.columns)
-        csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *columns, *verdict])
-        files[1].write(head.getvalue().encode("utf-8", "backslashreplace"))
         cases.flush()
-        spools = zip((cases.table, cases.judgements), (files[1], *files[4:]), strict=False)
-        for spooled, file in spools:
-            spooled.seek(0)
-            copyfileobj(spooled, file)
-        files[0].write(report_json(report))
-        files[2].write(markdown(run_document(report), level=1).encode())
-        files[3].write(timings_json(report))
+        cases.page.report = report
+        files = {name: stack.enter_context(written_whole(folder / name)) for name in names}
+        files["cases.csv"].write(_csv_head(report, cases))
+        _copy(cases.table, files["cases.csv"])
+        if "judgements.jsonl" in files:
+            _copy(cases.judgements, files["judgements.jsonl"])
+        files["report.json"].write(report_json(report))
+        files["report.md"].write(markdown(run_document(report), level=1).encode())
+        files["timings.json"].write(timings_json(report))
     write_html(folder / PAGE, cases.page.page())
-    if (run := RunFolder(path=folder)).exists:
+    run = RunFolder(path=folder)
+    if run.exists:
         with Journal(run.journal) as journal:
             journal.runs.keep(written=_state(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
 
+def _csv_head(report: Report, cases: CaseFiles) -> bytes:
+    head = io.StringIO(newline="")
+    metrics = [name for name, _ in cases.columns]
+    verdict = () if report.validation is None else _VERDICT_COLUMNS
+    csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *metrics, *verdict])
+    return head.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _copy(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
+    collected.seek(0)
+    copyfileobj(collected, file)
+
+
 def are_written(report: Report, folder: Path) -> bool:
-    """Whether this version wrote the files of this very run, and nobody has touched them."""
+    """Whether this version wrote the files of this very run, and they are as it wrote them."""
     with Journal(RunFolder(path=folder).journal) as journal:
         return bool(journal.runs.kept.get("written") == _state(report, folder, journal))
 
 
 def _state(report: Report, folder: Path, journal: Journal) -> str:
+    """A fingerprint of the written files, the run, and the version that wrote them."""
     stamps = [stamp_of(folder / name) for name in (*_names(report), PAGE)]
-    said = report_json(report).decode()
-    return fingerprint((version("ragbench"), said, journal.runs.started(), stamps))
+    content = report_json(report).decode()
+    return fingerprint((version("ragbench"), content, journal.runs.started(), stamps))
 
 
 def _names(report: Report) -> list[str]:
@@ -151,18 +192,23 @@ def _names(report: Report) -> list[str]:
 
 
 def _verdict_fields(row: CaseRow) -> list[str]:
-    """What the validator says of a case's chunks; nothing of one that it was not asked about."""
+    """What the validator says of a case's chunks; empty where it was not asked."""
     verdict = row.validation
     if verdict is None:
         return [""] * len(_VERDICT_COLUMNS)
+    conflicts = [conflict.detail for conflict in verdict.conflicts]
     return [
         "yes" if verdict.answer_present else "no",
         repr(verdict.answer_probability),
         verdict.retrieval_quality.value,
         _safe(verdict.message),
         _safe(" | ".join(verdict.reasons)),
-        _safe(" | ".join(one.detail for one in verdict.conflicts)),
+        _safe(" | ".join(conflicts)),
     ]
+
+
+def _list(ids: Sequence[str] | None) -> str:
+    return "" if ids is None else orjson.dumps(ids).decode()
 
 
 def _safe(text: str | None) -> str:
@@ -174,9 +220,12 @@ def _safe(text: str | None) -> str:
 
 
 def _judgements(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
-    """What the judged cells of a case rest on; nothing of a metric that nobody was asked about."""
+    """What the judged cells of a case rest on, a line for each metric that has judgements."""
     for name, judgements in zip(names, row.judgements, strict=True):
         if judgements:
-            said = [judgement_object(judgement) for judgement in judgements]
-            line = {"case": row.id, "metric": name, "judgements": said}
+            line = {
+                "case": row.id,
+                "metric": name,
+                "judgements": [judgement_object(judgement) for judgement in judgements],
+            }
             yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)

@@ -23,31 +23,50 @@ def forest(
     limit: float | None = None,
 ) -> Markup:
     """A figure with its interval, and a limit, on an axis from ``least`` to ``most``."""
-    inside, shown = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - 4), f"{score:.3f}"
+    inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - 4)
+    label = f"{score:.3f}"
     if least < 0 < most:
         inside += Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
     if limit is not None:
         inside += Markup('<path class="limit" d="M{} 1v16"/>').format(_scale(limit, least, most))
     if low is not None and high is not None:
-        shown += f", {low:.3f} to {high:.3f}"
         ends = _scale(low, least, most), _scale(high, least, most)
         inside += Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(*ends, *ends)
+        label += f", {low:.3f} to {high:.3f}"
     inside += _DOT.format(_scale(score, least, most))
-    shown += "" if limit is None else f"; limit {limit:.3f}"
-    return _ROW.format(Markup('role="img" aria-label="{}"').format(shown), inside)
+    if limit is not None:
+        label += f"; limit {limit:.3f}"
+    return _ROW.format(Markup('role="img" aria-label="{}"').format(label), inside)
 
 
-def differences(found: Sequence[tuple[float | None, float | None, float | None]]) -> list[Markup]:
-    """Differences with their intervals, all on one axis around 0; nothing where there is none."""
-    edge = max((abs(each) for one in found for each in one if each is not None), default=0.0) or 1.0
-    return [
-        Markup("") if value is None else forest(value, low, high, least=-edge, most=edge)
-        for value, low, high in found
-    ]
+def differences(
+    intervals: Sequence[tuple[float | None, float | None, float | None]],
+) -> list[Markup]:
+    """Differences with their intervals, all on one axis around 0; nothing where there is none.
+
+    Args:
+        intervals: each difference, and the low and high end of its interval.
+    """
+    edge = 0.0
+    for interval in intervals:
+        for end in interval:
+            if end is not None:
+                edge = max(edge, abs(end))
+    edge = edge or 1.0
+    drawings: list[Markup] = []
+    for value, low, high in intervals:
+        if value is None:
+            drawings.append(Markup(""))
+        else:
+            drawings.append(forest(value, low, high, least=-edge, most=edge))
+    return drawings
 
 
 def _scale(value: float, least: float, most: float) -> str:
-    share = 0.5 if most <= least else (min(max(value, least), most) - least) / (most - least)
+    """Where a value lies across a row."""
+    share = 0.5
+    if most > least:
+        share = (min(max(value, least), most) - least) / (most - least)
     return f"{4 + share * (_WIDTH - 8):.1f}"
 
 
@@ -60,9 +79,11 @@ def times(
     """
     inside = Markup("")
     if p95 is not None and longest is not None:
+        to_longest = _scale(longest, 0.0, most)
+        to_p95 = _scale(p95, 0.0, most)
         inside = Markup(
             '<path class="axis" d="M4 9H{}"/><path class="iv" d="M4 9H{}v-4v8"/>'
-        ).format(_scale(longest, 0.0, most), _scale(p95, 0.0, most))
+        ).format(to_longest, to_p95)
     inside += _DOT.format(_scale(mean if p50 is None else p50, 0.0, most))
     return _ROW.format(Markup('aria-hidden="true"'), inside)
 
@@ -82,36 +103,33 @@ def histogram(values: Sequence[float], least: float, most: float, *, bins: int) 
     for value in values:
         share = 0.0 if most <= least else (value - least) / (most - least)
         counts[min(max(int(share * bins), 0), bins - 1)] += 1
-    width, highest = 80 / bins, max(counts)
-    rects = Markup("").join(
-        Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
-            f"{at * width:.1f}",
-            f"{18 - 18 * count / highest:.1f}",
-            f"{width - 1:.1f}",
-            f"{18 * count / highest:.1f}",
-        )
-        for at, count in enumerate(counts)
-        if count
-    )
-    shown = f"cases from {least:g} to {most:g}: {', '.join(map(str, counts))}"
+    width = 80 / bins
+    highest = max(counts)
+    bars = Markup("")
+    for position, count in enumerate(counts):
+        if count:
+            height = 18 * count / highest
+            bars += Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
+                f"{position * width:.1f}", f"{18 - height:.1f}", f"{width - 1:.1f}", f"{height:.1f}"
+            )
+    label = f"cases from {least:g} to {most:g}: {', '.join(map(str, counts))}"
     return Markup(
         '<svg class="bars" viewBox="0 0 80 18" width="80" height="18" role="img" '
         'aria-label="{}"><path class="axis" d="M0 17.5H80"/>{}</svg>'
-    ).format(shown, rects)
+    ).format(label, bars)
 
 
 def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Markup:
     """A reliability diagram: mean confidence, share that was right, and how many, per bin."""
     most = max((count for _, _, count in points), default=1)
-    dots = Markup("").join(
-        Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-            _x(said),
+    dots = Markup("")
+    for confidence, right, count in points:
+        dots += Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+            _x(confidence),
             _y(right),
-            f"{3 + 6 * (count / most) ** 0.5:.1f}",
-            f"{count} cases: said {said:.2f}, right {right:.2f}",
+            f"{3 + 6 * (count / most) ** 0.5:.1f}",  # by area
+            f"{count} cases: said {confidence:.2f}, right {right:.2f}",
         )
-        for said, right, count in points
-    )
     diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
     return _square(_ends(0, 1) + diagonal + dots, label, "confidence", "share right")
 
@@ -125,8 +143,10 @@ def curve(
     for kind, shares in (("line before", before), ("line", values)):
         if not shares:
             continue
-        points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(shares))
-        line += Markup('<polyline class="{}" points="{}"/>').format(kind, points)
+        points: list[str] = []
+        for position, share in enumerate(shares):
+            points.append(f"{_x(position / last)},{_y(share)}")
+        line += Markup('<polyline class="{}" points="{}"/>').format(kind, " ".join(points))
     return _square(line + _ends(1, len(values)), label, across, up)
 
 
@@ -138,15 +158,27 @@ def _ends(first: int, last: int) -> Markup:
 
 
 def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
+    """A square drawing with two axes and their titles."""
+    middle = (_BOX - _EDGE) / 2
     return Markup(
-        '<svg class="square" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
-        'aria-label="{}"><path class="axis" d="M{} 8V{}H{}"/>{}'
-        '<text x="{}" y="{}" class="mid">{}</text>'
-        '<text x="12" y="{}" class="mid" transform="rotate(-90 12 {})">{}</text></svg>'
+        '<svg class="square" viewBox="0 0 {box} {box}" width="{box}" height="{box}" role="img" '
+        'aria-label="{label}"><path class="axis" d="M{edge} 8V{bottom}H{right}"/>{inside}'
+        '<text x="{center}" y="{foot}" class="mid">{across}</text>'
+        '<text x="12" y="{middle}" class="mid" transform="rotate(-90 12 {middle})">{up}</text>'
+        "</svg>"
     ).format(
-        _BOX, _BOX, _BOX, _BOX, label, _EDGE, _BOX - _EDGE, _BOX - 6, inside,
-        (_BOX + _EDGE) / 2, _BOX - 5, across, (_BOX - _EDGE) / 2, (_BOX - _EDGE) / 2, up,
-    )  # fmt: skip
+        box=_BOX,
+        label=label,
+        edge=_EDGE,
+        bottom=_BOX - _EDGE,
+        right=_BOX - 6,
+        inside=inside,
+        center=(_BOX + _EDGE) / 2,
+        foot=_BOX - 5,
+        across=across,
+        middle=middle,
+        up=up,
+    )
 
 
 def _x(share: float) -> str:

@@ -20,24 +20,31 @@ _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED
 
 def document_page(document: Document, folder: Path = Path()) -> Page:
     """The page of a document; from the folder that it lies in, it links to the pages of runs."""
-    told = partial(_told, folder)
-    values = {"document": document, "told": told, "most": _MOST, "tones": _TONES}
+    values = {
+        "document": document,
+        "case_values": partial(_case_values, folder),
+        "most": _MOST,
+        "tones": _TONES,
+    }
     body = render("document.html.jinja", values)
     return Page(title=f"{document.kind}: {document.title}", body=[body])
 
 
-def _told(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
-    """What the template cannot read off a case."""
+def _case_values(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
+    """What the template cannot read off a case, whose run lies at ``place``."""
     page = Path(place, "report.html")
-    link = quote(os.path.relpath(page, folder).replace(os.sep, "/")) if page.is_file() else ""
+    link = ""
+    if page.is_file():
+        link = quote(os.path.relpath(page, folder).replace(os.sep, "/"))
+    flips: list[str] = []
+    for flip in case.flips:
+        flips.append(f"{'fails' if flip.newly_fails else 'passes'}: {flip_text(flip)}")
     before, after = compared_texts(case.response_before, case.response_after)
     return {
         "anchor": anchor(case.id),
         "link": f"{link}#{anchor(case.id)}",
         "cause": cause_text(case),
-        "flips": [
-            f"{'fails' if flip.newly_fails else 'passes'}: {flip_text(flip)}" for flip in case.flips
-        ],
+        "flips": flips,
         "sides": (
             (case.first, before, case.stages_before.get("generate", "unknown")),
             (case.second, after, case.stages_after.get("generate", "unknown")),
