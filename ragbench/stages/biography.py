@@ -26,8 +26,10 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.metrics.summary import most_frequent
 
-_Held = dict[str, tuple[int, ...]]
-"""By chunk id: positions of the gold contexts that it holds."""
+_GoldHeld = dict[str, tuple[int, ...]]
+"""By chunk id: positions of the gold contexts that the chunk holds."""
+_Ranks = Mapping[str, int]
+"""By chunk id its rank, at one time: as retrieved, or after an operator."""
 
 
 def biography_of(trace: Trace, matching: Matching) -> Biography | None:
@@ -35,96 +37,126 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
 
     None where no post-retrieval ran, or where it failed.
     """
-    before = trace.retrieval.value
-    after = None if trace.post_retrieval is None else trace.post_retrieval.value
-    if before is None or after is None:
+    retrieved = trace.retrieval.value
+    result = None if trace.post_retrieval is None else trace.post_retrieval.value
+    if retrieved is None or result is None:
         return None
-    steps = steps_of(after)
+    steps = steps_of(result)
     if not steps:
         return None
-    # Not the first step's: of an id that retrieval repeats, the first place counts.
-    orders = [[id for id, _ in steps[0].given], *([id for id, _ in step.left] for step in steps)]
+    # Of an id that an order repeats, the first place counts: the best rank.
+    orders = [[id for id, _ in steps[0].given]]
+    orders += [[id for id, _ in step.left] for step in steps]
     states = [best_ranks(order) for order in orders]
-    gold = gold_of(trace.case, after, matching)
-    held = None if isinstance(gold, Skip) else _held(gold, before, after, steps)
+    gold = gold_of(trace.case, result, matching)
+    held: list[_GoldHeld] | None = None
+    fates: tuple[GoldFate, ...] = ()
+    no_gold = None
+    if isinstance(gold, Skip):
+        no_gold = gold.reason
+    else:
+        held = _gold_held(gold, retrieved, result, steps)
+        fates = _fates(gold, states, held)
     return Biography(
         operators=tuple(step.operator for step in steps),
         lives=_lives(states, steps, held),
-        gold=() if isinstance(gold, Skip) or held is None else _fates(gold, states, held),
-        no_gold=gold.reason if isinstance(gold, Skip) else None,
+        gold=fates,
+        no_gold=no_gold,
         acted=tuple(step.acted for step in steps),
         notes=tuple(step.notes for step in steps),
     )
 
 
-def _held(
-    gold: Gold, before: RetrievalResult[Any], after: RetrievalResult[Any], steps: Sequence[Step]
-) -> list[_Held]:
-    known: _Held = {}
-    for chunk in before.to_chunks():
-        known.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
-    final = {chunk.id: chunk for chunk in after.to_chunks()}
-    last = {id: at for at, step in enumerate(steps) for id, _ in (*step.rewrote, *step.made)}
-    states = [known]
-    for at, step in enumerate(steps):
-        known = dict(known)
-        for id, text in (*step.rewrote, *((id, None) for id, _ in step.made)):
-            is_final = last[id] == at and id in final
-            if is_final:
-                chunk = final[id]
-                known[id] = gold.held_by(id, chunk.metadata, chunk.text)
+def _gold_held(
+    gold: Gold,
+    retrieved: RetrievalResult[Any],
+    result: RetrievalResult[Any],
+    steps: Sequence[Step],
+) -> list[_GoldHeld]:
+    """Which gold contexts each chunk holds, as retrieved and after each operator."""
+    held: _GoldHeld = {}
+    for chunk in retrieved.to_chunks():
+        held.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
+    final_chunks = {chunk.id: chunk for chunk in result.to_chunks()}
+    last_change: dict[str, int] = {}
+    for position, step in enumerate(steps):
+        for id, _ in (*step.rewrote, *step.made):
+            last_change[id] = position
+    by_state = [held]
+    for position, step in enumerate(steps):
+        held = dict(held)
+        new_texts: list[tuple[str, str | None]] = [*step.rewrote]
+        new_texts += [(id, None) for id, _ in step.made]
+        for id, text in new_texts:
+            if last_change[id] == position and id in final_chunks:
+                chunk = final_chunks[id]
+                held[id] = gold.held_by(id, chunk.metadata, chunk.text)
             elif text is not None and gold.matching is Matching.TEXT:
-                known[id] = gold.held_by(id, {}, text)
-            elif id not in known:  # added and dropped again: its text is not stored
-                known[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, {}, "")
-        states.append(known)
-    return states
+                held[id] = gold.held_by(id, {}, text)
+            elif id not in held:  # added and dropped again: its text is not stored
+                held[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, {}, "")
+        by_state.append(held)
+    return by_state
 
 
-def _fates(
-    gold: Gold, states: Sequence[Mapping[str, int]], held: Sequence[_Held]
-) -> tuple[GoldFate, ...]:
+def _fates(gold: Gold, states: Sequence[_Ranks], held: Sequence[_GoldHeld]) -> tuple[GoldFate, ...]:
+    """What became of each gold context."""
     fates: list[GoldFate] = []
     for label, number in gold.labels.items():
-        # The first chunk that holds it, as retrieved and after each operator.
-        chunks = [
-            next((id for id in state if number in holds.get(id, ())), None)
-            for state, holds in zip(states, held, strict=True)
-        ]
-        there = [at for at, chunk in enumerate(chunks) if chunk is not None]
-        ranks = (None if id is None else at[id] for id, at in zip(chunks, states, strict=True))
+        ranks: list[int | None] = []
+        last_chunk, last_state = None, None
+        for position, (state, gold_held) in enumerate(zip(states, held, strict=True)):
+            chunk = _first_holding(number, state, gold_held)
+            ranks.append(None if chunk is None else state[chunk])
+            if chunk is not None:
+                last_chunk, last_state = chunk, position
+        is_lost = last_state is not None and ranks[-1] is None
         fates.append(
             GoldFate(
                 gold=label,
                 ranks=tuple(ranks),
-                chunk=chunks[there[-1]] if there else None,
-                lost_by=there[-1] if there and chunks[-1] is None else None,
+                chunk=last_chunk,
+                # The operator behind a state has the state's position: the first state is
+                # retrieval's.
+                lost_by=last_state if is_lost else None,
             )
         )
     return tuple(fates)
 
 
+def _first_holding(number: int, state: _Ranks, held: _GoldHeld) -> str | None:
+    """The first chunk that holds a gold context, in one order of the chunks."""
+    for id in state:
+        if number in held.get(id, ()):
+            return id
+    return None
+
+
 def _lives(
-    states: Sequence[Mapping[str, int]], steps: Sequence[Step], held: Sequence[_Held] | None
+    states: Sequence[_Ranks], steps: Sequence[Step], held: Sequence[_GoldHeld] | None
 ) -> tuple[ChunkLife, ...]:
+    """What became of each chunk, in the order in which they came in."""
     rewritten: dict[str, list[int]] = {}
     origins: dict[str, tuple[str, ...]] = {}
-    for at, step in enumerate(steps):
+    for position, step in enumerate(steps):
         for id, _ in step.rewrote:
-            rewritten.setdefault(id, []).append(at)
-        origins.update((id, ids) for id, ids in step.made)
+            rewritten.setdefault(id, []).append(position)
+        origins.update(step.made)
+    entered: dict[str, int] = {}
+    for position, state in enumerate(states):
+        for id in state:
+            entered.setdefault(id, position)
     lives: list[ChunkLife] = []
-    for id in dict.fromkeys(id for state in states for id in state):
-        entered = next(at for at, state in enumerate(states) if id in state)
-        lives.append(
-            ChunkLife(
-                id=id,
-                ranks=tuple(state.get(id) for state in states),
-                rewritten=tuple(rewritten.get(id, ())),
-                made_from=origins.get(id, ()),
-                gold=() if held is None else held[entered].get(id, ()),
-            )
+    for id, position in entered.items():
+        gold = () if held is None else held[position].get(id, ())
+        life = ChunkLife(
+            id=id,
+            ranks=tuple(state.get(id) for state in states),
+            rewritten=tuple(rewritten.get(id, ())),
+            made_from=origins.get(id, ()),
+            gold=gold,
         )
+        lives.append(life)
     return tuple(lives)
 
 
@@ -144,80 +176,105 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
     if isinstance(gold, Skip):
         return None
     grades = [(trace.case.judgements or {}).get(label, 1) for label in gold.labels]
-    chunks = result.to_chunks()
-    left = {
-        at: found
-        for at, chunk in enumerate(chunks)
-        if (found := gold.held_by(chunk.id, chunk.metadata, chunk.text))
-    }
-    order: list[int] = []
-    held: set[int] = set()
-    while left:
-        best = max(left, key=lambda at: (sum(grades[g] for g in left[at] if g not in held), -at))
-        held.update(left.pop(best))
-        order.append(best)
-    order += [at for at in range(len(chunks)) if at not in set(order)]
-    ids, scores, known = result.context_ids, result.scores, result.context_metadata
+    order = _greedy_order(gold, grades, result)
+    ids, scores, metadata = result.context_ids, result.scores, result.context_metadata
     ordered: RetrievalResult[Any] = RetrievalResult(
-        [result.contexts[at] for at in order],
-        context_ids=None if ids is None else [ids[at] for at in order],
-        scores=None if scores is None else [scores[at] for at in order],
-        context_metadata=None if known is None else [known[at] for at in order],
+        [result.contexts[position] for position in order],
+        context_ids=None if ids is None else [ids[position] for position in order],
+        scores=None if scores is None else [scores[position] for position in order],
+        context_metadata=None if metadata is None else [metadata[position] for position in order],
     )
     return replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=ordered))
 
 
-_EXAMPLES = 5
+def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any]) -> list[int]:
+    """Positions of the chunks, always the one next that adds the most gold by grade."""
+    held_by_chunk: dict[int, tuple[int, ...]] = {}
+    chunks = result.to_chunks()
+    for position, chunk in enumerate(chunks):
+        held = gold.held_by(chunk.id, chunk.metadata, chunk.text)
+        if held:
+            held_by_chunk[position] = held
+    order: list[int] = []
+    covered: set[int] = set()
+
+    def gain(position: int) -> tuple[int, int]:
+        added = [grades[label] for label in held_by_chunk[position] if label not in covered]
+        return sum(added), -position
+
+    while held_by_chunk:
+        best = max(held_by_chunk, key=gain)
+        covered.update(held_by_chunk.pop(best))
+        order.append(best)
+    without_gold = sorted({*range(len(chunks))} - {*order})
+    return order + without_gold
+
+
+_MOST_EXAMPLES = 5
 _COUNTED = tuple(name for name, kind in OperatorEffect.__annotations__.items() if kind == "int")
 
 
 @dataclass(slots=True)
 class _Effect:
+    """Counts what one operator did, over cases."""
+
     operator: str
     counts: Counter[str] = field(default_factory=Counter[str])
     notes: Counter[str] = field(default_factory=Counter[str])
+    """Notes of the operator, numbers in them left out."""
     wordings: dict[str, str] = field(default_factory=dict[str, str])
+    """The first note of each such wording, as it was."""
     examples: list[str] = field(default_factory=list[str])
 
-    def add(self, biography: Biography, at: int, case: str) -> None:
-        """Counts a case; ``at`` is the operator's position."""
-        count = self.counts
-        count["cases"] += 1
-        count["acted"] += biography.acted[at]
-        count["rewritten"] += sum(at in life.rewritten for life in biography.lives)
-        kept = self._count(biography.lives, at, ("given", "dropped", "added"))
-        # Closing ranks behind a dropped chunk moves nothing.
-        order = [after for _, after in sorted(kept)]
-        places = zip(order, sorted(order), strict=True)
-        count["moved"] += sum(is_at != would_be for is_at, would_be in places)
-        kept = self._count(biography.gold, at, ("gold_given", "gold_lost", "gold_added"))
-        count["gold_up"] += sum(after < before for before, after in kept)
-        count["gold_down"] += sum(after > before for before, after in kept)
-        lost = sum(fate.lost_by == at for fate in biography.gold)
-        count["lost_for_good"] += lost
-        if lost and len(self.examples) < _EXAMPLES:
+    def add(self, biography: Biography, position: int, case: str) -> None:
+        """Counts a case; the position is that of the operator."""
+        counts = self.counts
+        counts["cases"] += 1
+        counts["acted"] += biography.acted[position]
+        counts["rewritten"] += sum(position in life.rewritten for life in biography.lives)
+        stayed = self._count(biography.lives, position, ("given", "dropped", "added"))
+        # Closing ranks behind a dropped chunk moves nothing: only the order of those that stay.
+        order = [after for _, after in sorted(stayed)]
+        for rank, rank_in_order in zip(order, sorted(order), strict=True):
+            counts["moved"] += rank != rank_in_order
+        stayed = self._count(biography.gold, position, ("gold_given", "gold_lost", "gold_added"))
+        for before, after in stayed:
+            counts["gold_up"] += after < before
+            counts["gold_down"] += after > before
+        lost = sum(fate.lost_by == position for fate in biography.gold)
+        counts["lost_for_good"] += lost
+        if lost and len(self.examples) < _MOST_EXAMPLES:
             self.examples.append(case)
-        for note in biography.notes[at]:
-            key = re.sub(r"\d+", "#", note)
-            self.wordings.setdefault(key, note)
-            self.notes[key] += 1
+        for note in biography.notes[position]:
+            wording = re.sub(r"\d+", "#", note)
+            self.wordings.setdefault(wording, note)
+            self.notes[wording] += 1
 
     def _count(
-        self, of: Iterable[ChunkLife | GoldFate], at: int, names: tuple[str, str, str]
+        self, fates: Iterable[ChunkLife | GoldFate], position: int, names: tuple[str, str, str]
     ) -> list[tuple[int, int]]:
-        """Counts what was there before, lost and added; the ranks of what stayed."""
-        changes = [(one.ranks[at], one.ranks[at + 1]) for one in of]
+        """Counts what was there before, lost and added; gives the ranks of what stayed.
+
+        Args:
+            names: under which the three are counted.
+        """
         given, lost, added = names
-        self.counts[given] += sum(before is not None for before, _ in changes)
-        self.counts[lost] += sum(a is None and b is not None for b, a in changes)
-        self.counts[added] += sum(b is None and a is not None for b, a in changes)
-        return [(b, a) for b, a in changes if b is not None and a is not None]
+        stayed: list[tuple[int, int]] = []
+        for fate in fates:
+            before, after = fate.ranks[position], fate.ranks[position + 1]
+            self.counts[given] += before is not None
+            self.counts[lost] += before is not None and after is None
+            self.counts[added] += before is None and after is not None
+            if before is not None and after is not None:
+                stayed.append((before, after))
+        return stayed
 
     def record(self) -> OperatorEffect:
+        notes = [(self.wordings[wording], count) for wording, count in most_frequent(self.notes)]
         return OperatorEffect(
             operator=self.operator,
             **{name: self.counts[name] for name in _COUNTED},
-            notes=tuple((self.wordings[key], number) for key, number in most_frequent(self.notes)),
+            notes=tuple(notes),
             examples=tuple(self.examples),
         )
 
@@ -243,9 +300,12 @@ class BiographyTally:
         )
         if biography.no_gold is not None:
             self._no_gold[biography.no_gold] += 1
-        for at, name in enumerate(biography.operators):
-            effect = self._effects.setdefault((at, name), _Effect(operator=biography.step(at)))
-            effect.add(biography, at, case)
+        for position, name in enumerate(biography.operators):
+            effect = self._effects.get((position, name))
+            if effect is None:
+                effect = _Effect(operator=biography.step(position))
+                self._effects[position, name] = effect
+            effect.add(biography, position, case)
 
     def table(self) -> OperatorTable | None:
         """The counts; None when no case went through an operator."""

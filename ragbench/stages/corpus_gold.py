@@ -22,8 +22,8 @@ _MOST_PAIRS = 200_000
 """Texts times documents up to which small differences of wording are looked for: 20 s at most."""
 
 
-class _WantedGold(NamedTuple):
-    """What a document has to be, or to hold."""
+class _CaseGold(NamedTuple):
+    """What a document has to be, or to hold, so that a case's gold is there."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -38,54 +38,67 @@ def corpus_gold(
     document's, ids say nothing, and only texts count. What could not be looked for is not called
     absent.
     """
-    known = {case.id: gold for case in cases if (gold := _gold(case, matching))}
-    here = {document.id for document in documents}
-    ids = {id for gold in known.values() for id in gold.ids} & here
-    left = {case: gold for case, gold in known.items() if ids.isdisjoint(gold.ids)}
-    texts = [normalised(document.text) for document in documents] if left else []
-    pending = {text for gold in left.values() for text in gold.texts}
-    missing = {text for text in pending if not any(text in document for document in texts)}
-    if len(missing) * len(texts) <= _MOST_PAIRS:
+    golds: dict[str, _CaseGold] = {}
+    gold_ids: set[str] = set()
+    for case in cases:
+        gold = _gold(case, matching)
+        if gold is not None:
+            golds[case.id] = gold
+            gold_ids.update(gold.ids)
+    ids_there = gold_ids & {document.id for document in documents}
+    without_id = {case: gold for case, gold in golds.items() if ids_there.isdisjoint(gold.ids)}
+    wanted_texts = {text for gold in without_id.values() for text in gold.texts}
+    # Documents are read only where an id did not settle it.
+    texts = [normalised(document.text) for document in documents] if without_id else []
+    missing = {gold for gold in wanted_texts if not any(gold in text for text in texts)}
+    can_compare = len(missing) * len(texts) <= _MOST_PAIRS
+    if can_compare:
         missing = {gold for gold in missing if not any(holds(text, gold) for text in texts)}
-    else:
-        left = {case: gold for case, gold in left.items() if not gold.texts}
-    absent = {
-        case: gold.ids or gold.texts
-        for case, gold in left.items()
-        if missing.issuperset(gold.texts) and (gold.texts or ids)
-    }
+    absent: dict[str, tuple[str, ...]] = {}
+    for case, gold in without_id.items():
+        if gold.texts:
+            # Without the longer comparison, a text that is worded otherwise would seem missing.
+            is_absent = can_compare and missing.issuperset(gold.texts)
+        else:
+            is_absent = bool(ids_there)
+        if is_absent:
+            absent[case] = gold.ids or gold.texts
     return CorpusGold(documents=len(documents), absent=absent)
 
 
-def _gold(case: Case, matching: Matching) -> _WantedGold | None:
+def _gold(case: Case, matching: Matching) -> _CaseGold | None:
+    """What is looked for; None where nothing is."""
     if is_unanswerable(case):
         return None
     ids, texts = case.relevant_ids, gold_texts(case) or ()
     if matching is not Matching.TEXT and ids:
-        return _WantedGold(ids, texts)
-    return _WantedGold((), texts) if texts else None
+        return _CaseGold(ids, texts)
+    return _CaseGold((), texts) if texts else None
 
 
-class _Kept(Struct):
+class _Stored(Struct):
+    """The file's content."""
+
     run: dict[str, str | None]
-    """What was asked: the dataset and the RAG."""
+    """Fingerprints of the dataset and the RAG."""
     documents: int
     absent: dict[str, tuple[str, ...]]
 
 
-def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:
-    kept = _Kept(_asked_of(run), found.documents, {**found.absent})
-    write_atomic(folder / CORPUS_GOLD, json.format(json.encode(kept)) + b"\n")
+def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) -> None:
+    stored = _Stored(_run_key(run), gold.documents, {**gold.absent})
+    write_atomic(folder / CORPUS_GOLD, json.format(json.encode(stored)) + b"\n")
 
 
 def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
     """What is kept of a run; None where there is nothing, or it is of another run."""
     with suppress(OSError, MsgspecError):
-        kept = json.decode((folder / CORPUS_GOLD).read_bytes(), type=_Kept)
-        if kept.run == _asked_of(run):
-            return CorpusGold(documents=kept.documents, absent=kept.absent)
+        stored = json.decode((folder / CORPUS_GOLD).read_bytes(), type=_Stored)
+        if stored.run == _run_key(run):
+            return CorpusGold(documents=stored.documents, absent=stored.absent)
     return None
 
 
-def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
+def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
+    """What tells a run from others here, out of its fingerprints."""
     return {name: run.get(name) for name in ("dataset", "rag")}

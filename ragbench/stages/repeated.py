@@ -12,27 +12,26 @@ from ragbench.stats.mean import variance_components
 
 _LITTLE = 0.1
 """Share of the variance at which noise is little."""
-_NAMED = 10
+_MOST_NAMED = 10
 """How many unstable cases are named."""
-_LONG = 0.02
-"""Seconds: what takes less is no model."""
-_KEPT = 0.05
-"""Share of the first time's seconds in which no model answers again."""
+_MODEL_SECONDS = 0.02
+"""What takes less is no model."""
+_CACHE_SHARE = 0.05
+"""Share of the first time's seconds in which no model answers again: a cache does."""
 
 RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 """Of one repeat: the digest and the cells of each case, by id."""
 
 
-def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Cell, ...]:
+def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[Cell, ...]:
     """Each cell as the mean of its repeats; as it is where none was measured."""
-    if not asked:
+    if not repeats:
         return tuple(cells)
-    return tuple(
-        cell
-        if repeats is None or repeats.values.count(None) == len(repeats.cells)
-        else repeats.mean
-        for cell, repeats in zip(cells, asked, strict=True)
-    )
+    means: list[Cell] = []
+    for cell, asked in zip(cells, repeats, strict=True):
+        is_measured = asked is not None and any(value is not None for value in asked.values)
+        means.append(asked.mean if asked is not None and is_measured else cell)
+    return tuple(means)
 
 
 class Repeated:
@@ -56,26 +55,29 @@ class Repeated:
         A metric whose figure is no mean over cases keeps the first time's: of its values, a mean
         need not be one.
         """
-        others = [repeat.get(case, (b"", ())) for repeat in self._later]
-        if not others:
+        if not self._later:
             return ()
-        return tuple(
-            None
-            if metric.definition.aggregate
-            else Repeats(
-                cells=(cell, *(found[at] if of == digest else None for of, found in others))
-            )
-            for at, (metric, cell) in enumerate(zip(self._metrics, cells, strict=True))
-        )
+        repeats: list[Repeats | None] = []
+        for position, (metric, cell) in enumerate(zip(self._metrics, cells, strict=True)):
+            if metric.definition.aggregate:
+                repeats.append(None)
+                continue
+            times: list[Cell | None] = [cell]
+            for later in self._later:
+                later_digest, later_cells = later.get(case, (b"", ()))
+                # A case that has changed meanwhile is not the same question.
+                times.append(later_cells[position] if later_digest == digest else None)
+            repeats.append(Repeats(cells=tuple(times)))
+        return tuple(repeats)
 
     def add(self, case: str, digest: bytes, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
         """Counts a case, and gives its means; see `cells`."""
-        asked = self.cells(case, digest, cells)
-        for metric, repeats in zip(self._metrics, asked, strict=False):
+        by_metric = self.cells(case, digest, cells)
+        for metric, repeats in zip(self._metrics, by_metric, strict=False):
             if repeats is not None:
-                known = [value for value in repeats.values if value is not None]
-                self._values.setdefault(metric.name, {})[case] = known
-        return averaged(cells, asked)
+                values = [value for value in repeats.values if value is not None]
+                self._values.setdefault(metric.name, {})[case] = values
+        return averaged(cells, by_metric)
 
     def notes(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
         """How often cases were asked, and how much of the variance is the system's own noise.
@@ -89,32 +91,50 @@ class Repeated:
             f"Each case was asked {len(self._later) + 1} times; scores are the means of a case. "
             "Answers, chunks, causes and times are those of the first time."
         )
-        notes: dict[str, list[str]] = {}
-        for metric in self._metrics:
-            parts = variance_components(self._values.get(metric.name, {}))
-            share, whole = parts.share_within, parts.once
-            if share is None or whole is None or not metric.definition.deterministic:
-                continue
-            once = (parts.within or 0.0) / whole if whole else 0.0
-            enough = parts.repeats_for(_LITTLE) if share > _LITTLE else None
-            advice = "" if enough is None else f"; with {enough:,} repeats it would be a tenth"
-            noise = (
-                f"{once:.0%} of the variance of a score is the system's own noise, "
-                f"{share:.0%} of that of a case's mean{advice}."
-            )
-            notes.setdefault(noise, []).append(metric.name)
-        yield from (f"{', '.join(names)}: {noise}" for noise, names in notes.items())
-        # The cases that had two values of a metric that gives the same for the same answer.
-        repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
-        values = [pair for name in repeatable for pair in self._values.get(name, {}).items()]
-        if unstable := list(dict.fromkeys(case for case, found in values if len({*found}) > 1)):
-            yield f"Unstable, scored differently each time: {as_line(unstable, _NAMED)}."
+        for noise, names in self._noise().items():
+            yield f"{', '.join(names)}: {noise}"
+        unstable = self._unstable_cases()
+        if unstable:
+            yield f"Unstable, scored differently each time: {as_line(unstable, _MOST_NAMED)}."
             return
-        for stage, again in self._seconds.items():
-            took = statistics.median(first.get(stage) or (0.0,))
-            if again and took >= _LONG and statistics.median(again) < _KEPT * took:
+        for stage, later_seconds in self._seconds.items():
+            first_median = statistics.median(first.get(stage) or (0.0,))
+            if not later_seconds or first_median < _MODEL_SECONDS:
+                continue
+            if statistics.median(later_seconds) < _CACHE_SHARE * first_median:
                 yield (
                     f"Asked again, {stage} took next to no time, and every score is the same: "
                     "where the system keeps its answers, repeats say nothing of its noise. Turn "
                     "its cache off."
                 )
+
+    def _noise(self) -> dict[str, list[str]]:
+        """By sentence on how much of the variance is noise: the metrics that it is true of."""
+        sentences: dict[str, list[str]] = {}
+        for metric in self._metrics:
+            parts = variance_components(self._values.get(metric.name, {}))
+            share, whole = parts.share_within, parts.once
+            if share is None or whole is None or not metric.definition.deterministic:
+                continue
+            share_of_one = (parts.within or 0.0) / whole if whole else 0.0
+            advice = ""
+            if share > _LITTLE:
+                enough = parts.repeats_for(_LITTLE)
+                if enough is not None:
+                    advice = f"; with {enough:,} repeats it would be a tenth"
+            sentence = (
+                f"{share_of_one:.0%} of the variance of a score is the system's own noise, "
+                f"{share:.0%} of that of a case's mean{advice}."
+            )
+            sentences.setdefault(sentence, []).append(metric.name)
+        return sentences
+
+    def _unstable_cases(self) -> list[str]:
+        """Cases that had two values of a metric that gives the same for the same answer."""
+        cases: dict[str, None] = {}
+        for metric in self._metrics:
+            if metric.definition.deterministic:
+                for case, values in self._values.get(metric.name, {}).items():
+                    if len({*values}) > 1:
+                        cases[case] = None
+        return list(cases)

@@ -47,21 +47,31 @@ def select_cases(
     limit: int | None,
 ) -> tuple[int, list[CaseRow]]:
     """How many cases meet all that is asked, and the first of them, in the run's order."""
-    at = None if worst is None else worst_metric(report, worst)
-    cases = [*report.index(at, tag)]
+    position = None if worst is None else worst_metric(report, worst)
+    cases = [*report.index(position, tag)]
     if tag is not None and not cases:
-        tags = sorted({one for row in report.rows() for one in row.tags})
-        there = f"There are {listed(tags)}" if tags else "Its cases have no tags"
-        near = did_you_mean(tag, tags)
-        raise ConfigError(f"no case of the run has the tag '{tag}'.{near} {there}")
-    found = ranked((case for case in cases if cause in (None, case.cause)), report, at)
-    return len(found), [*report.find(found[:limit])]
+        raise _unknown_tag(report, tag)
+    with_cause = [case for case in cases if cause is None or case.cause is cause]
+    ids = ranked(with_cause, report, position)
+    return len(ids), [*report.find(ids[:limit])]
 
 
-def ranked(cases: Iterable[IndexedCase], report: Report, at: int | None) -> list[str]:
+def _unknown_tag(report: Report, tag: str) -> ConfigError:
+    tags: set[str] = set()
+    for row in report.rows():
+        tags.update(row.tags)
+    names = sorted(tags)
+    existing = f"There are {listed(names)}" if names else "Its cases have no tags"
+    return ConfigError(
+        f"no case of the run has the tag '{tag}'.{did_you_mean(tag, names)} {existing}"
+    )
+
+
+def ranked(cases: Iterable[IndexedCase], report: Report, position: int | None) -> list[str]:
     """The cases' ids, the worst first by the metric at a position, or else as they come."""
-    if at is not None:
-        cases = sorted(cases, key=lambda case: badness(case.value, report.metrics[at]))
+    if position is not None:
+        metric = report.metrics[position]
+        cases = sorted(cases, key=lambda case: badness(case.value, metric))
     return [case.id for case in cases]
 
 
@@ -83,32 +93,42 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     causes = {row.id: row.attribution for row in cases}
     lacking: Counter[str] = Counter()
 
-    def chosen(journal: Journal) -> Iterator[Case]:
+    def labelled_cases(journal: Journal) -> Iterator[Case]:
         for window in journal.cases([*causes]):
-            for stored in window:
-                needs = _needs(stored.case)
+            for row in window:
+                case = row.case
+                needs = _missing_labels(case)
                 lacking.update(needs)
-                more = {"needs": needs} if needs else {}
-                yield replace(stored.case, metadata={**stored.case.metadata, **more})
+                metadata = dict(case.metadata)
+                if needs:
+                    metadata["needs"] = needs
+                yield replace(case, metadata=metadata)
 
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(RunFolder(path=run).journal) as journal:
-        write_cases(chosen(journal), target)
+        write_cases(labelled_cases(journal), target)
     with written_whole(folder / "provenance.jsonl") as file:
-        for id, found in causes.items():
-            why = {"cause": found.cause.value, "detail": found.detail}
-            line = {"id": id, "run": run.name, **why}
+        for id, attribution in causes.items():
+            line = {
+                "id": id,
+                "run": run.name,
+                "cause": attribution.cause.value,
+                "detail": attribution.detail,
+            }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     return lacking
 
 
-def _needs(case: Case) -> list[str]:
+def _missing_labels(case: Case) -> list[str]:
     """Without which labels a case cannot fail; none where it says that nothing answers it."""
-    has_gold = case.judgements is not None or case.reference_contexts is not None
-    lacks = {"reference": not case.references, "reference_context_ids": not has_gold}
-    return [
-        name for name, is_lacking in lacks.items() if is_lacking and case.answerable is not False
-    ]
+    if case.answerable is False:
+        return []
+    labels: list[str] = []
+    if not case.references:
+        labels.append("reference")
+    if case.judgements is None and case.reference_contexts is None:
+        labels.append("reference_context_ids")
+    return labels
 
 
 def find_case(report: Report, id: str) -> CaseRow:
@@ -121,13 +141,15 @@ def find_case(report: Report, id: str) -> CaseRow:
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
-    at = worst_metric(report)
+    """The worst cases of each cause that lost the answer, so many of each at most."""
+    position = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
-    for case in report.index(at, None):
+    for case in report.index(position, None):
         if case.cause in LOSSES:
             by_cause.setdefault(case.cause, []).append(case)
-    for cause in filter(by_cause.__contains__, Cause):
-        yield cause, [*report.find(ranked(by_cause[cause], report, at)[:each])]
+    for cause in Cause:  # in the order of a case's way through the stages
+        if cause in by_cause:
+            yield cause, [*report.find(ranked(by_cause[cause], report, position)[:each])]
 
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}
@@ -148,9 +170,9 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
         InputError: the path cannot be written, or a value has no place in the format.
         MissingExtraError: a package that the format needs is not installed.
     """
-    run, out = path_of(run), None if out is None else path_of(out)
+    run_path = path_of(run)
     EXPORTS.load(to)  # an unknown name is refused before the run is read
-    manifest = read_manifest(RunFolder(path=run).manifest)
+    manifest = read_manifest(RunFolder(path=run_path).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
     latest: dict[str, dict[str, Cell]] = {}
     """The cells of the case that was read last: an export asks for those of one case at a time."""
@@ -159,39 +181,47 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
 
     def traces() -> Iterator[Trace]:
         nonlocal unfinished
-        for traced in open_traces(run):
-            unfinished += None in traced.cells
-            cells = zip(names, traced.cells, strict=True)
+        for row in open_traces(run_path):
+            unfinished += None in row.cells
+            cells: dict[str, Cell] = {}
+            for name, cell in zip(names, row.cells, strict=True):
+                if cell is not None:
+                    cells[name] = cell
             latest.clear()
-            latest[traced.case.id] = {name: cell for name, cell in cells if cell is not None}
-            yield _as_ranked(traced) if to == "trec" else traced.trace
+            latest[row.trace.case.id] = cells
+            yield _as_ranked(row) if to == "trec" else row.trace
 
-    target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
-    done = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
-    done.unfinished = unfinished
-    return done
+    target = run_path / f"samples{_SUFFIXES.get(to, f'.{to}')}" if out is None else path_of(out)
+    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
+    exported.unfinished = unfinished
+    return exported
 
 
-def _as_ranked(traced: RunCase) -> Trace:
+def _as_ranked(row: RunCase) -> Trace:
     """A case with its chunks named as rank metrics count them, for tools that know ids alone.
 
     A chunk that was recognised as a relevant document has that document's id, and what has no place
     of its own, such as a further chunk of a document, is left out: over the run and its qrels these
     tools find the figures that the report has.
     """
-    trace = traced.trace
+    trace = row.trace
     result = trace.context.value
-    matched = traced.matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
+    stage = "retrieve" if trace.post_retrieval is None else POST_RETRIEVE
+    matched = row.matches.get(stage)
     ids = None if result is None else result.context_ids
     if result is None or ids is None or matched is None or not matched.is_by_id:
         return trace
-    named = {match.rank: matched.golds[match.gold] for match in reversed(matched.matches)}
-    kept = [rank for rank in range(1, len(ids) + 1) if rank not in matched.repeated]
-    ranked = RetrievalResult(
-        [result.contexts[rank - 1] for rank in kept],
-        context_ids=[named.get(rank, ids[rank - 1]) for rank in kept],
-        scores=None if result.scores is None else [result.scores[rank - 1] for rank in kept],
+    gold_ids: dict[int, str] = {}
+    for match in matched.matches:
+        # Of a chunk that is several gold documents, the first counts.
+        gold_ids.setdefault(match.rank, matched.golds[match.gold])
+    ranks = [rank for rank in range(1, len(ids) + 1) if rank not in matched.repeated]
+    scores = result.scores
+    ranked_result = RetrievalResult(
+        [result.contexts[rank - 1] for rank in ranks],
+        context_ids=[gold_ids.get(rank, ids[rank - 1]) for rank in ranks],
+        scores=None if scores is None else [scores[rank - 1] for rank in ranks],
     )
     if trace.post_retrieval is None:
-        return replace(trace, retrieval=replace(trace.retrieval, value=ranked))
-    return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked))
+        return replace(trace, retrieval=replace(trace.retrieval, value=ranked_result))
+    return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked_result))
