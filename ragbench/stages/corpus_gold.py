@@ -46,7 +46,9 @@ def corpus_gold(
             golds[case.id] = gold
             gold_ids.update(gold.ids)
     ids_there = gold_ids & {document.id for document in documents}
-    without_id = {case: gold for case, gold in golds.items() if ids_there.isdisjoint(gold.ids)}
+    without_id = {
+        case_id: gold for case_id, gold in golds.items() if ids_there.isdisjoint(gold.ids)
+    }
     wanted_texts = {text for gold in without_id.values() for text in gold.texts}
     # Documents are read only where an id did not settle it.
     texts = [normalised(document.text) for document in documents] if without_id else []
@@ -55,14 +57,14 @@ def corpus_gold(
     if can_compare:
         missing = {gold for gold in missing if not any(holds(text, gold) for text in texts)}
     absent: dict[str, tuple[str, ...]] = {}
-    for case, gold in without_id.items():
+    for case_id, gold in without_id.items():
         if gold.texts:
             # Without the longer comparison, a text that is worded otherwise would seem missing.
             is_absent = can_compare and missing.issuperset(gold.texts)
         else:
             is_absent = bool(ids_there)
         if is_absent:
-            absent[case] = gold.ids or gold.texts
+            absent[case_id] = gold.ids or gold.texts
     return CorpusGold(documents=len(documents), absent=absent)
 
 

@@ -133,8 +133,20 @@ _HAN_NUMBER = re.compile(
     r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
 )
 _HAN_SIGN = re.compile("[〇零一二两三四五六七八九十百千万]")
-_HAN_DIGITS = {sign: digit for digit, sign in enumerate("零一二三四五六七八九")}
-_HAN_DIGITS |= {"〇": 0, "两": 2}
+_HAN_DIGITS = {
+    "〇": 0,
+    "零": 0,
+    "一": 1,
+    "二": 2,
+    "两": 2,
+    "三": 3,
+    "四": 4,
+    "五": 5,
+    "六": 6,
+    "七": 7,
+    "八": 8,
+    "九": 9,
+}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
 _LONGEST = 300
