@@ -197,9 +197,17 @@ def google_quota(quota: str, delay: str) -> Told:
 
 
 GEMINI_TAKES = {
-    "model", "messages", "temperature", "max_tokens", "max_completion_tokens", "response_format",
-    "top_p", "reasoning_effort", "stop", "n",
-}  # fmt: skip
+    "model",
+    "messages",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "response_format",
+    "top_p",
+    "reasoning_effort",
+    "stop",
+    "n",
+}
 
 
 def unknown_to_gemini(payload: Payload) -> Told | None:
@@ -257,25 +265,39 @@ def too_large(status: int, limit: int, text: str) -> Callable[[Payload], Told | 
     return refused
 
 
-too_large_for_groq = too_large(413, 6_000, (
-    "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per "
-    "minute (TPM): Limit {}, Requested {}, please reduce your message size and try again."
-))  # fmt: skip
-too_large_for_openai = too_large(429, 5_000, (
-    "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit {}, "
-    "Requested {}. The input or output tokens must be reduced in order to run successfully."
-))  # fmt: skip
+too_large_for_groq = too_large(
+    413,
+    6_000,
+    (
+        "Request too large for model `m` in organization `o` service tier "
+        "`on_demand` on tokens per "
+        "minute (TPM): Limit {}, Requested {}, please reduce your message size and try again."
+    ),
+)
+too_large_for_openai = too_large(
+    429,
+    5_000,
+    (
+        "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit {}, "
+        "Requested {}. The input or output tokens must be reduced in order to run successfully."
+    ),
+)
 
 
 # https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 OPENAI: dict[str, Any] = {
     "no_money": Told(429, error(QUOTA, code="insufficient_quota")),
-    "rate_limited": Told(429, error(
-        "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): Limit "
-        "200000, Used 199000, Requested 1500. Please try again in 1.2s.", code="rate_limit_exceeded"
-    )),
-}  # fmt: skip
+    "rate_limited": Told(
+        429,
+        error(
+            "Rate limit reached for gpt-4o-mini in organization org-x on tokens "
+            "per min (TPM): Limit "
+            "200000, Used 199000, Requested 1500. Please try again in 1.2s.",
+            code="rate_limit_exceeded",
+        ),
+    ),
+}
 # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 AZURE: dict[str, Any] = OPENAI | {
     "model": "my-deployment",
@@ -283,12 +305,16 @@ AZURE: dict[str, Any] = OPENAI | {
         lambda payload: payload["model"] != "my-deployment",
         Told(404, error("The API deployment does not exist", code="DeploymentNotFound")),
     ),
-    "rate_limited": Told(429, error(
-        "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
-        "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 seconds.",
-        code="429",
-    )),
-}  # fmt: skip
+    "rate_limited": Told(
+        429,
+        error(
+            "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
+            "token rate limit of your current OpenAI S0 pricing tier. Please "
+            "retry after 24 seconds.",
+            code="429",
+        ),
+    ),
+}
 LOCAL: dict[str, Any] = {"sent": {}}
 """On one's own machine: no key, no money."""
 
@@ -296,38 +322,59 @@ _ROWS = (
     Provider(name="openai", model="gpt-4o-mini", **OPENAI),
     # o3, o4-mini, gpt-5: https://platform.openai.com/docs/guides/reasoning
     Provider(
-        name="o3", model="o3", refuses=refused_by_o3,
-        thinks=lambda payload: 512 if payload.get("reasoning_effort") == "low" else 6_000, **OPENAI,
+        name="o3",
+        model="o3",
+        refuses=refused_by_o3,
+        thinks=lambda payload: 512 if payload.get("reasoning_effort") == "low" else 6_000,
+        **OPENAI,
     ),
     Provider(name="azure", prefix="/openai/v1", **AZURE),
     # The dated interface, with a token of Entra: /azure/ai-services/openai/reference
     Provider(
-        name="azure, dated", prefix="", settings={"api_version": "2024-10-21"}, key=ENTRA,
-        sent={"authorization": f"Bearer {ENTRA}", "api-key": None}, **AZURE,
+        name="azure, dated",
+        prefix="",
+        settings={"api_version": "2024-10-21"},
+        key=ENTRA,
+        sent={"authorization": f"Bearer {ENTRA}", "api-key": None},
+        **AZURE,
     ),
     # https://docs.claude.com/en/api/openai-sdk: response_format, seed, reasoning_effort are
     # "Ignored"; newer models refuse sampling parameters
     Provider(
-        name="anthropic", model="claude-opus-4-8", honours=in_prompt,
+        name="anthropic",
+        model="claude-opus-4-8",
+        honours=in_prompt,
         refuses=where(
             lambda payload: payload.get("temperature", 1) != 1,
             Told(400, error("`temperature` is deprecated for this model.")),
         ),
-        no_money=Told(400, error(
-            "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
-            "Billing to upgrade or purchase credits."
-        )),
-        rate_limited=Told(429, error(
-            "This request would exceed your organization's rate limit of 50 requests per minute",
-            type="rate_limit_error",
-        ), {"retry-after": "12"}),
+        no_money=Told(
+            400,
+            error(
+                "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
+                "Billing to upgrade or purchase credits."
+            ),
+        ),
+        rate_limited=Told(
+            429,
+            error(
+                "This request would exceed your organization's rate limit of 50 "
+                "requests per minute",
+                type="rate_limit_error",
+            ),
+            {"retry-after": "12"},
+        ),
         overload=Told(529, error("Overloaded", type="overloaded_error")),
     ),
     # https://ai.google.dev/gemini-api/docs/openai and /rate-limits: errors stand in a list, every
     # limit has the words that OpenAI uses for an empty account, thoughts are in the total alone
     Provider(
-        name="gemini", model="gemini-2.5-flash", prefix="/v1beta/openai", refuses=unknown_to_gemini,
-        no_key=google(401, "UNAUTHENTICATED", "API key not valid."), unlisted=300,
+        name="gemini",
+        model="gemini-2.5-flash",
+        prefix="/v1beta/openai",
+        refuses=unknown_to_gemini,
+        no_key=google(401, "UNAUTHENTICATED", "API key not valid."),
+        unlisted=300,
         no_money=google_quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "38s"),
         rate_limited=google_quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "26s"),
         overload=google(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
@@ -335,23 +382,36 @@ _ROWS = (
     # https://openrouter.ai/docs/use-cases/usage-accounting, /docs/api-reference/errors: it says
     # what a call cost; an error of the provider behind it comes with status 200
     Provider(
-        name="openrouter", model="anthropic/claude-haiku-4.5", prefix="/api/v1",
+        name="openrouter",
+        model="anthropic/claude-haiku-4.5",
+        prefix="/api/v1",
         no_money=Told(402, error("This request requires more credits, or fewer max_tokens.")),
         rate_limited=Told(200, {"error": {"code": 429, "message": "Provider returned error"}}),
-        overload=Told(200, {"choices": [{
-            "error": {"code": 502, "message": "Upstream"}, "finish_reason": "error",
-            "message": {"content": ""},
-        }]}),
+        overload=Told(
+            200,
+            {
+                "choices": [
+                    {
+                        "error": {"code": 502, "message": "Upstream"},
+                        "finish_reason": "error",
+                        "message": {"content": ""},
+                    }
+                ]
+            },
+        ),
         usage={"cost": 0.000_125, "is_byok": False},
     ),
     # https://api-docs.deepseek.com/guides/json_mode: json_object alone
     Provider(
-        name="deepseek", usage={"prompt_tokens_details": {"cached_tokens": 4}},
+        name="deepseek",
+        usage={"prompt_tokens_details": {"cached_tokens": 4}},
         no_schema=Told(400, error("This response_format type is unavailable now")),
     ),
     # https://console.groq.com/docs/structured-outputs: some models take no schema
     Provider(
-        name="groq", prefix="/openai/v1", no_schema=Told(
+        name="groq",
+        prefix="/openai/v1",
+        no_schema=Told(
             400, error("This model does not support response format `json_schema`.", param="x")
         ),
         rate_limited=Told(429, error("Requested 900. Please try again in 2m6.5s.", type="tokens")),
@@ -360,14 +420,13 @@ _ROWS = (
     Provider(name="litellm", headers={"x-litellm-response-cost": "0.00042"}),
     # A company's gateway: a key of its own in a header of its own, such as Portkey or Helicone
     Provider(
-        name="gateway", sent={"x-gateway-key": KEY, "x-provider": "openai"},
+        name="gateway",
+        sent={"x-gateway-key": KEY, "x-provider": "openai"},
         settings={"headers": {"X-Gateway-Key": "${GATEWAY_KEY}", "X-Provider": "openai"}},
     ),
     # https://docs.ollama.com/api/openai-compatibility; a prompt longer than num_ctx is cut to half
     # of it without a word (ollama/ollama issues 3839, 17427)
-    Provider(
-        name="ollama", model="qwen3", context=4_096, keeps=lambda num: num // 2 + 2, **LOCAL
-    ),
+    Provider(name="ollama", model="qwen3", context=4_096, keeps=lambda num: num // 2 + 2, **LOCAL),
     # https://github.com/ggml-org/llama.cpp/tree/master/tools/server; what is too long is refused
     # since September 2025 (pull request 15780); before that the middle of the prompt was dropped
     Provider(name="llama.cpp", context=4_096, **LOCAL),
@@ -376,33 +435,54 @@ _ROWS = (
     Provider(
         name="llama-cpp-python",
         no_schema=Told(500, error("[{'type': 'literal_error', 'loc': ('body', 'type')}]")),
-        honours=lambda payload: payload.get("response_format", {}).get("schema"), **LOCAL,
+        honours=lambda payload: payload.get("response_format", {}).get("schema"),
+        **LOCAL,
     ),
     # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
     Provider(name="vllm", context=8_192, refuses=refused_by_vllm(8_192, newer=True), **LOCAL),
     Provider(name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL),
     Provider(name="openai, tier 1", refuses=too_large_for_openai, **OPENAI),
     Provider(
-        name="groq, free", prefix="/openai/v1", refuses=too_large_for_groq,
+        name="groq, free",
+        prefix="/openai/v1",
+        refuses=too_large_for_groq,
         no_schema=Told(400, error("This model does not support response format `json_schema`.")),
     ),
     # https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection
-    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=where(
-        lambda payload: "response_format" in payload and len(payload["messages"]) == 1,
-        Told(400, error("Failed to generate JSON.", code="json_validate_failed",
-                        failed_generation='{"good": true, "reason": ')),
-    )),
+    Provider(
+        name="groq, bad JSON",
+        prefix="/openai/v1",
+        refuses=where(
+            lambda payload: "response_format" in payload and len(payload["messages"]) == 1,
+            Told(
+                400,
+                error(
+                    "Failed to generate JSON.",
+                    code="json_validate_failed",
+                    failed_generation='{"good": true, "reason": ',
+                ),
+            ),
+        ),
+    ),
     # Gateways that always say the same, or what they had not kept: LiteLLM and others before Claude
-    Provider(name="constant count", counts=lambda usage: {
-        "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
-    }),
-    Provider(name="cached apart", counts=lambda usage: {
-        "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
-        "total_tokens": usage["total_tokens"],
-    }),
+    Provider(
+        name="constant count",
+        counts=lambda usage: {
+            "prompt_tokens": 10,
+            "total_tokens": 10 + usage["completion_tokens"],
+        },
+    ),
+    Provider(
+        name="cached apart",
+        counts=lambda usage: {
+            "prompt_tokens": 4,
+            "cache_read_input_tokens": usage["prompt_tokens"] - 4,
+            "total_tokens": usage["total_tokens"],
+        },
+    ),
     # A local model that thinks in tags, and is cut off while it does
     Provider(name="thinks in tags", model="qwen3-thinking", thinks_in_text=True, **LOCAL),
-)  # fmt: skip
+)
 PROVIDERS = {row.name: row for row in _ROWS}
 HOSTED = [row for row in _ROWS if not row.is_local]
 """Those that ask for a key and for money."""

@@ -94,16 +94,25 @@ class AsyncRAG(AsyncRAGInterface):
 def cases(*queries: str) -> list[Case]:
     """A case a query, answered rightly by the RAGs above."""
     return [
-        Case(id=query, query=query, reference=f"A {query}", reference_context_ids=(f"d-{query}",),
-             reference_contexts=(f"text {query}",))
+        Case(
+            id=query,
+            query=query,
+            reference=f"A {query}",
+            reference_context_ids=(f"d-{query}",),
+            reference_contexts=(f"text {query}",),
+        )
         for query in queries
-    ]  # fmt: skip
+    ]
 
 
 def run(
-    data: Iterable[Case | Entry], rag: Any, out: Path, *, metrics: str | None = METRICS,
+    data: Iterable[Case | Entry],
+    rag: Any,
+    out: Path,
+    *,
+    metrics: str | None = METRICS,
     **options: Any,
-) -> Report:  # fmt: skip
+) -> Report:
     chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
     named = [one.name for one in fields(EvalSettings) if one.name in options]

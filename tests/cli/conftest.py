@@ -16,14 +16,22 @@ DOCUMENTS = [
     {"id": "badge", "text": "A lost badge is reported at the gate."},
 ]
 CASES = [
-    {"id": "c1", "query": "How many days of paid leave are there?", "reference": "27 days",
-     "reference_context_ids": ["leave"],
-     "reference_contexts": ["Everyone has 27 days of paid leave."]},
-    {"id": "c2", "query": "When is the help desk open?", "reference": "from 8 to 17",
-     "reference_context_ids": ["desk"],
-     "reference_contexts": ["The help desk is open from 8 to 17."]},
+    {
+        "id": "c1",
+        "query": "How many days of paid leave are there?",
+        "reference": "27 days",
+        "reference_context_ids": ["leave"],
+        "reference_contexts": ["Everyone has 27 days of paid leave."],
+    },
+    {
+        "id": "c2",
+        "query": "When is the help desk open?",
+        "reference": "from 8 to 17",
+        "reference_context_ids": ["desk"],
+        "reference_contexts": ["The help desk is open from 8 to 17."],
+    },
     {"id": "c3", "query": "Who won the cup?", "answerable": False},
-]  # fmt: skip
+]
 RAGS = '''
 import os, signal
 from ragbench import AsyncRAGInterface, RAGInterface

@@ -84,9 +84,12 @@ def environment(**more: str) -> dict[str, str]:
 
 def in_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
         env=environment(**variables),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -117,9 +120,12 @@ def on_a_forge(
     known = {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "GITHUB_REPOSITORY": "me/mine"}
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        capture_output=True, text=True, check=False, cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=place,
         env={**os.environ, **known, **variables},
-    )  # fmt: skip
+    )
 
 
 def fenced(page: str, language: str) -> list[str]:

@@ -57,18 +57,24 @@ KINDS: Mapping[str, Kind] = {
     "validator's model": Kind("openai", "llm", (*PLAIN, "--validate", "llm")),
     "cascade's model": Kind("httpx", "llm", (*PLAIN, "--validate", "cascade")),
     "cross-encoder": Kind(
-        "onnxruntime", "onnx", OPERATORS,
+        "onnxruntime",
+        "onnx",
+        OPERATORS,
         operators(f"{{action: rerank, type: cross_encoder, model: '{READER}'}}"),
     ),
     "reranker in a fusion": Kind(
-        "onnxruntime", "onnx", OPERATORS,
+        "onnxruntime",
+        "onnx",
+        OPERATORS,
         operators(
             "{action: rerank, type: rrf, rerankers: [lexical, "
             f"{{name: cross_encoder, model: '{READER}'}}]}}"
         ),
     ),
     "reranking service": Kind(
-        "httpx", "http", OPERATORS,
+        "httpx",
+        "http",
+        OPERATORS,
         operators("{action: rerank, type: http, url: 'http://127.0.0.1:9/rerank'}"),
     ),
     "reranker's model": Kind(
@@ -76,37 +82,49 @@ KINDS: Mapping[str, Kind] = {
     ),
     "filter's model": Kind("openai", "llm", OPERATORS, operators("{action: filter, type: llm}")),
     "token counter": Kind(
-        "tokenizers", "tokens", OPERATORS,
+        "tokenizers",
+        "tokens",
+        OPERATORS,
         operators(
             "{action: filter, type: token_budget, budget: 9, "
             f"counter: 'tokenizers:{READER / 'tokenizer.json'}'}}"
         ),
     ),
     "pipeline's generation": Kind(
-        "httpx", "llm", ("--pipeline", "rag.yaml"),
+        "httpx",
+        "llm",
+        ("--pipeline", "rag.yaml"),
         pipeline(generation="chat", pre_retrieval="[rewrite]"),
     ),
     "pipeline's embedder": Kind(
-        "safetensors", "embeddings", ("--pipeline", "rag.yaml"),
+        "safetensors",
+        "embeddings",
+        ("--pipeline", "rag.yaml"),
         pipeline(
-            indexing="{embedder: english}", retrieval="{type: dense}", generation="chat",
+            indexing="{embedder: english}",
+            retrieval="{type: dense}",
+            generation="chat",
             pre_retrieval="[rewrite]",
         ),
     ),
     "pipeline's reranker": Kind(
-        "onnxruntime", "onnx", ("--pipeline", "rag.yaml"),
+        "onnxruntime",
+        "onnx",
+        ("--pipeline", "rag.yaml"),
         pipeline(
             generation="chat",
             post_retrieval=f"[{{action: rerank, type: cross_encoder, model: '{READER}'}}]",
         ),
     ),
     "metric of a pipeline": Kind(
-        "rouge_score", "text", ("--pipeline", "rag.yaml", "-m", "rouge"),
+        "rouge_score",
+        "text",
+        ("--pipeline", "rag.yaml", "-m", "rouge"),
         pipeline(generation="chat", pre_retrieval="[rewrite]"),
     ),
     "cluster": Kind("ray", "ray", (*PLAIN, "--engine", "ray")),
     "RAG behind an address": Kind("httpx", "http", ("--rag", "http://127.0.0.1:9")),
-}  # fmt: skip
+}
 
 
 class Broken(MetaPathFinder):

@@ -27,13 +27,16 @@ def test_stats(ragbench: Ragbench) -> None:
     assert (found["entries"], found["oldest"]) == (3, 0)
 
 
-@pytest.mark.parametrize(("options", "left"), [
-    (["--model", "small"], 1),
-    (["--unused-days", "30"], 0),
-    (["--max-mb", "0"], 0),
-    (["--max-mb", "1"], 3),
-    (["--all"], 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--model", "small"], 1),
+        (["--unused-days", "30"], 0),
+        (["--max-mb", "0"], 0),
+        (["--max-mb", "1"], 3),
+        (["--all"], 0),
+    ],
+)
 def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) -> None:
     done = (
         ragbench("cache", "prune", *options).ok().told(f"{3 - left} answers removed, {left} left")

@@ -22,8 +22,10 @@ def labelled(count: int) -> list[dict[str, Any]]:
         texts = [text.format(thing) for text in OTHERS]
         if present:
             texts.insert(number % 3, ANSWER.format(thing, number + 2))
-        chunks = [{"id": f"c{at}", "text": text, "relevant": "has" in text}
-                  for at, text in enumerate(texts)]  # fmt: skip
+        chunks = [
+            {"id": f"c{at}", "text": text, "relevant": "has" in text}
+            for at, text in enumerate(texts)
+        ]
         query = f"How many rooms does the {thing} of the north have?"
         records.append({"query": query, "answer_present": present, "chunks": chunks})
     return records

@@ -133,8 +133,13 @@ case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac""",
     )
     program(TOOLS / "ragbench", f'exec "{sys.executable}" -m ragbench_cli "$@"')
     tools = tmp_path / TOOLS
-    known = {"GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary", "PULL": "7",
-             "COMMENTS": "", "RUNNER_TEMP": str(tools)}  # fmt: skip
+    known = {
+        "GITHUB_OUTPUT": "output",
+        "GITHUB_STEP_SUMMARY": "summary",
+        "PULL": "7",
+        "COMMENTS": "",
+        "RUNNER_TEMP": str(tools),
+    }
     return lambda script, **more: on_a_forge(script, tmp_path, tools, **(known | more))
 
 
@@ -234,9 +239,14 @@ case "$*" in *per_page*) printf '%s' "$NOTES";; esac""",
         assert Path("next-baseline.json").is_file() is changed
     note = job["after_script"][0].replace("/tmp/", "tools/")
     place = "https://forge/me/mine/-/jobs/11"
-    given = {"RAGBENCH_TOKEN": "secret", "CI_MERGE_REQUEST_IID": "7", "CI_JOB_NAME": "ragbench",
-             "CI_API_V4_URL": "https://forge/api/v4", "CI_PROJECT_ID": "5",
-             "CI_JOB_URL": place}  # fmt: skip
+    given = {
+        "RAGBENCH_TOKEN": "secret",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_JOB_NAME": "ragbench",
+        "CI_API_V4_URL": "https://forge/api/v4",
+        "CI_PROJECT_ID": "5",
+        "CI_JOB_URL": place,
+    }
     mine = "<!-- ragbench-gate ragbench -->"
     for notes in ([], [{"id": 3, "body": "hello"}, {"id": 9, "body": mine}]):
         ran(shell(note, **given, NOTES=json.dumps(notes)))

@@ -62,12 +62,16 @@ def cases() -> Rows:
     """Two questions about each of sixty firms."""
     kinds = (("city", "In which city is"), ("year", "In which year began"))
     return [
-        {"id": f"{kind}-{at}", "query": f"{words} {name}?", "tags": [kind],
-         "reference": f"town{at:02}" if kind == "city" else f"{1900 + at}",
-         "reference_context_ids": [f"doc{at:02}"]}
+        {
+            "id": f"{kind}-{at}",
+            "query": f"{words} {name}?",
+            "tags": [kind],
+            "reference": f"town{at:02}" if kind == "city" else f"{1900 + at}",
+            "reference_context_ids": [f"doc{at:02}"],
+        }
         for at, name in enumerate(names())
         for kind, words in kinds
-    ]  # fmt: skip
+    ]
 
 
 def edited(name: str, edit: Callable[[str], str | None]) -> Change:
@@ -188,8 +192,11 @@ class Forge:
         return bool(eval(condition, known))  # the conditions of this project's own file
 
     def environment(self, step: dict[str, Any], place: Path) -> dict[str, str]:
-        facts = {"steps.evaluate.outcome": self.outcomes.get("Evaluate", "skipped"),
-                 "github.event.pull_request.number": "7", "github.ref_name": "main"}  # fmt: skip
+        facts = {
+            "steps.evaluate.outcome": self.outcomes.get("Evaluate", "skipped"),
+            "github.event.pull_request.number": "7",
+            "github.ref_name": "main",
+        }
         own = {
             key: re.sub(r"\$\{\{ (.*?) \}\}", lambda found: facts.get(found[1], "x"), str(value))
             for key, value in step.get("env", {}).items()
@@ -213,8 +220,9 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
         '*body=@*) cp comment.md "$FORGE/comment.md" ;;\nesac',
     }.items():
         program(made.home / "tools" / name, script)
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", "origin.git"], cwd=made.home,
-                   check=True)  # fmt: skip
+    subprocess.run(
+        ["git", "init", "-q", "--bare", "-b", "main", "origin.git"], cwd=made.home, check=True
+    )
 
     def project(folder: Path) -> None:
         write_scaffold(folder)
@@ -223,9 +231,13 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
         lines(folder / "data" / "cases.jsonl", cases())
         texts = (f"{name} in town{at:02} since {1900 + at}" for at, name in enumerate(names()))
         docs = zip(names(), texts, strict=True)
-        lines(folder / "data" / "corpus.jsonl", [
-            {"id": f"doc{at:02}", "title": name, "text": text}
-            for at, (name, text) in enumerate(docs)])  # fmt: skip
+        lines(
+            folder / "data" / "corpus.jsonl",
+            [
+                {"id": f"doc{at:02}", "title": name, "text": text}
+                for at, (name, text) in enumerate(docs)
+            ],
+        )
 
     made.git(made.clone(project), "push", "--quiet", "origin", "HEAD:main")
     made.measure_main()
@@ -266,50 +278,99 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
     "questions added": (dataset(added), True, ["| added | 20 | new-city-0"]),
     "questions reworded": (dataset(lambda rows: reworded(rows, 0.3)), True, ["| edited | 36 |"]),
     "ids renamed": (
-        dataset(lambda rows: [{**row, "id": f"q{at}"} for at, row in enumerate(rows)]), True,
-        ["120 of them under another id", "| under another id | 120 | city-0 -> q0"]),
+        dataset(lambda rows: [{**row, "id": f"q{at}"} for at, row in enumerate(rows)]),
+        True,
+        ["120 of them under another id", "| under another id | 120 | city-0 -> q0"],
+    ),
     "a row inserted where ids count rows": (
-        dataset(lambda rows: [{**row, "id": old["id"]} for row, old in
-                              zip([added(rows)[-1], *rows[:-1]], rows, strict=True)]),
-        True, ["119 of them under another id"]),
-    "questions removed": (dataset(lambda rows: some(rows, 0.57)), True,
-                          ["52 of the baseline's 120 cases are gone or edited"]),
-    "a tag removed": (dataset(lambda rows: [r for r in rows if r["tags"] == ["city"]]), True,
-                      ["no case has tag:year any more", "tag:year 60 -> 0"]),
+        dataset(
+            lambda rows: [
+                {**row, "id": old["id"]}
+                for row, old in zip([added(rows)[-1], *rows[:-1]], rows, strict=True)
+            ]
+        ),
+        True,
+        ["119 of them under another id"],
+    ),
+    "questions removed": (
+        dataset(lambda rows: some(rows, 0.57)),
+        True,
+        ["52 of the baseline's 120 cases are gone or edited"],
+    ),
+    "a tag removed": (
+        dataset(lambda rows: [r for r in rows if r["tags"] == ["city"]]),
+        True,
+        ["no case has tag:year any more", "tag:year 60 -> 0"],
+    ),
     "a third of one slice declined": (at_random(16, DECLINES, "year"), False, ["answered down"]),
     "two in a hundred fail": (at_random(2, "raise OSError('down')"), True, ["error rate"]),
     # What has to be stopped.
-    "one slice wrong": (code("generation", 'if "year" in query: return "1066"'), False,
-                        ["token_f1", "tag:year"]),
+    "one slice wrong": (
+        code("generation", 'if "year" in query: return "1066"'),
+        False,
+        ["token_f1", "tag:year"],
+    ),
     "all answers wrong": (code("generation", 'return "no"'), False, ["token_f1 down 1.000"]),
     "retrieval lost": (code("retrieval", "found = []"), False, ["recall@5"]),
     "most declined": (at_random(70, DECLINES), False, ["failed"]),
-    "half fail": (at_random(50, "raise OSError('index shard 3 is down')"), False,
-                  ["**error rate 59 of 120 cases failed"]),
+    "half fail": (
+        at_random(50, "raise OSError('index shard 3 is down')"),
+        False,
+        ["**error rate 59 of 120 cases failed"],
+    ),
     "four of five removed": (dataset(lambda rows: some(rows, 0.2)), False, ["cases in common"]),
     "the corpus reworded": (
         data("corpus", lambda docs: [{**doc, "text": f"Nothing {doc['id']}"} for doc in docs]),
-        False, ["data/corpus.jsonl changed ("]),
+        False,
+        ["data/corpus.jsonl changed ("],
+    ),
     # What does not compare, or cannot run: the comment says so each time.
-    "all reworded": (dataset(reworded), False,
-                     ["inconclusive", "no case of reports/ragbench", "--reask-baseline"]),
+    "all reworded": (
+        dataset(reworded),
+        False,
+        ["inconclusive", "no case of reports/ragbench", "--reask-baseline"],
+    ),
     "reindexed under other ids": (
-        data("corpus", lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]), False,
-        ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"]),
-    "no baseline": (file("ragbench-baseline.json", None), False,
-                    ["could not run", "the baseline ragbench-baseline.json does not exist"]),
-    "a conflict": (file("ragbench-baseline.json", "<<<<<<< HEAD\n{\n=======\n>>>>>>> b\n"), False,
-                   ["could not run", "conflict of a merge"]),
-    "a mistake in the code": (code("generation", "return ("), False,
-                              ["could not run", "Evaluation: failure"]),
+        data("corpus", lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]),
+        False,
+        ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"],
+    ),
+    "no baseline": (
+        file("ragbench-baseline.json", None),
+        False,
+        ["could not run", "the baseline ragbench-baseline.json does not exist"],
+    ),
+    "a conflict": (
+        file("ragbench-baseline.json", "<<<<<<< HEAD\n{\n=======\n>>>>>>> b\n"),
+        False,
+        ["could not run", "conflict of a merge"],
+    ),
+    "a mistake in the code": (
+        code("generation", "return ("),
+        False,
+        ["could not run", "Evaluation: failure"],
+    ),
     "no dataset": (file("data/cases.jsonl", None), False, ["could not run", "Evaluation: failure"]),
-    "a broken row": (file("data/cases.jsonl", '{"id": 1,\n'), False,
-                     ["could not run", "cases.jsonl"]),
-    "a metric that nobody measures": (file("ragbench.yaml", "gate: {metrics: {mrr@3: {min: 1}}}\n"),
-                                      False, ["could not run", "mrr@3"]),
-}  # fmt: skip
-FEW = ("refactor", "a third of one slice declined", "ids renamed", "one slice wrong",
-       "reindexed under other ids", "a conflict", "no dataset")  # fmt: skip
+    "a broken row": (
+        file("data/cases.jsonl", '{"id": 1,\n'),
+        False,
+        ["could not run", "cases.jsonl"],
+    ),
+    "a metric that nobody measures": (
+        file("ragbench.yaml", "gate: {metrics: {mrr@3: {min: 1}}}\n"),
+        False,
+        ["could not run", "mrr@3"],
+    ),
+}
+FEW = (
+    "refactor",
+    "a third of one slice declined",
+    "ids renamed",
+    "one slice wrong",
+    "reindexed under other ids",
+    "a conflict",
+    "no dataset",
+)
 
 
 def check(forge: Forge, name: str) -> None:

@@ -92,8 +92,12 @@ def test_the_same_runs_give_the_same_bytes_in_each_form(
     assert ragbench(*command, "--md", "changes.md").out.startswith("b against a: worse on recall@5")
     text = Path("changes.md").read_text("utf-8")
     assert text == ragbench(*command, "--md", "-").out
-    parts = ("**Newly failing: ", " ^b | ", "**b against a: worse on recall@5",
-             "#### How causes changed")  # fmt: skip
+    parts = (
+        "**Newly failing: ",
+        " ^b | ",
+        "**b against a: worse on recall@5",
+        "#### How causes changed",
+    )
     assert all(part in text for part in parts)
 
 

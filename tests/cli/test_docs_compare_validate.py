@@ -38,10 +38,13 @@ def files(workplace: Path) -> None:
     lines("my-cases.jsonl", [mill])
     lines("labels.jsonl", [{**known, "answer_present": False}, known] * 12)
     for name, content in {
-        "dump.jsonl": dump, "log.jsonl": log, "response.json": json.dumps(record["response"]),
-        "rows.csv": rows, "bm25.run": "q1 Q0 leave 1 12.3 bm25\n",
+        "dump.jsonl": dump,
+        "log.jsonl": log,
+        "response.json": json.dumps(record["response"]),
+        "rows.csv": rows,
+        "bm25.run": "q1 Q0 leave 1 12.3 bm25\n",
         "topics.txt": f"q1\t{record['query']}\n",
-    }.items():  # fmt: skip
+    }.items():
         Path(name).write_text(content, encoding="utf-8")
 
 

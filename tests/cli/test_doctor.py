@@ -67,26 +67,57 @@ def test_packages_of_an_extra_are_imported() -> None:
     assert import_problem("core") == ""
 
 
-@pytest.mark.parametrize(("extra", "package", "text", "said"), [
-    ("text", "sacrebleu", "import no_such_package",
-     "its package 'sacrebleu' cannot be imported: it needs 'no_such_package', which is not "
-     "installed. Install it with: pip install 'ragbench[text]'"),
-    ("text", "rouge_score", "raise AttributeError('np.float_ was removed')",
-     "its package 'rouge-score' cannot be imported: AttributeError: np.float_ was removed. "
-     "Install it with: pip install --force-reinstall 'ragbench[text]'"),
-    ("hf", "pandas", "raise ValueError('numpy.dtype size changed')",
-     "its package 'datasets' cannot be imported: 'pandas', which it imports, raises ValueError: "
-     "numpy.dtype size changed. Install it with: pip install --force-reinstall 'ragbench[hf]'"),
-    ("hf", "pyarrow", "import os; os._exit(7)",
-     "importing its package 'datasets' ended Python with exit code 7. Install it with: pip install "
-     "--force-reinstall 'ragbench[hf]'"),
-    ("core", "semchunk", "raise ImportError('wrong ELF class')",
-     "semchunk: ImportError: wrong ELF class. Install it with: pip install --force-reinstall "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("extra", "package", "text", "said"),
+    [
+        (
+            "text",
+            "sacrebleu",
+            "import no_such_package",
+            "its package 'sacrebleu' cannot be imported: it needs 'no_such_package', which is not "
+            "installed. Install it with: pip install 'ragbench[text]'",
+        ),
+        (
+            "text",
+            "rouge_score",
+            "raise AttributeError('np.float_ was removed')",
+            "its package 'rouge-score' cannot be imported: AttributeError: np.float_ was removed. "
+            "Install it with: pip install --force-reinstall 'ragbench[text]'",
+        ),
+        (
+            "hf",
+            "pandas",
+            "raise ValueError('numpy.dtype size changed')",
+            "its package 'datasets' cannot be imported: 'pandas', which it "
+            "imports, raises ValueError: "
+            "numpy.dtype size changed. Install it with: pip install "
+            "--force-reinstall 'ragbench[hf]'",
+        ),
+        (
+            "hf",
+            "pyarrow",
+            "import os; os._exit(7)",
+            "importing its package 'datasets' ended Python with exit code 7. "
+            "Install it with: pip install "
+            "--force-reinstall 'ragbench[hf]'",
+        ),
+        (
+            "core",
+            "semchunk",
+            "raise ImportError('wrong ELF class')",
+            "semchunk: ImportError: wrong ELF class. Install it with: pip "
+            "install --force-reinstall ",
+        ),
+    ],
+)
 def test_a_package_that_cannot_be_imported_is_named_with_its_error(
-    extra: str, package: str, text: str, said: str,
-    own_modules: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    extra: str,
+    package: str,
+    text: str,
+    said: str,
+    own_modules: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (own_modules / f"{package}.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(str(own_modules))
     assert said in import_problem(extra)

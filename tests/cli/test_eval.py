@@ -32,9 +32,18 @@ def test_the_baseline_is_evaluated_by_its_name(ragbench: Ragbench) -> None:
 
 
 def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
-    lines("a.jsonl", ({"user_input": "Question?", "retrieved_contexts": ["text"],
-                       "retrieved_context_ids": [f"row-{n}"],
-                       "reference_context_ids": [f"page-{n}"]} for n in range(3)))  # fmt: skip
+    lines(
+        "a.jsonl",
+        (
+            {
+                "user_input": "Question?",
+                "retrieved_contexts": ["text"],
+                "retrieved_context_ids": [f"row-{n}"],
+                "reference_context_ids": [f"page-{n}"],
+            }
+            for n in range(3)
+        ),
+    )
     done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10").ends(3)
     said = "comparable: Retrieval was not compared with the gold"
     reason = "none of 3 retrieved ids (such as 'row-0') is one of the gold's (such as 'page-0')"

@@ -11,15 +11,24 @@ from tests.cli.runs import Ragbench
 
 CASES = [
     {
-        "id": "right", "query": "How long?", "must_contain": ["30 days", "refund"],
-        "expect_source": "policy.pdf", "response": "The refund takes 30 days.",
-        "contexts": ["a"], "retrieved_context_ids": ["docs/policy.pdf#3"],
+        "id": "right",
+        "query": "How long?",
+        "must_contain": ["30 days", "refund"],
+        "expect_source": "policy.pdf",
+        "response": "The refund takes 30 days.",
+        "contexts": ["a"],
+        "retrieved_context_ids": ["docs/policy.pdf#3"],
     },
     {
-        "id": "wrong", "query": "How much?", "must_contain": "10", "must_not_contain": "<b>fee</b>",
-        "response": "A <b>fee</b> of 100.", "contexts": ["a"], "retrieved_context_ids": ["x"],
+        "id": "wrong",
+        "query": "How much?",
+        "must_contain": "10",
+        "must_not_contain": "<b>fee</b>",
+        "response": "A <b>fee</b> of 100.",
+        "contexts": ["a"],
+        "retrieved_context_ids": ["x"],
     },
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -128,23 +137,41 @@ def test_a_bad_pattern_ends_before_a_run(ragbench: Ragbench) -> None:
 
 SOURCES = [
     {
-        "id": "marked", "query": "One?", "expected_sources": "a.md", "must_cite": "a.md",
-        "response": "It is one [1].", "contexts": [{"text": "one", "source": "docs/a.md"}],
+        "id": "marked",
+        "query": "One?",
+        "expected_sources": "a.md",
+        "must_cite": "a.md",
+        "response": "It is one [1].",
+        "contexts": [{"text": "one", "source": "docs/a.md"}],
     },
     {
-        "id": "recorded", "query": "Two?", "expect_source": "b.md", "expected_citations": ["b.md"],
-        "response": "It is two.", "contexts": ["two"], "retrieved_context_ids": ["x"],
+        "id": "recorded",
+        "query": "Two?",
+        "expect_source": "b.md",
+        "expected_citations": ["b.md"],
+        "response": "It is two.",
+        "contexts": ["two"],
+        "retrieved_context_ids": ["x"],
         "citations": [{"title": "Two", "source": "docs/b.md"}],
     },
     {
-        "id": "silent", "query": "Three?", "expected_sources": "c.md", "must_cite": "c.md",
-        "response": "It is three.", "contexts": ["three"], "retrieved_context_ids": ["c.md#2"],
+        "id": "silent",
+        "query": "Three?",
+        "expected_sources": "c.md",
+        "must_cite": "c.md",
+        "response": "It is three.",
+        "contexts": ["three"],
+        "retrieved_context_ids": ["c.md#2"],
     },
     {
-        "id": "elsewhere", "query": "Four?", "expected_sources": "d.md",
-        "response": "It is four [e.md].", "contexts": ["four"], "retrieved_context_ids": ["f.md"],
+        "id": "elsewhere",
+        "query": "Four?",
+        "expected_sources": "d.md",
+        "response": "It is four [e.md].",
+        "contexts": ["four"],
+        "retrieved_context_ids": ["f.md"],
     },
-]  # fmt: skip
+]
 
 
 def test_the_reason_says_whether_a_source_was_retrieved_or_cited(ragbench: Ragbench) -> None:

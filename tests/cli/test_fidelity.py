@@ -39,9 +39,14 @@ def asked(made: list[Any], real: list[Any] | None = None) -> tuple[str, ...]:
     near = [{"id": f"n{row}", "text": NEAR.format(*names)} for row, names in enumerate(NAMES)]
     return (
         lines("made.jsonl", made),
-        "--real", lines("real.jsonl", questions(REAL) if real is None else real),
-        "--corpus", lines("corpus.jsonl", [*long, *near]), "--embedder", "none", "-q",
-    )  # fmt: skip
+        "--real",
+        lines("real.jsonl", questions(REAL) if real is None else real),
+        "--corpus",
+        lines("corpus.jsonl", [*long, *near]),
+        "--embedder",
+        "none",
+        "-q",
+    )
 
 
 def test_copied_sentences_are_easier_and_said_to_be_copied(ragbench: Ragbench) -> None:
@@ -77,31 +82,39 @@ def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
 
 def test_it_cannot_tell(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ("29 made-up, 0 real", "one of the sets finds every retriever")
-    unfound = [made | {"reference_context_ids": [f"d{20 + at % 10}"]}
-               for at, made in enumerate(questions("zzz"))]  # fmt: skip
+    unfound = [
+        made | {"reference_context_ids": [f"d{20 + at % 10}"]}
+        for at, made in enumerate(questions("zzz"))
+    ]
     ragbench("fidelity", *asked(unfound)).ends(3, *wanted)
     monkeypatch.setattr("ragbench.verbs.fidelity._UNTOLD", 1.1)
     told = "halves of the 30 real questions do not agree"
     ragbench("fidelity", *asked(questions(COPIED))).ends(3, told)
 
 
-@pytest.mark.parametrize(("made", "real", "message"), [
-    ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
-    ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
-    ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("made", "real", "message"),
+    [
+        ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
+        ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
+        ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
+    ],
+)
 def test_one_clear_error(ragbench: Ragbench, made: Any, real: int, message: str) -> None:
     done = ragbench("fidelity", *asked(questions(COPIED, **made), questions(REAL)[:real]))
     assert (done.code, done.out, done.err.count("Error"), message in done.err) == (2, "", 1, True)
 
 
-@pytest.mark.parametrize(("first", "second", "tau"), [
-    ((3, 2, 1), (30, 20, 10), 1.0),
-    ((3, 2, 1), (1, 2, 3), -1.0),
-    ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
-    ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
-    ((1, 1, 1), (3, 2, 1), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "tau"),
+    [
+        ((3, 2, 1), (30, 20, 10), 1.0),
+        ((3, 2, 1), (1, 2, 3), -1.0),
+        ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
+        ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
+        ((1, 1, 1), (3, 2, 1), None),
+    ],
+)
 def test_tau(first: tuple[float, ...], second: tuple[float, ...], tau: float | None) -> None:
     found = float(kendall_tau(np.array(first, float), np.array(second, float))[0])
     assert found == pytest.approx(tau) if tau is not None else np.isnan(found)

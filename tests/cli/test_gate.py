@@ -22,20 +22,23 @@ def runs() -> None:
         write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))
 
 
-@pytest.mark.parametrize(("arguments", "code", "word"), [
-    (("good.json", "-b", "bad.json"), 0, "passed"),
-    (("bad.json", "-b", "good.json"), 1, "failed"),
-    (("like.json", "-b", "good.json"), 0, "passed with a warning"),
-    (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),
-    (("good.json", "--min", "m=1"), 0, "passed"),
-    (("bad.json", "--min", "m=0.5"), 0, "passed with a warning"),
-    (("bad.json", "--min", "m=0.8"), 1, "failed"),
-    (("bad.json", "--max", "m=0.5"), 0, "passed"),
-    (("good.json", "--max-drop", "m=0.1"), 3, "inconclusive"),
-    (("good.json", "-b", "auto"), 3, "inconclusive"),
-    (("like.json", "--must-pass", "q6", "--must-pass", "q12"), 0, "passed"),
-    (("like.json", "-b", "good.json", "--must-pass", "q1"), 0, "passed with a warning"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("good.json", "-b", "bad.json"), 0, "passed"),
+        (("bad.json", "-b", "good.json"), 1, "failed"),
+        (("like.json", "-b", "good.json"), 0, "passed with a warning"),
+        (("like.json", "-b", "good.json", "--strict"), 3, "inconclusive"),
+        (("good.json", "--min", "m=1"), 0, "passed"),
+        (("bad.json", "--min", "m=0.5"), 0, "passed with a warning"),
+        (("bad.json", "--min", "m=0.8"), 1, "failed"),
+        (("bad.json", "--max", "m=0.5"), 0, "passed"),
+        (("good.json", "--max-drop", "m=0.1"), 3, "inconclusive"),
+        (("good.json", "-b", "auto"), 3, "inconclusive"),
+        (("like.json", "--must-pass", "q6", "--must-pass", "q12"), 0, "passed"),
+        (("like.json", "-b", "good.json", "--must-pass", "q1"), 0, "passed with a warning"),
+    ],
+)
 @pytest.mark.usefixtures("runs")
 def test_one_verdict_decides_about_the_words_and_the_exit_code(
     ragbench: Ragbench, arguments: tuple[str, ...], code: int, word: str

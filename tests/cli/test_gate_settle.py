@@ -42,8 +42,17 @@ def evaluated(out: str) -> None:
 
 def questions(numbers: range, reworded: int = 99) -> None:
     """Writes cases; from a number on they ask in other words."""
-    lines("cases.jsonl", ({"id": f"q{n}", "query": f"Question {n}?{' Now?' * (n >= reworded)}",
-                           "reference": "yes"} for n in numbers))  # fmt: skip
+    lines(
+        "cases.jsonl",
+        (
+            {
+                "id": f"q{n}",
+                "query": f"Question {n}?{' Now?' * (n >= reworded)}",
+                "reference": "yes",
+            }
+            for n in numbers
+        ),
+    )
 
 
 @pytest.fixture

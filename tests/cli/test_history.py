@@ -34,25 +34,45 @@ def merges(losses: Sequence[float], *, judges: Sequence[str] | None = None) -> N
     write_baseline(baseline, Path("ragbench-baseline.json"))
 
 
-@pytest.mark.parametrize(("losses", "judges", "said", "unsaid"), [
-    # No merge alone shows it.
-    ([0.01 * min(merge, 10) for merge in range(12)], None,
-     ["rag on quiz: 12 runs of main, 2026-03-01 to 2026-03-12", "recall@5 went from 0."],
-     ["token_f1 went"]),
-    # One does: it is named, and is no slow fall.
-    ([0.0] * 7 + [0.2] * 5, None,
-     ["shown to be lower than the runs before: 07abcdef0123, 2026-03-08, and 4 later"],
-     ["No fall is shown", "went"]),
-    ([0.0] * 12, None, ["No fall is shown: runs of one system differ as much."], ["went"]),
-    ([0.0] * 6 + [0.3] * 6, ["a"] * 6 + ["b"] * 6,
-     ["06abcdef0123, 2026-03-07: another judge; runs before it are not compared"], ["went"]),
-    ([0.0, 0.3], None, ["2 comparable runs are followed: a fall shows in 6 or more"],
-     ["No fall is shown"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("losses", "judges", "said", "unsaid"),
+    [
+        # No merge alone shows it.
+        (
+            [0.01 * min(merge, 10) for merge in range(12)],
+            None,
+            ["rag on quiz: 12 runs of main, 2026-03-01 to 2026-03-12", "recall@5 went from 0."],
+            ["token_f1 went"],
+        ),
+        # One does: it is named, and is no slow fall.
+        (
+            [0.0] * 7 + [0.2] * 5,
+            None,
+            ["shown to be lower than the runs before: 07abcdef0123, 2026-03-08, and 4 later"],
+            ["No fall is shown", "went"],
+        ),
+        ([0.0] * 12, None, ["No fall is shown: runs of one system differ as much."], ["went"]),
+        (
+            [0.0] * 6 + [0.3] * 6,
+            ["a"] * 6 + ["b"] * 6,
+            ["06abcdef0123, 2026-03-07: another judge; runs before it are not compared"],
+            ["went"],
+        ),
+        (
+            [0.0, 0.3],
+            None,
+            ["2 comparable runs are followed: a fall shows in 6 or more"],
+            ["No fall is shown"],
+        ),
+    ],
+)
 def test_changes_are_marked_where_they_are_shown(
-    ragbench: Ragbench, losses: list[float], judges: list[str] | None, said: list[str],
+    ragbench: Ragbench,
+    losses: list[float],
+    judges: list[str] | None,
+    said: list[str],
     unsaid: list[str],
-) -> None:  # fmt: skip
+) -> None:
     merges(losses, judges=judges)
     page = ragbench("history").ok(*said).out
     assert not any(part in page for part in unsaid)
@@ -70,15 +90,18 @@ def test_changes_are_marked_where_they_are_shown(
     assert len(found["metrics"][0]["scores"]) == len(found["runs"]) == len(losses)
 
 
-@pytest.mark.parametrize(("figures", "options", "shown"), [
-    ([0.0, 1.0], {}, "▁█"),
-    ([0.5, 0.5], {}, "▅▅"),
-    ([0.50, 0.51], {}, "▄▅"),  # noise is no cliff
-    ([0.0, None, 1.0], {}, "▁ █"),
-    ([0.0, 1.0], {"plain": True}, "18"),
-    ([0.0, 0.0, 1.0], {"breaks": [2]}, "▁▁|█"),
-    ([0.0, 0.0, 1.0], {"width": 2}, "▁█"),
-    ([None], {}, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("figures", "options", "shown"),
+    [
+        ([0.0, 1.0], {}, "▁█"),
+        ([0.5, 0.5], {}, "▅▅"),
+        ([0.50, 0.51], {}, "▄▅"),  # noise is no cliff
+        ([0.0, None, 1.0], {}, "▁ █"),
+        ([0.0, 1.0], {"plain": True}, "18"),
+        ([0.0, 0.0, 1.0], {"breaks": [2]}, "▁▁|█"),
+        ([0.0, 0.0, 1.0], {"width": 2}, "▁█"),
+        ([None], {}, ""),
+    ],
+)
 def test_a_sparkline(figures: list[float | None], options: dict[str, Any], shown: str) -> None:
     assert sparkline(figures, scale=1.0, **options) == shown

@@ -28,25 +28,39 @@ PLANTED = {
     "OPENAI_API_KEY": "sk-proj-0a1b2c3d4e5f6g7h8i9j",
     "ANTHROPIC_API_KEY": "sk-ant-api03-zYxWvUtSrQpO",
     "GEMINI_API_KEY": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
-    "OPENROUTER_API_KEY": "sk-or-v1-fedcba9876543210", "HF_TOKEN": "hf_abcdefghijklmnopqrstuv",
+    "OPENROUTER_API_KEY": "sk-or-v1-fedcba9876543210",
+    "HF_TOKEN": "hf_abcdefghijklmnopqrstuv",
     "GITHUB_TOKEN": "ghp_abcdefghijklmnopqrstuvwxyz012345",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "AZURE_OPENAI_AD_TOKEN": "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVkMTIz",
-    "PGPASSWORD": "s3cr3t_pw!", "SMTP_PASSWORD": "quo\"te\\back`slash<&>'x1",
-    "VAULT_PASSPHRASE": "correcthorsebatterystaple", "MY_SERVICE_SECRET": "Grüße-aus-Köln-42",
-    "SLACK_BOT_TOKEN": "xoxb-1234567890-abcdefghij", "GATEWAY_KEY": "gw_live_key_77777",
-    "SESSION_COOKIE": "sess-a1b2c3d4", "DEPLOY_CREDENTIALS": "user=x;pass=Zq9Zq9Zq9",
+    "PGPASSWORD": "s3cr3t_pw!",
+    "SMTP_PASSWORD": "quo\"te\\back`slash<&>'x1",
+    "VAULT_PASSPHRASE": "correcthorsebatterystaple",
+    "MY_SERVICE_SECRET": "Grüße-aus-Köln-42",
+    "SLACK_BOT_TOKEN": "xoxb-1234567890-abcdefghij",
+    "GATEWAY_KEY": "gw_live_key_77777",
+    "SESSION_COOKIE": "sess-a1b2c3d4",
+    "DEPLOY_CREDENTIALS": "user=x;pass=Zq9Zq9Zq9",
     "RAGBENCH_LLM_API_KEY": "sk-judge-11112222333344445555",
-}  # fmt: skip
+}
 URL_PASSWORD = "Tr0ub4dor&3x"
 IN_ARGUMENTS = "argument-token-90210"
 IN_FILE = "file-key-0123456789abcdef"
 SECRETS = (*PLANTED.values(), URL_PASSWORD, IN_ARGUMENTS, IN_FILE)
 ATTACKS = (
-    "\x1b[2J\x1b[H", "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\", "\x1b]0;owned\x07",
-    "\x1b[8mhidden", "\x9b31m", "\x1bP1;2|x\x1b\\", "real\rPASSED", "ab\x08\x08ok", "\u202eevil",
-    "\u2066iso\u2069", "\x7fdel", "\u2028line",
-)  # fmt: skip
+    "\x1b[2J\x1b[H",
+    "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b]0;owned\x07",
+    "\x1b[8mhidden",
+    "\x9b31m",
+    "\x1bP1;2|x\x1b\\",
+    "real\rPASSED",
+    "ab\x08\x08ok",
+    "\u202eevil",
+    "\u2066iso\u2069",
+    "\x7fdel",
+    "\u2028line",
+)
 EVIL = "".join(ATTACKS)
 ACTS = re.compile("\x1b|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[2K|\x1b\[1A|\x1b\[\?25[lh]|\r\n|\r")
@@ -99,11 +113,17 @@ class Worse(Leaky):
     answer = "no idea"
 '''
 CASES: list[dict[str, Any]] = [
-    {"id": f"leave {EVIL}", "query": f"How many days? {EVIL}", "reference": f"27 days {EVIL}",
-     "reference_context_ids": [f"d0  {EVIL}"], "tags": [f"t{EVIL}"], "cluster": EVIL},
+    {
+        "id": f"leave {EVIL}",
+        "query": f"How many days? {EVIL}",
+        "reference": f"27 days {EVIL}",
+        "reference_context_ids": [f"d0  {EVIL}"],
+        "tags": [f"t{EVIL}"],
+        "cluster": EVIL,
+    },
     {"id": "desk", "query": f"When is the desk open? {EVIL}", "reference": "8"},
     {"id": "again", "query": "How many days are there?", "reference": "27 days"},
-]  # fmt: skip
+]
 CHUNKS = [
     {"id": f"d{n} {EVIL}", "text": f"27 days of leave {s} {EVIL}"} for n, s in enumerate(SECRETS)
 ]
@@ -334,9 +354,17 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
     marks = (b"***", rb"\*\*\*")
     masked = [path for path in written if any(mark in path.read_bytes() for mark in marks)]
     assert {path.name for path in masked} >= {
-        "journal.sqlite", "report.json", "report.md", "cases.csv", "judgements.jsonl",
-        "manifest.json", "export.jsonl", "export.csv", "export.ragas", "llm-cache.sqlite",
-    }  # fmt: skip
+        "journal.sqlite",
+        "report.json",
+        "report.md",
+        "cases.csv",
+        "judgements.jsonl",
+        "manifest.json",
+        "export.jsonl",
+        "export.csv",
+        "export.ragas",
+        "llm-cache.sqlite",
+    }
 
 
 @pytest.mark.extra("llm")

@@ -123,11 +123,14 @@ def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
     assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", done.out)
 
 
-@pytest.mark.parametrize(("arguments", "why"), [
-    (["--strategy", "sparse"], "no chunk shares a word with the question."),
-    (["--strategy", "dense", "--score-threshold", "1.5"], "no chunk scored at least 1.5."),
-    ([], "--score-threshold -9 shows the nearest anyway."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--strategy", "sparse"], "no chunk shares a word with the question."),
+        (["--strategy", "dense", "--score-threshold", "1.5"], "no chunk scored at least 1.5."),
+        ([], "--score-threshold -9 shows the nearest anyway."),
+    ],
+)
 def test_that_a_question_finds_nothing_is_explained(
     indexed: Ragbench, arguments: list[str], why: str
 ) -> None:
@@ -203,28 +206,31 @@ def test_without_a_question_a_terminal_is_asked(
     assert done.err == "Type a question; an empty line ends.\n"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["search", "x"], "--store"),
-    (["search", *STORE], "there is no question"),
-    (["search", *STORE, "x", "--questions", "y"], "not both"),
-    (["search", *STORE, "x", "--collection", "other"], "other"),
-    (["search", *STORE, "x", "--strategy", "both"], "dense, sparse, hybrid"),
-    (["search", *STORE, "x", "--top-k", "0"], "top_k must be at least 1"),
-    (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
-    (["search", *STORE, "x", "--filter", "year={"], "looks like JSON but is not valid"),
-    (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
-    (["search", *STORE, "x", "--embedder", "hashing:64"], "was built with"),
-    (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
-    (["search", "--store", "memory:empty", "x"], "Create one: ragbench index CORPUS"),
-    (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
-    (["index", "-", *STORE], "standard input"),
-    (["index", "nothing", *STORE, *HASHING], "nothing"),
-    (["index", "office", *STORE, "--embedder", "hashin"], "Did you mean 'hashing'"),
-    (["index", "office", *STORE, *HASHING, "--embedder-setting", "x"], "NAME=VALUE"),
-    (["index", "office", *STORE, *HASHING, "--words", "store"], "does not rank by BM25 itself"),
-    (["index", "office", *STORE, *HASHING, "--words", "there"], "one of here, store, not 'th"),
-    (["index", "--drop", "ofice", *STORE], "no collection 'ofice'; there are: office"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "x"], "--store"),
+        (["search", *STORE], "there is no question"),
+        (["search", *STORE, "x", "--questions", "y"], "not both"),
+        (["search", *STORE, "x", "--collection", "other"], "other"),
+        (["search", *STORE, "x", "--strategy", "both"], "dense, sparse, hybrid"),
+        (["search", *STORE, "x", "--top-k", "0"], "top_k must be at least 1"),
+        (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
+        (["search", *STORE, "x", "--filter", "year={"], "looks like JSON but is not valid"),
+        (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
+        (["search", *STORE, "x", "--embedder", "hashing:64"], "was built with"),
+        (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
+        (["search", "--store", "memory:empty", "x"], "Create one: ragbench index CORPUS"),
+        (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
+        (["index", "-", *STORE], "standard input"),
+        (["index", "nothing", *STORE, *HASHING], "nothing"),
+        (["index", "office", *STORE, "--embedder", "hashin"], "Did you mean 'hashing'"),
+        (["index", "office", *STORE, *HASHING, "--embedder-setting", "x"], "NAME=VALUE"),
+        (["index", "office", *STORE, *HASHING, "--words", "store"], "does not rank by BM25 itself"),
+        (["index", "office", *STORE, *HASHING, "--words", "there"], "one of here, store, not 'th"),
+        (["index", "--drop", "ofice", *STORE], "no collection 'ofice'; there are: office"),
+    ],
+)
 def test_mistakes_are_reported_in_one_go(
     indexed: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
 ) -> None:
@@ -296,16 +302,19 @@ def filled(ragbench: Ragbench, workplace: Path) -> Ragbench:
 
 
 @pytest.mark.extra("qdrant")
-@pytest.mark.parametrize(("arguments", "message"), [
-    ([*DOCS, "--field", "text=page_content"], "name the model of its vectors with --embedder"),
-    ([*MINE, *SMALL, "--field", "text=body"], "with --collection: qdrant:mine has docs, na"),
-    ([*MINE, "--collection", "named", *SMALL], "several vectors (dense, title): choose"),
-    ([*DOCS, *SMALL, "--field", "text"], "expected TARGET=SOURCE"),
-    ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
-    ([*DOCS, "--strategy", "sparse"], "name one with --field words=FIELD"),
-    ([*DOCS, *SMALL, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
-    ([*DOCS, *SMALL, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*DOCS, "--field", "text=page_content"], "name the model of its vectors with --embedder"),
+        ([*MINE, *SMALL, "--field", "text=body"], "with --collection: qdrant:mine has docs, na"),
+        ([*MINE, "--collection", "named", *SMALL], "several vectors (dense, title): choose"),
+        ([*DOCS, *SMALL, "--field", "text"], "expected TARGET=SOURCE"),
+        ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
+        ([*DOCS, "--strategy", "sparse"], "name one with --field words=FIELD"),
+        ([*DOCS, *SMALL, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
+        ([*DOCS, *SMALL, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
+    ],
+)
 def test_mistakes_about_a_foreign_collection_are_reported_in_one_line(
     filled: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
 ) -> None:

@@ -32,8 +32,10 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
     held = [one for one in checks if one["kind"] == "drop" and one["outcome"] != "not judged"]
     assert [(one["subject"], one["limit"]) for one in held] == [
-        ("recall@5", 0.05), ("right", 0.02), ("answered", 0.02)
-    ]  # fmt: skip
+        ("recall@5", 0.05),
+        ("right", 0.02),
+        ("answered", 0.02),
+    ]
 
 
 def test_its_floors_lie_below_the_interval_that_the_example_measures(

@@ -146,11 +146,15 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
 
 
 @pytest.mark.extra("llm")
-@pytest.mark.parametrize("server", [
-    FaultServer(faults={"hang": 1.0}),
-    FaultServer(faults={"429": 1.0}, retry_after="500"),
-    FaultServer(faults={"500": 1.0}),
-], ids=["a request in flight", "a rate limit", "a repetition"])  # fmt: skip
+@pytest.mark.parametrize(
+    "server",
+    [
+        FaultServer(faults={"hang": 1.0}),
+        FaultServer(faults={"429": 1.0}, retry_after="500"),
+        FaultServer(faults={"500": 1.0}),
+    ],
+    ids=["a request in flight", "a rate limit", "a repetition"],
+)
 def test_one_signal_ends_every_wait_and_the_same_command_continues(
     ragbench: Ragbench, server: FaultServer
 ) -> None:

@@ -22,10 +22,14 @@ ROWS = range(60)
 def answers(ragbench: Ragbench, name: str, wrong: Sequence[int] = ()) -> str:
     """A run of recorded answers of which people call some wrong."""
     rows = [
-        {"id": f"q{row}", "question": f"Who wrote piece {row}?", "reference": NAMES[row % 10],
-         "response": f"It was {NAMES[(row + (row in wrong)) % 10]}, says {name} of {row}."}
+        {
+            "id": f"q{row}",
+            "question": f"Who wrote piece {row}?",
+            "reference": NAMES[row % 10],
+            "response": f"It was {NAMES[(row + (row in wrong)) % 10]}, says {name} of {row}.",
+        }
         for row in ROWS
-    ]  # fmt: skip
+    ]
     file = lines(f"{name}.jsonl", rows)
     ragbench("eval", file, "--out", name, "-q", "-m", "answer_correct,token_f1").ok()
     return name
@@ -35,11 +39,17 @@ def said(name: str, wrong: Sequence[int], rows: Sequence[int] = ROWS, **more: An
     """What people said of a run's answers."""
     known = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
     return [
-        {"question": known[row]["question"], "answer": known[row]["response"], "by": "ann",
-         "metric": "answer_correct", "value": row not in wrong,
-         "drawn": {"seed": 0, "of": 60}, **more}
+        {
+            "question": known[row]["question"],
+            "answer": known[row]["response"],
+            "by": "ann",
+            "metric": "answer_correct",
+            "value": row not in wrong,
+            "drawn": {"seed": 0, "of": 60},
+            **more,
+        }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def test_labels_are_given_taken_back_and_continued(
@@ -78,13 +88,16 @@ def test_labels_are_given_taken_back_and_continued(
 
 def test_a_judge_card_reads_them_and_says_first_what_it_takes(ragbench: Ragbench) -> None:
     row = {"question": "Do bees fly?", "answer": "They do.", "contexts": ["Bees fly."], "by": "ann"}
-    file = lines("l.jsonl", [
-        {**row, "metric": "support", "value": 1},
-        {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
-        {**row, "metric": "support", "value": 0, "answer": "They swim."},
-        {**row, "metric": "support", "value": None, "answer": "They run."},
-        {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
-    ])  # fmt: skip
+    file = lines(
+        "l.jsonl",
+        [
+            {**row, "metric": "support", "value": 1},
+            {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
+            {**row, "metric": "support", "value": 0, "answer": "They swim."},
+            {**row, "metric": "support", "value": None, "answer": "They run."},
+            {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
+        ],
+    )
     card = ("judge-card", file, "--llm-model", "gpt-4o-mini", "--repeats", "3", "--dry-run")
     assert ragbench(*card, "--probes", "none", "--json").ok().json["judgements"] == 2
     assert "2 judgements would be made" in ragbench(*card, "--probes", "none").out
@@ -112,8 +125,16 @@ def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
     ragbench("report", other, "--labels", thumbs).ok("Labels of thumbs (20) are of no metric")
     done = ragbench("report", other, "--labels", f"answer_correct={thumbs}").ok("20 of 60")
     assert "20 labels are of cases that nobody drew" in done.flat
-    again = ragbench("eval", "two.jsonl", "--out", other, "-m", "answer_correct,token_f1",
-                     "--labels", f"answer_correct={thumbs}")  # fmt: skip
+    again = ragbench(
+        "eval",
+        "two.jsonl",
+        "--out",
+        other,
+        "-m",
+        "answer_correct,token_f1",
+        "--labels",
+        f"answer_correct={thumbs}",
+    )
     again.ok("corrected by labels of people", "20 of 60")
 
 

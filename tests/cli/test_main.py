@@ -148,21 +148,27 @@ def test_without_arguments_the_help_is_shown_and_the_version_when_asked(ragbench
     assert ragbench("--version").ok().out.startswith("ragbench ")
 
 
-@pytest.mark.parametrize(("raised", "code", "error"), [
-    (RuntimeError("unforeseen"), 2, "This is a bug in ragbench."),
-    (KeyboardInterrupt(), 130, "Interrupted.\n"),
-    (EOFError(), 130, "Interrupted.\n"),
-    (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
-    (OSError("odd"), 2, "Error: odd\n"),
-    (MemoryError(), 2, "Error: there is not enough memory for this\n"),
-    (SystemExit(1), 2, ""),
-    (SystemExit(0), 0, ""),
-    (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("raised", "code", "error"),
+    [
+        (RuntimeError("unforeseen"), 2, "This is a bug in ragbench."),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (EOFError(), 130, "Interrupted.\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
+        (OSError("odd"), 2, "Error: odd\n"),
+        (MemoryError(), 2, "Error: there is not enough memory for this\n"),
+        (SystemExit(1), 2, ""),
+        (SystemExit(0), 0, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
+    ],
+)
 def test_an_exit_code_of_1_is_left_for_failed_judgements(
-    ragbench: Ragbench, raised: BaseException, code: int, error: str,
+    ragbench: Ragbench,
+    raised: BaseException,
+    code: int,
+    error: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("importlib.metadata.version", mock.Mock(side_effect=raised))
     done = ragbench("--version").ends(code).told(error)
     assert ("Traceback" in done.err) == isinstance(raised, RuntimeError)
@@ -187,15 +193,18 @@ def test_what_is_too_large_names_the_option_that_allows_it(
     ragbench("--max-file", "much", *arguments).refused("'much' is not a size")
 
 
-@pytest.mark.parametrize(("typed", "offered"), [
-    ("ragbench ev", ["eval"]),
-    ("ragbench show metric nD", ["nDCG"]),
-    ("ragbench eval x --matching d", ["document_id"]),
-    ("ragbench eval x --format sq", ["squad"]),
-    ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
-    ("ragbench export x --to tr", ["trec"]),
-    ("ragbench eval --retry", ["--retry-failed"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("ragbench ev", ["eval"]),
+        ("ragbench show metric nD", ["nDCG"]),
+        ("ragbench eval x --matching d", ["document_id"]),
+        ("ragbench eval x --format sq", ["squad"]),
+        ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
+        ("ragbench export x --to tr", ["trec"]),
+        ("ragbench eval --retry", ["--retry-failed"]),
+    ],
+)
 def test_a_shell_completes(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
 ) -> None:

@@ -100,9 +100,13 @@ def _write(folder: Path) -> None:
     rag = own_rag(GENERATE, RETRIEVE)
     run("eval", "office", "--rag", rag, "-o", "run", "--validate", "lexical", "-q")
     for form, name in (
-        ("jsonl", "export.jsonl"), ("csv", "export.csv"), ("parquet", "export.parquet"),
-        ("hf", "export.hf"), ("ragas", "samples.jsonl"), ("trec", "export.run"),
-    ):  # fmt: skip
+        ("jsonl", "export.jsonl"),
+        ("csv", "export.csv"),
+        ("parquet", "export.parquet"),
+        ("hf", "export.hf"),
+        ("ragas", "samples.jsonl"),
+        ("trec", "export.run"),
+    ):
         run("export", "run", "--to", form, "-o", name)
     shutil.copytree(folder / "run", folder / "again")
     run("validate", "run", "-o", "verdicts.jsonl", "--validator", "lexical", "-q")

@@ -14,9 +14,21 @@ from ragbench_cli.main import COMMANDS
 from tests.cli.runs import cases_of, environment, in_python, lines, sent_to
 
 HEAVY = (
-    "bm25s", "datasets", "httpx", "ir_measures", "numpy", "pandas", "pyarrow", "qdrant_client",
-    "ragas", "rapidfuzz", "rich", "sacrebleu", "scipy", "torch",
-)  # fmt: skip
+    "bm25s",
+    "datasets",
+    "httpx",
+    "ir_measures",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "qdrant_client",
+    "ragas",
+    "rapidfuzz",
+    "rich",
+    "sacrebleu",
+    "scipy",
+    "torch",
+)
 LIGHT = ("eval", "validate", "report", "gate", "compare", "export", "init", "history", "show")
 NEEDS_PTY = pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 
@@ -105,9 +117,12 @@ def on_terminal(*arguments: str, **more: str) -> str:
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragbench_cli", *arguments], stdin=theirs, stdout=theirs,
-        stderr=theirs, env=environment(COLUMNS="80", **more),
-    )  # fmt: skip
+        [sys.executable, "-m", "ragbench_cli", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(COLUMNS="80", **more),
+    )
     os.close(theirs)
     shown = sent_to(ours)
     assert process.wait() == 0

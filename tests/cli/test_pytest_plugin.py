@@ -69,10 +69,13 @@ def demand(**metrics: dict[str, Any]) -> None:
     Path("ragbench.yaml").write_text(json.dumps({"gate": gate}), "utf-8")
 
 
-@pytest.mark.parametrize(("limits", "reason"), [
-    ({"min": 1.0}, "0.500 is below 1.000"),
-    ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"min": 1.0}, "0.500 is below 1.000"),
+        ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
+    ],
+)
 def test_a_check_that_does_not_pass_fails_with_its_reason_alone(
     inner: Pytest, run: str, limits: dict[str, Any], reason: str
 ) -> None:

@@ -11,11 +11,19 @@ import pytest
 from tests.cli.runs import Ragbench, calls, lines, report, score
 
 SAID: list[dict[str, Any]] = [
-    {"user_input": "How many days of paid leave are there?", "response": "27 days",
-     "retrieved_contexts": ["Everyone has 27 days of paid leave."], "reference": "27 days"},
-    {"user_input": "When is the help desk open?", "response": None,
-     "retrieved_contexts": ["The help desk is open from 8 to 17."], "reference": "from 8 to 17"},
-]  # fmt: skip
+    {
+        "user_input": "How many days of paid leave are there?",
+        "response": "27 days",
+        "retrieved_contexts": ["Everyone has 27 days of paid leave."],
+        "reference": "27 days",
+    },
+    {
+        "user_input": "When is the help desk open?",
+        "response": None,
+        "retrieved_contexts": ["The help desk is open from 8 to 17."],
+        "reference": "from 8 to 17",
+    },
+]
 
 
 def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:

@@ -19,26 +19,37 @@ from ragbench_cli.report_tables import print_report
 
 def summary(name: str, measured: int = 10, *, abstained: int = 0, failed: int = 0) -> Summary:
     return Summary(
-        metric=parse_metric(name), total=10, measured=measured, abstained=abstained, failed=failed,
-        skipped=10 - measured - abstained - failed, score=0.5 if measured else None,
-        interval=Interval(low=0.25, high=0.75) if measured > 1 else None, clusters=measured,
-    )  # fmt: skip
+        metric=parse_metric(name),
+        total=10,
+        measured=measured,
+        abstained=abstained,
+        failed=failed,
+        skipped=10 - measured - abstained - failed,
+        score=0.5 if measured else None,
+        interval=Interval(low=0.25, high=0.75) if measured > 1 else None,
+        clusters=measured,
+    )
 
 
 def report(
-    summaries: Sequence[Summary] = (), failures: Sequence[FailureGroup] = (),
-    latencies: Sequence[Latency] = (), notes: Sequence[str] = (),
-) -> Report:  # fmt: skip
+    summaries: Sequence[Summary] = (),
+    failures: Sequence[FailureGroup] = (),
+    latencies: Sequence[Latency] = (),
+    notes: Sequence[str] = (),
+) -> Report:
     return Report(
         manifest={"dataset": {"name": "office", "cases": 10}, "rag": {"name": "mine"}},
-        metrics=tuple(item.metric for item in summaries), summaries=tuple(summaries),
+        metrics=tuple(item.metric for item in summaries),
+        summaries=tuple(summaries),
         stages=(
             StageCount(stage="retrieve", measured=10, abstained=0, skipped=0, failed=0),
             StageCount(stage="generate", measured=7, abstained=2, skipped=0, failed=1),
         ),
-        failures=tuple(failures), latencies=tuple(latencies), notes=tuple(notes),
+        failures=tuple(failures),
+        latencies=tuple(latencies),
+        notes=tuple(notes),
         rows=lambda: iter(()),
-    )  # fmt: skip
+    )
 
 
 def failure(message: str, count: int = 1, kind: str = "ValueError", first: int = 0) -> FailureGroup:

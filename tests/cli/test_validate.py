@@ -182,8 +182,14 @@ def test_score_directions_that_differ_within_a_dump_are_reported(verdicts: Verdi
 
     lists = [(0.9, 0.1), (0.9, 0.1), (0.1, 0.9), (0.1, 0.9, 0.5), (0.9, None), ("high", 0.1)]
     records = [asked(n, chunks=scored(*scores)) for n, scores in enumerate(lists)]
-    wanted = ("", "", "mixed_score_directions", "unordered_scores", "missing_score",
-              "invalid_score missing_score")  # fmt: skip
+    wanted = (
+        "",
+        "",
+        "mixed_score_directions",
+        "unordered_scores",
+        "missing_score",
+        "invalid_score missing_score",
+    )
     assert [" ".join(kinds(verdict)) for verdict in verdicts(*records)] == [*wanted]
 
 
@@ -208,17 +214,20 @@ def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
 # --- exit codes
 
 
-@pytest.mark.parametrize(("options", "code"), [
-    (("--min-answer-present", "0.5"), 0),
-    (("--min-answer-present", "0.51"), 1),
-    (("--min-quality", "Good=0.5"), 0),
-    (("--min-quality", "0.6"), 1),
-    (("--min-quality", "Partial"), 1),
-    (("--min-quality", "poor"), 0),
-    (("--min-quality", "good=0.5", "--min-quality", "partial=0.9"), 1),
-    (("--min-relevant", "0.5"), 0),
-    (("--min-relevant", "0.51"), 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--min-answer-present", "0.5"), 0),
+        (("--min-answer-present", "0.51"), 1),
+        (("--min-quality", "Good=0.5"), 0),
+        (("--min-quality", "0.6"), 1),
+        (("--min-quality", "Partial"), 1),
+        (("--min-quality", "poor"), 0),
+        (("--min-quality", "good=0.5", "--min-quality", "partial=0.9"), 1),
+        (("--min-relevant", "0.5"), 0),
+        (("--min-relevant", "0.51"), 1),
+    ],
+)
 def test_what_falls_short_is_exit_code_1(
     ragbench: Ragbench, options: tuple[str, ...], code: int
 ) -> None:

@@ -26,8 +26,10 @@ FILLER = "It is as it was, and so it stays for all who live here. "
 @pytest.fixture
 def indexed(ragbench: Ragbench) -> Ragbench:
     named = [(word, year) for word in WORDS for year in (2020, 2021)]
-    corpus = ({"id": f"{word}-{year}", "text": f"the {word} in {year}", "metadata": {"year": year}}
-              for word, year in named)  # fmt: skip
+    corpus = (
+        {"id": f"{word}-{year}", "text": f"the {word} in {year}", "metadata": {"year": year}}
+        for word, year in named
+    )
     ragbench("index", lines("docs.jsonl", corpus), *STORE, *HASHING, "-q").ok()
     cases = ({"id": w, "query": w, "reference_context_ids": [f"{w}-2020"]} for w in WORDS)
     lines("cases.jsonl", cases)
@@ -105,12 +107,16 @@ def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ra
     rows = ({"id": word, "text": text.format(word)} for word in WORDS)
     ragbench("index", lines("docs.jsonl", rows), *STORE, *HASHING, "-q").ok()
     cases = [
-        {"id": w, "query": f"{w} {w}ly ends", "evidence": [
-            {"document_id": w, "text": f"The {w} is {w}ly."},
-            {"document_id": w, "text": f"The {w} ends."},
-        ]}
+        {
+            "id": w,
+            "query": f"{w} {w}ly ends",
+            "evidence": [
+                {"document_id": w, "text": f"The {w} is {w}ly."},
+                {"document_id": w, "text": f"The {w} ends."},
+            ],
+        }
         for w in WORDS
-    ]  # fmt: skip
+    ]
     found = asked(ragbench, "--run", str(lines("cases.jsonl", cases)), "-k", "1")
     sized = {one["name"]: one for one in found["changes"] if one["name"].startswith("chunks of")}
     half, _ = sorted(sized.values(), key=lambda one: -one["gain"]["mean"])

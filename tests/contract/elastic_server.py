@@ -18,18 +18,32 @@ from typing import Any
 from tests.json_server import serving_json
 
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le,
-}  # fmt: skip
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
 SPACES = {
-    "elasticsearch": ("dense_vector", "dims", "similarity",
-                      {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"}),
-    "opensearch": ("knn_vector", "dimension", "space_type",
-                   {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"}),
-}  # fmt: skip
+    "elasticsearch": (
+        "dense_vector",
+        "dims",
+        "similarity",
+        {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"},
+    ),
+    "opensearch": (
+        "knn_vector",
+        "dimension",
+        "space_type",
+        {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"},
+    ),
+}
 TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
 KINDS: dict[object, dict[str, Any]] = {
-    str: TEXT, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"},
-}  # fmt: skip
+    str: TEXT,
+    bool: {"type": "boolean"},
+    int: {"type": "long"},
+    float: {"type": "float"},
+}
 
 
 class Refused(Exception):
@@ -100,10 +114,14 @@ class Server:
             [match] = query["bool"]["must"]
             [(field, said)] = match["match"].items()
             wanted, filters = words(said["query"]), query["bool"].get("filter", [])
-            counts = {at: sum(map(words(row.get(field, "")).count, wanted))
-                      for at, row in rows.items()}  # fmt: skip
-            return {at: float(one) for at, one in counts.items()
-                    if one and all(passes(index, rows[at], part) for part in filters)}  # fmt: skip
+            counts = {
+                at: sum(map(words(row.get(field, "")).count, wanted)) for at, row in rows.items()
+            }
+            return {
+                at: float(one)
+                for at, one in counts.items()
+                if one and all(passes(index, rows[at], part) for part in filters)
+            }
         if asked.keys() - known:
             raise Refused("knn")
         _, length, how, _ = SPACES[self.kind]

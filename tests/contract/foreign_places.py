@@ -46,9 +46,12 @@ class Written:
     def node(self, *, text: bool) -> dict[str, Any]:
         """LlamaIndex's node_to_metadata_dict(..., flat_metadata=True)."""
         node = {
-            "id_": self.id, "metadata": dict(self.metadata), "class_name": "TextNode",
-            "relationships": {"1": {"node_id": self.document_id}}, "text": self.text * text,
-        }  # fmt: skip
+            "id_": self.id,
+            "metadata": dict(self.metadata),
+            "class_name": "TextNode",
+            "relationships": {"1": {"node_id": self.document_id}},
+            "text": self.text * text,
+        }
         document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), self.document_id)
         kept = {"_node_content": json.dumps(node), "_node_type": "TextNode"}
         return {**self.metadata, **kept, **document}
@@ -120,9 +123,11 @@ class QdrantPlace(Place):
         "llamaindex": lambda row: row.node(text=True),
         "haystack": lambda row: {
             **dict.fromkeys(("blob", "score", "sparse_embedding")),
-            "id": row.id, "content": row.text, "meta": row.sourced,
+            "id": row.id,
+            "content": row.text,
+            "meta": row.sourced,
         },
-    }  # fmt: skip
+    }
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         from qdrant_client import models

@@ -45,10 +45,16 @@ def fill(server: Server) -> Server:
     return server
 
 
-@pytest.mark.parametrize("given", [
-    {"metadata.year": {"gte": 2010, "lt": 2015}}, {"note": {"exists": True}},
-    {"note": {"exists": False}}, {"valid": {"gte": "2024-01-05", "lt": "2024-01-09"}},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metadata.year": {"gte": 2010, "lt": 2015}},
+        {"note": {"exists": True}},
+        {"note": {"exists": False}},
+        {"valid": {"gte": "2024-01-05", "lt": "2024-01-09"}},
+    ],
+    ids=str,
+)
 def test_filters_know_the_kinds_of_fields_in_every_search(
     server: Server, given: dict[str, Any]
 ) -> None:

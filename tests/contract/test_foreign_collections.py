@@ -146,17 +146,24 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
 
 
 FILTERS: list[dict[str, Any]] = [
-    {"year": 2010}, {"year": 2010.0}, {"year": "2010"}, {"year": {"gte": 2010, "lt": 2015}},
+    {"year": 2010},
+    {"year": 2010.0},
+    {"year": "2010"},
+    {"year": {"gte": 2010, "lt": 2015}},
     {"source": {"in": ["file 1.pdf", "file 7.pdf", "no'such\"%s.pdf"]}},
     {"not": {"year": 2010}},
     {"not": {"source": {"in": ["file 1.pdf", "file 7.pdf"]}}},
     {"any": [{"year": 2003}, {"source": "file 9.pdf"}]},
     {"all": [{"year": {"gt": 2003}}, {"not": {"any": [{"year": 2005}, {"year": 2006}]}}]},
-    {"document_id": "doc 3"}, {"year": {"exists": True}}, {"year": {"exists": False}},
+    {"document_id": "doc 3"},
+    {"year": {"exists": True}},
+    {"year": {"exists": False}},
     {"document_id": "doc 3", "year": {"gt": 2010}},
-    {"source": {"prefix": "file 1"}}, {"not": {"source": {"prefix": "file"}}},
-    {"document_id": {"prefix": "doc 1"}}, {"year": {"prefix": ""}},
-]  # fmt: skip
+    {"source": {"prefix": "file 1"}},
+    {"not": {"source": {"prefix": "file"}}},
+    {"document_id": {"prefix": "doc 1"}},
+    {"year": {"prefix": ""}},
+]
 OF_NUMBERS = {"{'year': {'prefix'": "Can only use prefix queries on keyword"}
 REFUSED = {
     "chroma": {"exists": "cannot say whether a field exists", "prefix": "knows no prefixes"},
@@ -272,12 +279,15 @@ def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
             collection.search_words(["one"], k=1)
 
 
-@pytest.mark.parametrize(("mapping", "message"), [
-    ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
-    ({"id": "{at}nope"}, "--field id=.*nope: no row"),
-    ({"vector": "nope"}, "has no vector 'nope'; it"),
-    ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"text": "bdoy"}, "--field text=bdoy: no row .* has such a field.*There are:"),
+        ({"id": "{at}nope"}, "--field id=.*nope: no row"),
+        ({"vector": "nope"}, "has no vector 'nope'; it"),
+        ({}, "is known to hold the text: name it with --field text=FIELD. There are: "),
+    ],
+)
 def test_what_does_not_fit_is_one_error(
     place: Place, name: str, mapping: dict[str, str], message: str
 ) -> None:

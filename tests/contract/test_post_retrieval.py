@@ -38,9 +38,26 @@ from tests.unit.post.rerank_server import serving
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 WORDS = (
-    "Leave", "is", "27", "days.", "Ask", "HR!", "Why", "not?", "A.B.", "3.14", "über", "你好。",
-    "\n\n", "<&\"'>", "{x}", "\x00", "\r\t", "]]>", "user:",
-)  # fmt: skip
+    "Leave",
+    "is",
+    "27",
+    "days.",
+    "Ask",
+    "HR!",
+    "Why",
+    "not?",
+    "A.B.",
+    "3.14",
+    "über",
+    "你好。",
+    "\n\n",
+    "<&\"'>",
+    "{x}",
+    "\x00",
+    "\r\t",
+    "]]>",
+    "user:",
+)
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
 VECTORS = st.none() | st.lists(st.floats(-5, 5), min_size=2, max_size=2)
 SCORES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
@@ -82,14 +99,23 @@ SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
 
 # Chunks that stay are the same objects in the same order.
 SUBSETS: list[Operator] = [
-    filters.TopK(k=3), filters.Threshold(min_score=0.0), TokenBudget(budget=20), filters.Dedup(),
-    filters.DedupNear(similarity=0.5, shingle=1), filters.LlmFilter(chat=CHAT),
-]  # fmt: skip
+    filters.TopK(k=3),
+    filters.Threshold(min_score=0.0),
+    TokenBudget(budget=20),
+    filters.Dedup(),
+    filters.DedupNear(similarity=0.5, shingle=1),
+    filters.LlmFilter(chat=CHAT),
+]
 # Every chunk stays, the same object.
 PERMUTATIONS: list[Operator] = [
-    filters.Nothing(), LongContext(), Rerank(reranker=LexicalReranker()), JsonFormat(), Chat(),
-    Xml(), Template(template="{rank} {text} {metadata.title} {question}"),
-]  # fmt: skip
+    filters.Nothing(),
+    LongContext(),
+    Rerank(reranker=LexicalReranker()),
+    JsonFormat(),
+    Chat(),
+    Xml(),
+    Template(template="{rank} {text} {metadata.title} {question}"),
+]
 # Every chunk stays, the same object, and others come.
 AGAIN = augment.SecondaryQuery(query="{question}")
 SUPERSETS: list[Operator] = [
@@ -99,9 +125,11 @@ SUPERSETS: list[Operator] = [
 ]
 # Every chunk stays in its place; its text may be longer.
 REWRITES: list[Operator] = [
-    augment.Context(), augment.Metadata(fields=("title", "role")), augment.Temporal(),
+    augment.Context(),
+    augment.Metadata(fields=("title", "role")),
+    augment.Temporal(),
     augment.Neighbours(service=SHELF),
-]  # fmt: skip
+]
 # Texts that stay are made of slices.
 CUTS: list[Operator] = [TokenBudget(budget=12, policy="truncate"), Extractive(budget=12)]
 # Texts are replaced by shorter ones of a part of the chunks, or of all together.
@@ -109,13 +137,18 @@ SUMMARIES: list[Operator] = [Abstractive(chat=CHAT), Abstractive(chat=CHAT, scop
 ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS, *SUMMARIES]
 
 COMPUTED: dict[str, dict[str, object]] = {
-    "feedback": {}, "lexical": {}, "llm_pointwise": {}, "mmr": {}, "ppr": {}, "semantic": {},
+    "feedback": {},
+    "lexical": {},
+    "llm_pointwise": {},
+    "mmr": {},
+    "ppr": {},
+    "semantic": {},
     "time_weighted": {},
     "linear": {"rerankers": ["semantic", "lexical"], "given_weight": 1},
     "llm_listwise": {"window": 4, "step": 2},
     "rrf": {"rerankers": ["semantic", "time_weighted", "mmr"], "given_weight": 1},
     "weighted": {"factors": [{}, {"field": "recency"}, {"field": "likes"}]},
-}  # fmt: skip
+}
 
 
 def test_none_is_left_out() -> None:
@@ -309,9 +342,13 @@ def test_embeddings_of_two_models_are_refused(name: str) -> None:
 KINDS = (OPERATORS, RERANKERS, RETRIEVALS, QUERY_TRANSFORMS, GENERATIONS, ORCHESTRATIONS)
 TARGETS = {name: kind for kind in KINDS for name in kind.builtin}
 SIGNS = {
-    "minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<",
-    "minItems": "#", "minLength": "#",
-}  # fmt: skip
+    "minimum": ">=",
+    "exclusiveMinimum": ">",
+    "maximum": "<=",
+    "exclusiveMaximum": "<",
+    "minItems": "#",
+    "minLength": "#",
+}
 
 
 def ranges(schema: dict[str, Any], at: str = "") -> Iterator[str]:
@@ -325,17 +362,22 @@ def ranges(schema: dict[str, Any], at: str = "") -> Iterator[str]:
 
 
 NEEDED: dict[str, dict[str, Any]] = {
-    "cross_encoder": {"model": "a/b"}, "http": {"url": "http://localhost/rerank"},
-    "linear": {"rerankers": ["lexical"]}, "rrf": {"rerankers": ["lexical"]},
-    "rerank": {"reranker": "lexical"}, "merge.multi_query": {"queries": [{"query": "q"}]},
-}  # fmt: skip
+    "cross_encoder": {"model": "a/b"},
+    "http": {"url": "http://localhost/rerank"},
+    "linear": {"rerankers": ["lexical"]},
+    "rrf": {"rerankers": ["lexical"]},
+    "rerank": {"reranker": "lexical"},
+    "merge.multi_query": {"queries": [{"query": "q"}]},
+}
 
 
 def build(name: str, given: dict[str, Any]) -> object:
     made: dict[Any, Any] = {
-        ChatModel: lambda _: CHAT, ChunkSearch: lambda _: SHELF, ChunkNeighbours: lambda _: SHELF,
+        ChatModel: lambda _: CHAT,
+        ChunkSearch: lambda _: SHELF,
+        ChunkNeighbours: lambda _: SHELF,
         Reranker: lambda _: LexicalReranker(),
-    }  # fmt: skip
+    }
     target = TARGETS[name].load(name)
     return from_settings(target, NEEDED.get(name, {}) | given, where=name, made=made)
 
@@ -362,8 +404,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("filter.threshold", {"min_score": float("nan")}, "min_score must be a"),
     ("filter.threshold", {"min_score": float("inf")}, "min_score must be a"),
     ("filter.token_budget", {"budget": 5, "policy": "cut"}, "policy must be one of drop, trunc"),
-    ("merge.multi_query", {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
-     r"query must not be empty\ntop_k must be .*\nweight must"),
+    (
+        "merge.multi_query",
+        {"queries": [{"query": " ", "top_k": 0, "weight": -1.0}]},
+        r"query must not be empty\ntop_k must be .*\nweight must",
+    ),
     ("merge.link_expand", {"fusion": "mix"}, "fusion must be one of concat, interleave"),
     ("format.template", {"template": "{txt}"}, r"template holds '\{txt\}'. Known: \{text\}, .*KEY"),
     ("format.template", {"template": "{"}, r"template holds '\{'"),
@@ -394,7 +439,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("weighted", {"factors": []}, "factors must hold a weight above 0"),
     ("extractive", {"answer": "word"}, "answer must be one of span, sentence, not 'word'"),
     ("normalise", {"form": "NFD"}, "form must be one of NFC, NFKC"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "wrong", "message"), REFUSED)

@@ -142,7 +142,9 @@ def url() -> Iterator[str]:
 
 
 IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {
-    "old": lambda url: Old(), "new": lambda url: New(), "async": lambda url: Later(),
+    "old": lambda url: Old(),
+    "new": lambda url: New(),
+    "async": lambda url: Later(),
     "duck": lambda url: as_rag(Duck()),
     "functions": lambda url: as_rag(retrieve=find, generate=tell),
     "one call": lambda url: as_rag(ask),
@@ -152,7 +154,7 @@ IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {
     "Haystack": lambda url: as_rag(retrieve=Component(), generate=tell),
     "HTTP": lambda url: as_rag(url),
     "HTTP, one call": lambda url: as_rag(f"{url}/answer"),
-}  # fmt: skip
+}
 WITHOUT_TOP_K = {"LlamaIndex"}
 DOCUMENTS = [
     Page(id="red", text="The red house is in Galway. It is old.", title="Red"),

@@ -29,12 +29,19 @@ RANDOM = np.random.default_rng(7)
 VECTORS = RANDOM.normal(size=(60, DIMENSION)).astype(np.float32)
 QUERIES = RANDOM.normal(size=(5, DIMENSION)).astype(np.float32)
 EVERYTHING: dict[str, Any] = {
-    "year": 2023, "ratio": 0.1, "big": 2**63 - 1, "flag": False, "nothing": None, "empty": "",
+    "year": 2023,
+    "ratio": 0.1,
+    "big": 2**63 - 1,
+    "flag": False,
+    "nothing": None,
+    "empty": "",
     "list": ["a", 1, 1.5, True, None, [[]], {"b": []}],
     "nested": {"a.b": {"ü \"quoted' \\": [{"deep": "苹果 🍎"}]}, "": {}},
-    "date": "2023-05-01T12:00:00+02:00", "$gt": "an operator", "id": "not the id",
+    "date": "2023-05-01T12:00:00+02:00",
+    "$gt": "an operator",
+    "id": "not the id",
     "text": "x" * 3000,
-}  # fmt: skip
+}
 ODD_IDS = ["doc-1", "1", "-1", "苹果 🍎", "a/b?c=d#e", 'o\'brien "x" \\ %s {}', " ", "\n", "$"]
 LONG_ID = "é" * 1024
 

@@ -56,16 +56,27 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         lines = [
-            json.dumps({"id": f"c{n}", "query": query, "reference": f"answer to {query}",
-                        "reference_contexts": [f"context of {query}"], "tags": ["odd"] * (n % 2)})
+            json.dumps(
+                {
+                    "id": f"c{n}",
+                    "query": query,
+                    "reference": f"answer to {query}",
+                    "reference_contexts": [f"context of {query}"],
+                    "tags": ["odd"] * (n % 2),
+                }
+            )
             for n, query in enumerate(QUERIES)
-        ]  # fmt: skip
+        ]
         (folder / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
     def run(
-        self, out: str, *options: str, rag: str = "Mortal", script: tuple[str, ...] = (PLAIN,),
+        self,
+        out: str,
+        *options: str,
+        rag: str = "Mortal",
+        script: tuple[str, ...] = (PLAIN,),
         **fate: str,
-    ) -> Ended:  # fmt: skip
+    ) -> Ended:
         """Runs ``ragbench eval`` in a process of its own."""
         log = self.folder / f"{out}.log"
         before = self.calls(log)
@@ -73,9 +84,13 @@ class Workplace:
         arguments = ["eval", "cases.jsonl", "--rag", rag_name, "--out", out, *options]
         known = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "MORTAL_LOG": str(log)}
         done = subprocess.run(
-            [sys.executable, "-c", *script, *arguments], cwd=self.folder, check=False,
-            env=os.environ | known | fate, capture_output=True, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", *script, *arguments],
+            cwd=self.folder,
+            check=False,
+            env=os.environ | known | fate,
+            capture_output=True,
+            text=True,
+        )
         return Ended(done.returncode, done.stderr, self.calls(log)[len(before) :])
 
     def killed(self, out: str, *options: str, **how: Any) -> tuple[Ended, Ended]:
@@ -120,12 +135,20 @@ def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> Non
     undisturbed.resumed("again")
 
 
-@pytest.mark.parametrize(("fate", "options"), [
-    ("retrieve 6", ()),
-    ("generate 7", ("--concurrency", "3")),
-    *nightly(("retrieve 1", ()), ("generate 1", ()), ("generate 10", ()),
-             ("generate 7", ("--timeout", "60")), ("retrieve 7", ("--concurrency", "3"))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fate", "options"),
+    [
+        ("retrieve 6", ()),
+        ("generate 7", ("--concurrency", "3")),
+        *nightly(
+            ("retrieve 1", ()),
+            ("generate 1", ()),
+            ("generate 10", ()),
+            ("generate 7", ("--timeout", "60")),
+            ("retrieve 7", ("--concurrency", "3")),
+        ),
+    ],
+)
 def test_a_killed_run_ends_like_an_undisturbed_one(
     undisturbed: Workplace, fate: str, options: tuple[str, ...]
 ) -> None:
@@ -148,11 +171,14 @@ def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     assert len(set(killed.finished) & set(resumed.finished)) < 4
 
 
-@pytest.mark.parametrize(("transaction", "when"), [
-    (2, "before"),
-    (16, "before"),
-    *nightly((1, "before"), (1, "after"), (8, "after"), (22, "before")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("transaction", "when"),
+    [
+        (2, "before"),
+        (16, "before"),
+        *nightly((1, "before"), (1, "after"), (8, "after"), (22, "before")),
+    ],
+)
 def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
     undisturbed: Workplace, transaction: int, when: str
 ) -> None:
@@ -179,11 +205,14 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     assert not set(stopped.finished) & set(undisturbed.resumed(out).finished)
 
 
-@pytest.mark.parametrize(("stage", "options"), [
-    ("retrieve", ()),
-    ("generate", ("--concurrency", "3")),
-    *nightly(("retrieve", ("--concurrency", "3")), ("generate", ())),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stage", "options"),
+    [
+        ("retrieve", ()),
+        ("generate", ("--concurrency", "3")),
+        *nightly(("retrieve", ("--concurrency", "3")), ("generate", ())),
+    ],
+)
 def test_a_question_that_takes_the_process_down_costs_itself_alone(
     tmp_path: Path, stage: str, options: tuple[str, ...]
 ) -> None:

@@ -284,9 +284,18 @@ def test_a_gate_that_cannot_tell_asks_people_and_is_settled_by_their_page(
     names = ("Bach", "Haydn", "Brahms", "Verdi", "Liszt")
     for run in ("base", "run"):
         said = [f"{names[(at + (run == 'run' and at % 8 == 0)) % 5]}, {at}." for at in range(48)]
-        lines(f"{run}.jsonl", ({"id": f"q{at}", "question": f"Who wrote {at}?", "reference":
-                                names[at % 5], "response": f"{run} says {said[at]}"}
-                               for at in range(48)))  # fmt: skip
+        lines(
+            f"{run}.jsonl",
+            (
+                {
+                    "id": f"q{at}",
+                    "question": f"Who wrote {at}?",
+                    "reference": names[at % 5],
+                    "response": f"{run} says {said[at]}",
+                }
+                for at in range(48)
+            ),
+        )
         assert ragbench("eval", f"{run}.jsonl", "--out", run, "-q", "-m", "answer_correct") == 0
     gate = ("gate", "run", "-b", "base", "--max-drop", "answer_correct=0.12", "--strict", "--json")
     capsys.readouterr()

@@ -75,18 +75,21 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return runpy.run_path(str(root / ".ci" / "quick.py"))
 
 
-@pytest.mark.parametrize(("changed", "nearest"), [
-    ("ragbench/gate/drops.py", ["test_drops", "test_face"]),  # its name first
-    ("ragbench/gate/gate.py", ["test_drops", "test_face"]),  # imported, and through the face
-    ("ragbench/gate/late.py", ["test_late"]),  # through a helper, looked up by name
-    ("ragbench/gate/names.toml", ["test_drops", "test_face"]),  # read by a module
-    ("ragbench/gate/listed.py", ["test_drops", "test_face"]),  # in a table that is read
-    ("cli/ragbench_cli/commands/gate.py", ["test_gate", "test_other"]),  # through a fixture
-    ("tests/unit/helper.py", ["test_late"]),
-    ("tests/unit/test_late.py", ["test_late"]),
-    ("docs/page.md", ["test_page"]),
-    ("LICENSE", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "nearest"),
+    [
+        ("ragbench/gate/drops.py", ["test_drops", "test_face"]),  # its name first
+        ("ragbench/gate/gate.py", ["test_drops", "test_face"]),  # imported, and through the face
+        ("ragbench/gate/late.py", ["test_late"]),  # through a helper, looked up by name
+        ("ragbench/gate/names.toml", ["test_drops", "test_face"]),  # read by a module
+        ("ragbench/gate/listed.py", ["test_drops", "test_face"]),  # in a table that is read
+        ("cli/ragbench_cli/commands/gate.py", ["test_gate", "test_other"]),  # through a fixture
+        ("tests/unit/helper.py", ["test_late"]),
+        ("tests/unit/test_late.py", ["test_late"]),
+        ("docs/page.md", ["test_page"]),
+        ("LICENSE", []),
+    ],
+)
 def test_a_change_brings_its_tests_the_nearest_first(
     small: Any, changed: str, nearest: list[str]
 ) -> None:

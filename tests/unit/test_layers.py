@@ -141,14 +141,17 @@ def test_no_conftest_puts_the_root_on_the_path() -> None:
     assert not (ROOT / "tests" / "__init__.py").exists()
 
 
-@pytest.mark.parametrize(("path", "ignored"), [
-    ("ragbench/views/markdown.py", False),
-    ("reports/README.md", False),
-    ("reports/run/report.json", True),
-    ("ragbench/io/jsonl.py", False),
-    ("datasets/name/cases.jsonl", False),
-    ("cli/x.egg-info/PKG-INFO", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "ignored"),
+    [
+        ("ragbench/views/markdown.py", False),
+        ("reports/README.md", False),
+        ("reports/run/report.json", True),
+        ("ragbench/io/jsonl.py", False),
+        ("datasets/name/cases.jsonl", False),
+        ("cli/x.egg-info/PKG-INFO", True),
+    ],
+)
 def test_git_ignores_what_runs_write_and_nothing_of_the_project(path: str, ignored: bool) -> None:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")

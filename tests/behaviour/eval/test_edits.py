@@ -149,9 +149,15 @@ def watched(arguments: dict[str, Any]) -> Generator[tuple[Watch, Any]]:
 
 
 def command(
-    metrics: str = "exact_match", *, source: str = "", out: str = "run", stored: bool = False,
-    cases: Any = CASES, stopped: Callable[[], bool] = lambda: False, **arguments: Any,
-) -> tuple[int, Any]:  # fmt: skip
+    metrics: str = "exact_match",
+    *,
+    source: str = "",
+    out: str = "run",
+    stored: bool = False,
+    cases: Any = CASES,
+    stopped: Callable[[], bool] = lambda: False,
+    **arguments: Any,
+) -> tuple[int, Any]:
     """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
     before = len(vars(sys)["edit_calls"])
     with watched(arguments) as (watch, rag):
@@ -222,9 +228,19 @@ EDITS: dict[str, Callable[[], object]] = {
     "an editable package": add("../editable/local.py"),
 }
 VARIABLES = (
-    "API_KEY", "AT_IMPORT", "LANGUAGE", "LCEL_MODEL", "MODEL", "PIPELINE", "PIPELINE_MODE",
-    "PIP_MODE", "RICHNESS", "TERM_WEIGHT", "TOKEN_LIMIT", "UV_INDEX_SET",
-)  # fmt: skip
+    "API_KEY",
+    "AT_IMPORT",
+    "LANGUAGE",
+    "LCEL_MODEL",
+    "MODEL",
+    "PIPELINE",
+    "PIPELINE_MODE",
+    "PIP_MODE",
+    "RICHNESS",
+    "TERM_WEIGHT",
+    "TOKEN_LIMIT",
+    "UV_INDEX_SET",
+)
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -390,9 +406,12 @@ def halved() -> None:
     ids=["its file", "what it imports", "a variable"],
 )
 def test_a_metric_of_ones_own_has_no_old_score(
-    project: Path, edit: Callable[[], object], score: float, asked: int,
+    project: Path,
+    edit: Callable[[], object],
+    score: float,
+    asked: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("FACTOR", "1")
     assert command("edited_metric.py:edited")[1].summaries[0].score == 0.5
     edit()
@@ -473,8 +492,13 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_answers(response: str = "yes") -> None:
-    lines("answers.jsonl", ({"id": str(n), "query": f"q{n}", "reference": "yes",
-                             "response": response, "said": "no"} for n in range(3)))  # fmt: skip
+    lines(
+        "answers.jsonl",
+        (
+            {"id": str(n), "query": f"q{n}", "reference": "yes", "response": response, "said": "no"}
+            for n in range(3)
+        ),
+    )
 
 
 def recorded(**given: Any) -> tuple[Any, list[str]]:

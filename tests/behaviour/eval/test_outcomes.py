@@ -138,16 +138,19 @@ def test_a_failed_retrieval_is_never_generated_and_a_failed_generation_leaves_it
     assert len(row.failures) == 1
 
 
-@pytest.mark.parametrize(("retrieval", "generation", "message"), [
-    (None, "a", "must return a RetrievalResult or a list of strings, not None"),
-    (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be a finite number"),
-    (RetrievalResult(["a"], context_metadata=[cast("Any", None)]), "a", "must be a mapping"),
-    (RetrievalResult(["\ud83d"]), "a", "not valid Unicode: half of a surrogate pair"),
-    (RetrievalResult(["a"], context_ids=["\ud83d"]), "a", "not valid Unicode"),
-    (["c"], None, "must return a GenerationResult or a string, not None"),
-    (["c"], GenerationResult("so \ud83d"), "not valid Unicode: half of a surrogate pair"),
-    (["c"], GenerationResult("a", multi_responses=["\udc00"]), "not valid Unicode"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("retrieval", "generation", "message"),
+    [
+        (None, "a", "must return a RetrievalResult or a list of strings, not None"),
+        (RetrievalResult(["a"], scores=[float("nan")]), "a", "must be a finite number"),
+        (RetrievalResult(["a"], context_metadata=[cast("Any", None)]), "a", "must be a mapping"),
+        (RetrievalResult(["\ud83d"]), "a", "not valid Unicode: half of a surrogate pair"),
+        (RetrievalResult(["a"], context_ids=["\ud83d"]), "a", "not valid Unicode"),
+        (["c"], None, "must return a GenerationResult or a string, not None"),
+        (["c"], GenerationResult("so \ud83d"), "not valid Unicode: half of a surrogate pair"),
+        (["c"], GenerationResult("a", multi_responses=["\udc00"]), "not valid Unicode"),
+    ],
+)
 def test_what_a_stage_must_not_return_fails_its_case(
     tmp_path: Path, retrieval: Any, generation: Any, message: str
 ) -> None:

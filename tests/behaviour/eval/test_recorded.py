@@ -216,14 +216,18 @@ def golden(number: int, gold: str, *found: str, **more: Any) -> Entry:
 SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge")
 
 
-@pytest.mark.parametrize("given", [
-    [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)],
-    # Of so many a sample is checked, which depends on how many there are.
-    [golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)],
-    # What was retrieved is the gold of cases far behind it.
-    [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)],
-    [golden(1, "a", "a"), Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})],
-], ids=["ids", "texts", "shifted", "a stage that only the last case has"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)],
+        # Of so many a sample is checked, which depends on how many there are.
+        [golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)],
+        # What was retrieved is the gold of cases far behind it.
+        [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)],
+        [golden(1, "a", "a"), Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})],
+    ],
+    ids=["ids", "texts", "shifted", "a stage that only the last case has"],
+)
 def test_a_first_run_is_as_if_all_cases_had_been_read_before(
     tmp_path: Path, given: list[Entry]
 ) -> None:

@@ -57,18 +57,24 @@ def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
 UNSAID = {"retriever": None, "generator": None}
 
 
-@pytest.mark.parametrize(("first", "second", "options", "expected"), [
-    ({}, {"generator": 2}, {}, ([], QUERIES)),
-    ({}, {"retriever": "two"}, {}, (QUERIES, [])),  # it finds the same
-    # Nobody says that retrieval does not read the attribute that changed.
-    ({"retriever": None}, {"retriever": None, "generator": 2}, {}, (QUERIES, QUERIES)),
-    (UNSAID, UNSAID, {"rag_description": {"version": 2}}, (QUERIES, QUERIES)),
-    ({}, {}, {"top_k": 3}, (QUERIES, [])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "options", "expected"),
+    [
+        ({}, {"generator": 2}, {}, ([], QUERIES)),
+        ({}, {"retriever": "two"}, {}, (QUERIES, [])),  # it finds the same
+        # Nobody says that retrieval does not read the attribute that changed.
+        ({"retriever": None}, {"retriever": None, "generator": 2}, {}, (QUERIES, QUERIES)),
+        (UNSAID, UNSAID, {"rag_description": {"version": 2}}, (QUERIES, QUERIES)),
+        ({}, {}, {"top_k": 3}, (QUERIES, [])),
+    ],
+)
 def test_what_changed_asks_for_what_depends_on_it(
-    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], options: dict[str, Any],
+    tmp_path: Path,
+    first: dict[str, Any],
+    second: dict[str, Any],
+    options: dict[str, Any],
     expected: object,
-) -> None:  # fmt: skip
+) -> None:
     one, other, again = NotingRAG(), NotingRAG(), NotingRAG()
     for rag, settings in ((one, first), (other, second), (again, first)):
         vars(rag).update(settings)
@@ -129,11 +135,14 @@ def test_cases_that_cannot_be_used_leave_the_earlier_run(
     assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
 
 
-@pytest.mark.parametrize(("data", "options", "error", "message"), [
-    ([], {}, DataError, "there are no cases"),
-    ([], {"fresh": True}, DataError, "there are no cases"),
-    (cases("a"), {"stopped": lambda: True}, InterruptedRunError, "nothing was run"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        ([], {}, DataError, "there are no cases"),
+        ([], {"fresh": True}, DataError, "there are no cases"),
+        (cases("a"), {"stopped": lambda: True}, InterruptedRunError, "nothing was run"),
+    ],
+)
 def test_a_new_folder_whose_cases_never_came_is_not_left_behind(
     tmp_path: Path, data: list[Case], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:

@@ -67,18 +67,33 @@ def scores(report: Report) -> dict[str, float | None]:
     return {one.metric.name: one.score for one in report.summaries}
 
 
-@pytest.mark.parametrize("cases", [
-    "ds.jsonl", Path("ds.jsonl"), "columns.json", COLUMNS, [ROW], lambda: iter([ROW]),
-    [Case(id="1", query="q", reference="27")], lambda: POLARS(ROW),
-    lambda: pytest.importorskip("pandas").DataFrame([ARRAYS]),
-    lambda: pytest.importorskip("pandas").DataFrame([ROW]).to_dict(),
-    lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
-])  # fmt: skip
-@pytest.mark.parametrize("rag", [
-    Plain(), Plain, "plain_rag.py:Plain",
-    lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
-    as_rag(generate=lambda query, contexts: "27", retrieve=lambda query: ["27 days"]),
-], ids=["object", "class", "name", "function", "functions"])  # fmt: skip
+@pytest.mark.parametrize(
+    "cases",
+    [
+        "ds.jsonl",
+        Path("ds.jsonl"),
+        "columns.json",
+        COLUMNS,
+        [ROW],
+        lambda: iter([ROW]),
+        [Case(id="1", query="q", reference="27")],
+        lambda: POLARS(ROW),
+        lambda: pytest.importorskip("pandas").DataFrame([ARRAYS]),
+        lambda: pytest.importorskip("pandas").DataFrame([ROW]).to_dict(),
+        lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
+    ],
+)
+@pytest.mark.parametrize(
+    "rag",
+    [
+        Plain(),
+        Plain,
+        "plain_rag.py:Plain",
+        lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
+        as_rag(generate=lambda query, contexts: "27", retrieve=lambda query: ["27 days"]),
+    ],
+    ids=["object", "class", "name", "function", "functions"],
+)
 def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
     given: Any = cases() if callable(cases) else cases
     report = evaluate(given, rag, out="run", metrics="exact_match")

@@ -88,12 +88,18 @@ def test_every_field_of_a_full_trace_is_found_and_lists_are_not_copied() -> None
     made = row(
         measured(RetrievalResult(contexts, context_ids=["1", "2"])),
         measured(GenerationResult("a", multi_responses=candidates)),
-        metadata={"rubrics": {"score1": "bad"}, **facts}, **own,
-    )  # fmt: skip
+        metadata={"rubrics": {"score1": "bad"}, **facts},
+        **own,
+    )
     assert made == SampleRow(
-        user_input="q", response="a", multi_responses=["a", "b"], rubrics={"score1": "bad"},
-        **own, **found, **facts,
-    )  # fmt: skip
+        user_input="q",
+        response="a",
+        multi_responses=["a", "b"],
+        rubrics={"score1": "bad"},
+        **own,
+        **found,
+        **facts,
+    )
     assert made.retrieved_contexts is contexts and made.multi_responses is candidates
 
 
@@ -111,12 +117,15 @@ def test_what_generation_was_given_counts_as_retrieved() -> None:
     assert row(retrieval, post_retrieval=FAILED).retrieved_contexts is None
 
 
-@pytest.mark.parametrize(("facts", "reference_ids", "reference"), [
-    ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"], None),
-    ({"grades": {"a": 2}, "reference_context_ids": ()}, (), None),
-    ({"grades": {"a": 0}}, [], None),
-    ({"alternative_references": ("x", "y")}, None, "x"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("facts", "reference_ids", "reference"),
+    [
+        ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"], None),
+        ({"grades": {"a": 2}, "reference_context_ids": ()}, (), None),
+        ({"grades": {"a": 0}}, [], None),
+        ({"alternative_references": ("x", "y")}, None, "x"),
+    ],
+)
 def test_grades_and_alternatives_stand_in(
     facts: dict[str, Any], reference_ids: object, reference: str | None
 ) -> None:

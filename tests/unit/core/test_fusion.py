@@ -65,10 +65,18 @@ def test_every_chunk_is_held_once_whatever_the_order_of_the_rankings(
     assert [one.id for one in alone] == first
 
 
-@pytest.mark.parametrize(("scores", "rising"), [
-    ([0.9, 0.5, 0.1], False), ([0.1, 0.5, 0.9], True), ([0.1, 0.1, 0.9], True),
-    ([0.9, 0.1, 0.5], None), ([0.5, 0.5], None), ([0.5], None), ([], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "rising"),
+    [
+        ([0.9, 0.5, 0.1], False),
+        ([0.1, 0.5, 0.9], True),
+        ([0.1, 0.1, 0.9], True),
+        ([0.9, 0.1, 0.5], None),
+        ([0.5, 0.5], None),
+        ([0.5], None),
+        ([], None),
+    ],
+)
 def test_the_direction_of_a_list(scores: list[float], rising: bool | None) -> None:
     assert rises(scores) is rising
 

@@ -43,10 +43,16 @@ def with_cases(run: RunScores, cases: Iterable[ScoredCase], **changes: Any) -> R
 def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) -> RunScores:
     """A run of these cases."""
     facts: dict[str, Any] = {
-        "source": "run", "dataset": "quiz", "rag": "rag", "fingerprints": {"dataset": "d1"},
-        "matching": "id", "commit": None, "dirty": False, "cases": CaseTable.of(cases),
+        "source": "run",
+        "dataset": "quiz",
+        "rag": "rag",
+        "fingerprints": {"dataset": "d1"},
+        "matching": "id",
+        "commit": None,
+        "dirty": False,
+        "cases": CaseTable.of(cases),
         "metrics": tuple(sorted(metrics, key=lambda metric: metric.name)),
-    }  # fmt: skip
+    }
     return RunScores(**(facts | changes))
 
 

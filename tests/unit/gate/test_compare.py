@@ -90,12 +90,19 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
     assert "token_f1: 2 cases were measured in a and not in b" in found.notes[0]
 
 
-@pytest.mark.parametrize(("first", "second", "reason"), [
-    ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
-    ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
-    ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
-    ({"digest": "d1"}, {"digest": "d2"}, "the code that computes it has changed between the runs"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
+        ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
+        ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
+        (
+            {"digest": "d1"},
+            {"digest": "d2"},
+            "the code that computes it has changed between the runs",
+        ),
+    ],
+)
 def test_what_has_no_mean_or_another_formula_is_shown_and_decides_nothing(
     first: dict[str, Any], second: dict[str, Any], reason: str
 ) -> None:
@@ -137,8 +144,10 @@ def test_the_same_asked_in_two_ways_is_joined_by_id() -> None:
     with pytest.raises(RunMismatchError, match=r"share 1 id, and 3 are not in every run"):
         compare([before, other], same="id")
     (note,) = compare([before, other], same="id", only_common_cases=True).notes
-    assert note.endswith("3 are not in every run: left out. 1 have another reference or relevance, "
-                         "which changes scores by itself.")  # fmt: skip
+    assert note.endswith(
+        "3 are not in every run: left out. 1 have another reference or relevance, "
+        "which changes scores by itself."
+    )
     with pytest.raises(RunMismatchError, match="share 0 ids"):
         compare([before, recall(case("q9", 1.0))], same="id", only_common_cases=True)
 
@@ -176,10 +185,18 @@ def changed(before: ScoredCase, after: ScoredCase) -> tuple[CaseDifference, ...]
     return compare([recall(before), recall(after)]).changed
 
 
-@pytest.mark.parametrize(("before", "after", "newly_fails"), [
-    (1.0, 0.0, [True]), (0.5, 0.49, [True]), (0.49, 0.5, [False]), (1.0, 0.5, []), (0.4, 0.0, []),
-    (None, 0.0, []), (1.0, None, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after", "newly_fails"),
+    [
+        (1.0, 0.0, [True]),
+        (0.5, 0.49, [True]),
+        (0.49, 0.5, [False]),
+        (1.0, 0.5, []),
+        (0.4, 0.0, []),
+        (None, 0.0, []),
+        (1.0, None, []),
+    ],
+)
 def test_a_case_fails_below_the_middle_of_the_scale(
     before: float | None, after: float | None, newly_fails: list[bool]
 ) -> None:
@@ -187,11 +204,14 @@ def test_a_case_fails_below_the_middle_of_the_scale(
     assert [flip.newly_fails for each in found for flip in each.flips] == newly_fails
 
 
-@pytest.mark.parametrize(("after", "stage", "subject", "status"), [
-    # A stage that failed is named, and not its metrics.
-    (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
-    (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("after", "stage", "subject", "status"),
+    [
+        # A stage that failed is named, and not its metrics.
+        (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
+        (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
+    ],
+)
 def test_what_broke_or_was_declined_is_named_once(
     after: Cell, stage: Status, subject: str, status: str
 ) -> None:
@@ -217,12 +237,15 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
 
 
-@pytest.mark.parametrize(("before", "after", "kind"), [
-    ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
-    (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
-    (("abstained", 0.0), (0.1, 1.0), None),
-    (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
+        (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
+        (("abstained", 0.0), (0.1, 1.0), None),
+        (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
+    ],
+)
 def test_declining_is_right_where_there_is_no_answer(
     before: tuple[float | str, float], after: tuple[float | str, float], kind: str | None
 ) -> None:
@@ -237,10 +260,12 @@ def test_declining_is_right_where_there_is_no_answer(
 
 def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:
     before, after = (
-        recall(case("q1", lost, stages={"generate": Status.MEASURED}),
-               case("q2", 1.0, stages={"generate": status}))
+        recall(
+            case("q1", lost, stages={"generate": Status.MEASURED}),
+            case("q2", 1.0, stages={"generate": status}),
+        )
         for lost, status in ((1.0, Status.MEASURED), (0.0, Status.FAILED))
-    )  # fmt: skip
+    )
     assert [one.id for one in compare([before, after]).changed] == ["q2", "q1"]
 
 
@@ -331,13 +356,22 @@ LOWER = parse_metrics("total_tokens")
 CASES = [f"c{at:02}" for at in range(12)]
 
 
-@pytest.mark.parametrize(("metrics", "values", "sentence"), [
-    (HIGHER, {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
-     "keep most; some, less: also better than plain; idle: did not act."),
-    (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
-     "keep least; less: also better than plain; more: worse than plain."),
-    (HIGHER, {"plain": 0.5, "other": 0.5}, "keep plain; other: inconclusive against plain."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metrics", "values", "sentence"),
+    [
+        (
+            HIGHER,
+            {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
+            "keep most; some, less: also better than plain; idle: did not act.",
+        ),
+        (
+            LOWER,
+            {"plain": 100, "more": 150, "least": 50, "less": 90},
+            "keep least; less: also better than plain; more: worse than plain.",
+        ),
+        (HIGHER, {"plain": 0.5, "other": 0.5}, "keep plain; other: inconclusive against plain."),
+    ],
+)
 def test_of_several_better_ones_the_one_that_gains_most_is_kept(
     metrics: tuple[Any, ...], values: dict[str, float | None], sentence: str
 ) -> None:

@@ -61,8 +61,12 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     zh = FigureLimits(minimum=0.5, max_drop=0.1)
     assert read_gate_config(path) == GateConfig(
-        baseline=str(tmp_path / "baselines/main.json"), undecided=Undecided.FAIL, max_drop=0.03,
-        max_error_rate=0.1, min_cases=20, must_pass=("tag:golden", "q7"),
+        baseline=str(tmp_path / "baselines/main.json"),
+        undecided=Undecided.FAIL,
+        max_drop=0.03,
+        max_error_rate=0.1,
+        min_cases=20,
+        must_pass=("tag:golden", "q7"),
         latency=(
             LatencyBudget(stage="generate", figure="mean", seconds=1),
             LatencyBudget(stage="generate", figure="p95", seconds=2.5),
@@ -78,7 +82,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
             ),
             "42": MetricGate(limits=FigureLimits(maximum=0.5)),
         },
-    )  # fmt: skip
+    )
 
 
 def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: Path) -> None:
@@ -86,34 +90,38 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
     assert read_gate_config(tmp_path / "ragbench.yaml", optional=True) == GateConfig()
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", ": is empty"), ("gate: [", ":1: is not YAML"),
-    ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
-    ("a: &x [*x]", ":1: an alias leads into itself"),
-    ("[" * 2000, ": is nested too deep"),
-    ("- gate", ":1: expected 'name: value' entries, found a list"),
-    ("gate:\n  max_dorp: 0.1", "Did you mean 'max_drop'?"),
-    ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
-    ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
-    ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': it must be a number < 1.0"),
-    ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': it must be a number, not 'many'"),
-    ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': it must be a number"),
-    ("gate:\n  max_drop: -1", "it must be a number >= 0.0, not -1"),
-    ("gate:\n  max_error_rate: 2", "it must be a number <= 1.0, not 2"),
-    ("gate:\n  min_cases: 1.5", "it must be a whole number, not 1.5"),
-    ("gate:\n  undecided: maybe", "must be one of pass, inconclusive, fail"),
-    ("gate:\n  baseline: []", "field 'gate.baseline': it must be a text, not []"),
-    ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
-    ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': no check: give"),
-    ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
-    ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': it must be"),
-    ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
-    ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
-    ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': no check: give"),
-    ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
-    ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key. Did you mean"),
-    ("gate:\n  max_latency: {generate: {p95: 0}}", "it must be a number > 0.0, not 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": is empty"),
+        ("gate: [", ":1: is not YAML"),
+        ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
+        ("a: &x [*x]", ":1: an alias leads into itself"),
+        ("[" * 2000, ": is nested too deep"),
+        ("- gate", ":1: expected 'name: value' entries, found a list"),
+        ("gate:\n  max_dorp: 0.1", "Did you mean 'max_drop'?"),
+        ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
+        ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
+        ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': it must be a number < 1.0"),
+        ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': it must be a number, not 'many'"),
+        ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': it must be a number"),
+        ("gate:\n  max_drop: -1", "it must be a number >= 0.0, not -1"),
+        ("gate:\n  max_error_rate: 2", "it must be a number <= 1.0, not 2"),
+        ("gate:\n  min_cases: 1.5", "it must be a whole number, not 1.5"),
+        ("gate:\n  undecided: maybe", "must be one of pass, inconclusive, fail"),
+        ("gate:\n  baseline: []", "field 'gate.baseline': it must be a text, not []"),
+        ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
+        ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': no check: give"),
+        ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
+        ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': it must be"),
+        ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
+        ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
+        ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': no check: give"),
+        ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
+        ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key. Did you mean"),
+        ("gate:\n  max_latency: {generate: {p95: 0}}", "it must be a number > 0.0, not 0"),
+    ],
+)
 def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     assert message in "\n".join(problems(tmp_path, text))
 
@@ -142,10 +150,15 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 def test_options_go_before_the_file(tmp_path: Path) -> None:
     file = "gate:\n  max_latency: {generate: {p95: 1}}\n  metrics: {m: {min: 0.5, max_drop: 0.1}}\n"
     found = demanded(
-        written(tmp_path, file), baseline=None, strict=True, must_pass=["q7"], maximum=["n=1e1"],
-        minimum=["m=.7", "P(rel=2)@5=0.1"], max_drop=["n=0"],
+        written(tmp_path, file),
+        baseline=None,
+        strict=True,
+        must_pass=["q7"],
+        maximum=["n=1e1"],
+        minimum=["m=.7", "P(rel=2)@5=0.1"],
+        max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
-    )  # fmt: skip
+    )
     limits: dict[str, Any] = {
         "m": {"minimum": 0.7, "max_drop": 0.1},
         "P(rel=2)@5": {"minimum": 0.1},

@@ -183,8 +183,10 @@ def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> Non
 
 def test_metrics_without_a_better_side_or_a_scale_have_no_limit() -> None:
     columns = [
-        column("n", direction=Direction.NEITHER), column("u", high=None), column("a", aggregate="s")
-    ]  # fmt: skip
+        column("n", direction=Direction.NEITHER),
+        column("u", high=None),
+        column("a", aggregate="s"),
+    ]
     scores = {name: [1.0, 0.0] for name in "nua"}
     runs = [run(scores, *columns, fingerprints=SYSTEM, date=f"2026-05-0{d}") for d in (1, 2)]
     assert fitted_limits(runs) == ()
@@ -192,11 +194,13 @@ def test_metrics_without_a_better_side_or_a_scale_have_no_limit() -> None:
 
 def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path) -> None:
     limits = [
-        FittedLimit(metric="recall@5", cases=300, clusters=120, noise=0.0123, tolerance=0.015,
-                    seen=0.061),
-        FittedLimit(metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2,
-                    seen=None),
-    ]  # fmt: skip
+        FittedLimit(
+            metric="recall@5", cases=300, clusters=120, noise=0.0123, tolerance=0.015, seen=0.061
+        ),
+        FittedLimit(
+            metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2, seen=None
+        ),
+    ]
     text = limits_yaml(limits, [run({"m": [0.0] * 300})] * 3, ["x\nrm: y"], "b.json")
     path = tmp_path / "ragbench.yaml"
     path.write_text(text, "utf-8")

@@ -81,30 +81,73 @@ def test_six_losses_of_ten_cases_show_a_drop() -> None:
     assert (check_of(five, "m").outcome, five.colour) == (CANNOT_TELL, "yellow")
 
 
-@pytest.mark.parametrize(("now", "clusters", "tolerated", "ground", "message"), [
-    ([0.0] * 6 + [1.0] * 4, None, 0.0, Ground.SHOWN, "is shown (p = 0.016)"),
-    ([0.0] * 8 + [1.0] * 2, ["a"] * 8 + [None, None], 0.0, Ground.TOO_FEW_CLUSTERS,
-     "10 cases in 3 clusters can never show a drop"),
-    ([0.6] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.TOO_FEW_CLUSTERS,
-     "8 cases in 4 clusters can never show a drop, more are needed"),
-    ([0.0] * 8, ["a", "b", "c", "d"] * 2, 0.05, Ground.ALL_LOST,
-     "down 1.000 from 1.000 to 0.000 (95% interval"),
-    ([0.05] * 8, ["a", "b", "c"] * 2 + ["c"] * 2, 0.05, Ground.ALL_LOST,
-     ": next to nothing is left, which needs no test"),
-    ([0.95] * 8, None, 0.05, Ground.EXACTLY_TOLERATED, "every case lost exactly what is tolerated"),
-    ([0.0] * 4 + [1.0] * 8, ["a"] * 4 + ["b", "c"] + ["d"] * 6, 0.05,
-     Ground.TOO_FEW_CLUSTERS, "12 cases in 4 clusters can never show a drop"),
-    ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
-    ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
-    ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
-    ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
-    ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
-    (["abstained"] * 8, None, 0.05, Ground.NOTHING_MEASURED, "no case was measured in both runs"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("now", "clusters", "tolerated", "ground", "message"),
+    [
+        ([0.0] * 6 + [1.0] * 4, None, 0.0, Ground.SHOWN, "is shown (p = 0.016)"),
+        (
+            [0.0] * 8 + [1.0] * 2,
+            ["a"] * 8 + [None, None],
+            0.0,
+            Ground.TOO_FEW_CLUSTERS,
+            "10 cases in 3 clusters can never show a drop",
+        ),
+        (
+            [0.6] * 8,
+            ["a", "b", "c", "d"] * 2,
+            0.05,
+            Ground.TOO_FEW_CLUSTERS,
+            "8 cases in 4 clusters can never show a drop, more are needed",
+        ),
+        (
+            [0.0] * 8,
+            ["a", "b", "c", "d"] * 2,
+            0.05,
+            Ground.ALL_LOST,
+            "down 1.000 from 1.000 to 0.000 (95% interval",
+        ),
+        (
+            [0.05] * 8,
+            ["a", "b", "c"] * 2 + ["c"] * 2,
+            0.05,
+            Ground.ALL_LOST,
+            ": next to nothing is left, which needs no test",
+        ),
+        (
+            [0.95] * 8,
+            None,
+            0.05,
+            Ground.EXACTLY_TOLERATED,
+            "every case lost exactly what is tolerated",
+        ),
+        (
+            [0.0] * 4 + [1.0] * 8,
+            ["a"] * 4 + ["b", "c"] + ["d"] * 6,
+            0.05,
+            Ground.TOO_FEW_CLUSTERS,
+            "12 cases in 4 clusters can never show a drop",
+        ),
+        ([0.9] * 8, None, 0.05, Ground.RARE_GAINS, "too few to rule out rare large gains"),
+        ([0.96] * 8, None, 0.05, Ground.OPEN, "is neither shown nor ruled out"),
+        ([1.0, 0.99] * 6, None, 0.05, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
+        ([1.0, 0.99] * 999, None, 0.05, Ground.RULED_OUT, "is ruled out"),
+        ([1.0] * 8, None, 0.05, Ground.UNCHANGED, "none of 8 cases changed"),
+        (
+            ["abstained"] * 8,
+            None,
+            0.05,
+            Ground.NOTHING_MEASURED,
+            "no case was measured in both runs",
+        ),
+    ],
+)
 def test_each_ground_of_a_drop_has_its_own_sentence(
-    now: list[float | str], clusters: list[str | None] | None, tolerated: float, ground: Ground,
+    now: list[float | str],
+    clusters: list[str | None] | None,
+    tolerated: float,
+    ground: Ground,
     message: str,
-) -> None:  # fmt: skip
+) -> None:
     """From a baseline where all is right; losses of one cluster are one observation."""
     before = run({"m": [1.0] * len(now)})
     verdict = gate(run({"m": now}, clusters=clusters), before, config(m={"max_drop": tolerated}))
@@ -140,9 +183,12 @@ def test_without_names_the_main_metric_is_held_by_a_share_of_its_scale_and_other
 ):
     """2% of five stars are .1; of seconds without an end there is no share."""
     metrics = (
-        column("neither", direction=Direction.NEITHER), ECE, STARS, SECONDS,
+        column("neither", direction=Direction.NEITHER),
+        ECE,
+        STARS,
+        SECONDS,
         column("time", high=None, has_cells=False),
-    )  # fmt: skip
+    )
     scores = {name: [0, 1] for name in ("m", "neither", "ece", "stars", "seconds", "time")}
     both = run(scores, *metrics)
     checks = gate(both, both, GateConfig()).checks
@@ -193,11 +239,14 @@ def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
     assert clusters_of(["one", None], [1, -1] * 2) == ["one", None]  # one that is named stays
 
 
-@pytest.mark.parametrize(("gold", "groups"), [
-    (["a", "a b", "a", "b", "b c", "b"], "121222"),  # b has four, a three, c one
-    (["a b", "b a", "c d", "d e"], "1122"),
-    (["a b c", "c b a", "a b d", "a", "", ""], "11...."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gold", "groups"),
+    [
+        (["a", "a b", "a", "b", "b c", "b"], "121222"),  # b has four, a three, c one
+        (["a b", "b a", "c d", "d e"], "1122"),
+        (["a b c", "c b a", "a b d", "a", "", ""], "11...."),
+    ],
+)
 def test_a_case_of_two_passages_joins_the_one_that_more_cases_share(
     gold: list[str], groups: str
 ) -> None:
@@ -242,13 +291,16 @@ def test_a_total_loss_never_passes_on_however_few_documents(documents: int, each
             assert UNDECIDED_NOTE not in verdict.notes
 
 
-@pytest.mark.parametrize(("right_before", "right_now", "ground"), [
-    (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
-    (10, 5, Ground.OPEN),  # exactly half
-    (9, 4, Ground.OPEN),  # ten right ones are needed before
-    (3, 0, Ground.ALL_LOST),
-    (2, 0, Ground.OPEN),  # of 200 cases; chance does that
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("right_before", "right_now", "ground"),
+    [
+        (10, 4, Ground.HALVED),  # p = .09, since four others came right by themselves
+        (10, 5, Ground.OPEN),  # exactly half
+        (9, 4, Ground.OPEN),  # ten right ones are needed before
+        (3, 0, Ground.ALL_LOST),
+        (2, 0, Ground.OPEN),  # of 200 cases; chance does that
+    ],
+)
 def test_what_lost_more_than_half_needs_no_test(
     right_before: int, right_now: int, ground: Ground
 ) -> None:
@@ -319,10 +371,15 @@ def test_a_metric_that_nobody_named_is_no_demand_however_few_cases_it_is_measure
     assert check_of(verdict, "rare").outcome is GateOutcome.NOT_JUDGED
 
 
-@pytest.mark.parametrize(("left", "outcome"), [
-    (["abstained"] * 59, CANNOT_TELL), (["failed"] * 2, CANNOT_TELL), (["failed"], PASSED),
-    (["skipped"] * 59, PASSED),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("left", "outcome"),
+    [
+        (["abstained"] * 59, CANNOT_TELL),
+        (["failed"] * 2, CANNOT_TELL),
+        (["failed"], PASSED),
+        (["skipped"] * 59, PASSED),
+    ],
+)
 def test_a_floor_that_rests_on_less_than_half_of_its_cases_is_not_passed(
     left: list[float | str], outcome: GateOutcome
 ) -> None:
@@ -370,30 +427,68 @@ def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
 # --- limits, errors, coverage
 
 
-@pytest.mark.parametrize(("scores", "changes", "limits", "subject", "outcome", "message"), [
-    ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
-    ([1, 0] * 20, {}, {"minimum": 0.51}, "m", CANNOT_TELL, "0.500 is below 0.510, but its"),
-    ([1, 0] * 20, {}, {"minimum": 0.67}, "m", FAILED, "0.500 is below 0.670"),
-    ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
-    ([1, 0] * 20, {}, {"maximum": 0.49}, "m", CANNOT_TELL,
-     "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides"),
-    # What is not measured is no zero.
-    ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
-    ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
-    ([1.0] * 18 + ["failed"] * 2, {}, {"minimum": 0.5}, "error rate", CANNOT_TELL,
-     "2 of 20 cases failed (10.0%), more than 5.0%, but its interval (0.0% to 24.4%) lies on"),
-    ([1.0] * 12 + ["failed"] * 8, {}, {"minimum": 0.5}, "error rate", FAILED,
-     "8 of 20 cases failed (40.0%), more than 5.0%"),
-    ([1.0] * 18 + ["failed"] * 2, {"max_error_rate": 0.1}, {"minimum": 0.5}, "error rate",
-     PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
-    # Fails even where nothing compares.
-    ([0], {"undecided": Undecided.PASS}, {"minimum": 0.5, "max_drop": 0.1}, "m", FAILED,
-     "0.000 is below 0.500"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "changes", "limits", "subject", "outcome", "message"),
+    [
+        ([1, 0] * 20, {}, {"minimum": 0.5}, "m", PASSED, "0.500 is at least 0.500, but"),
+        ([1, 0] * 20, {}, {"minimum": 0.51}, "m", CANNOT_TELL, "0.500 is below 0.510, but its"),
+        ([1, 0] * 20, {}, {"minimum": 0.67}, "m", FAILED, "0.500 is below 0.670"),
+        ([1, 0] * 20, {}, {"maximum": 0.5}, "m", PASSED, "0.500 is at most 0.500, but its"),
+        (
+            [1, 0] * 20,
+            {},
+            {"maximum": 0.49},
+            "m",
+            CANNOT_TELL,
+            "0.500 is above 0.490, but its interval (0.338 to 0.662) lies on both sides",
+        ),
+        # What is not measured is no zero.
+        ([1.0, 1.0, "skipped", "abstained"], {}, {"minimum": 0.9}, "m", PASSED, "1.000 is"),
+        ([1, 1], {"min_cases": 3}, {"minimum": 0.5}, "m", CANNOT_TELL, "2 cases"),
+        (
+            [1.0] * 18 + ["failed"] * 2,
+            {},
+            {"minimum": 0.5},
+            "error rate",
+            CANNOT_TELL,
+            "2 of 20 cases failed (10.0%), more than 5.0%, but its interval "
+            "(0.0% to 24.4%) lies on",
+        ),
+        (
+            [1.0] * 12 + ["failed"] * 8,
+            {},
+            {"minimum": 0.5},
+            "error rate",
+            FAILED,
+            "8 of 20 cases failed (40.0%), more than 5.0%",
+        ),
+        (
+            [1.0] * 18 + ["failed"] * 2,
+            {"max_error_rate": 0.1},
+            {"minimum": 0.5},
+            "error rate",
+            PASSED,
+            "2 of 20 cases failed (10.0%), at most 10.0%",
+        ),
+        # Fails even where nothing compares.
+        (
+            [0],
+            {"undecided": Undecided.PASS},
+            {"minimum": 0.5, "max_drop": 0.1},
+            "m",
+            FAILED,
+            "0.000 is below 0.500",
+        ),
+    ],
+)
 def test_a_limit_is_broken_where_the_interval_lies_beyond_it_and_else_warned_of(
-    scores: list[float | str], changes: dict[str, Any], limits: dict[str, float], subject: str,
-    outcome: GateOutcome, message: str,
-) -> None:  # fmt: skip
+    scores: list[float | str],
+    changes: dict[str, Any],
+    limits: dict[str, float],
+    subject: str,
+    outcome: GateOutcome,
+    message: str,
+) -> None:
     wanted = config(changes, m=limits)
     verdict = gate(run({"m": scores}), None, wanted)
     check = check_of(verdict, subject)
@@ -480,11 +575,14 @@ def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
         assert (drop.low or 0.0) < -0.951 < (drop.high or 0.0)
 
 
-@pytest.mark.parametrize(("before", "now", "cases", "shares"), [
-    # What never applied is not missing; what one of the runs measured is, in either direction.
-    ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 2, (1.0, 1.0)),
-    ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 3, (2 / 3, 2 / 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "cases", "shares"),
+    [
+        # What never applied is not missing; what one of the runs measured is, in either direction.
+        ([1.0, 1.0, "skipped", "skipped"], [1.0, 1.0, "skipped", "skipped"], 2, (1.0, 1.0)),
+        ([1.0, 1.0, "abstained", "skipped"], [1.0, "skipped", "skipped", 1.0], 3, (2 / 3, 2 / 3)),
+    ],
+)
 def test_of_the_cases_that_either_run_measured_the_shares_are_compared(
     before: list[float | str], now: list[float | str], cases: int, shares: tuple[float, float]
 ) -> None:
@@ -521,9 +619,11 @@ def test_a_time_just_above_its_budget_is_warned_of_and_the_sum_is_what_it_is() -
     """The median is .5 and the 95th percentile .9: eight times lie a third apart, by their logs."""
     now = run({"m": [1.0] * 8}, **timed("retrieve", 8, 0.5, p95=0.9, longest=1.0))
     for figure, limit, ground in (
-        ("mean", 0.49, Ground.MAY_HOLD), ("p95", 0.85, Ground.MAY_HOLD),
-        ("total", 3.9, Ground.BROKEN), ("longest", 0.9, Ground.BROKEN),
-    ):  # fmt: skip
+        ("mean", 0.49, Ground.MAY_HOLD),
+        ("p95", 0.85, Ground.MAY_HOLD),
+        ("total", 3.9, Ground.BROKEN),
+        ("longest", 0.9, Ground.BROKEN),
+    ):
         budget = LatencyBudget(stage="retrieve", figure=figure, seconds=limit)
         check = check_of(gate(now, None, config({"latency": (budget,)})), f"retrieve {figure}")
         assert check.ground is ground
@@ -539,26 +639,38 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     verdict = gate(now, None, config(budgets))
     found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
     assert found == {
-        "tokens (per case)": (FAILED, 200.0), "tokens (in all)": (PASSED, 400.0),
-        "cost of judging (per case)": (PASSED, 0.25), "cost of judging (in all)": (FAILED, 0.5),
+        "tokens (per case)": (FAILED, 200.0),
+        "tokens (in all)": (PASSED, 400.0),
+        "cost of judging (per case)": (PASSED, 0.25),
+        "cost of judging (in all)": (FAILED, 0.5),
         "error rate": (PASSED, 0.0),
-    }  # fmt: skip
+    }
     assert "0.5 USD is above 0.4 USD" in verdict.headline
     silent = gate(run({"m": [1]}), None, config(budgets))
     assert silent.outcome is CANNOT_TELL
     assert {check.reason for check in silent.checks if check.kind is CheckKind.BUDGET} == {
-        "the run stores no cost of judging", "the run stores no tokens (metric total_tokens)"
-    }  # fmt: skip
+        "the run stores no cost of judging",
+        "the run stores no tokens (metric total_tokens)",
+    }
 
 
-@pytest.mark.parametrize(("seconds", "tokens", "outcomes", "noted"), [
-    (0.5, 100, (PASSED, PASSED), []),
-    (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
-    (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
-                                  "Tokens per case: 130 tokens, before 100 tokens (+30%).",
-                                  "Cost of the RAG per 1,000 cases: 2.167, before 1.667 "
-                                  "(+30%)."]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "tokens", "outcomes", "noted"),
+    [
+        (0.5, 100, (PASSED, PASSED), []),
+        (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
+        (
+            0.8,
+            130,
+            (FAILED, FAILED),
+            [
+                "Time of generate per case: 0.8 s, before 0.5 s (+60%).",
+                "Tokens per case: 130 tokens, before 100 tokens (+30%).",
+                "Cost of the RAG per 1,000 cases: 2.167, before 1.667 (+30%).",
+            ],
+        ),
+    ],
+)
 def test_time_tokens_and_cost_are_held_against_those_of_the_baseline(
     seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
 ) -> None:
@@ -589,19 +701,38 @@ def judged_by(judge: str, models: str) -> RunScores:
     return run({"m": [1]}, fingerprints={"dataset": "d1", "judge": judge}, judge=models)
 
 
-@pytest.mark.parametrize(("now", "before", "what", "reason"), [
-    (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
-    (with_cases(run({"m": [1]}), (replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
-     run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
-    (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
-     "m (version 2, there version 1)"),
-    (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
-    (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
-     "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
-    (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
-     "by no judge;"),
-    (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("now", "before", "what", "reason"),
+    [
+        (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
+        (
+            with_cases(run({"m": [1]}), (replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
+            run({"m": [1]}, fingerprints={"dataset": "d0"}),
+            "dataset",
+            "no case of run is in run",
+        ),
+        (
+            run({"m": [1]}, column("m", version=2)),
+            run({"m": [1]}),
+            "metrics",
+            "m (version 2, there version 1)",
+        ),
+        (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
+        (
+            judged_by("a" * 32, "gpt-4o"),
+            judged_by("b" * 32, "gpt-4o-mini"),
+            "judge",
+            "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);",
+        ),
+        (
+            judged_by("a" * 32, ""),
+            run({"m": [1]}),
+            "judge",
+            "by a judge (aaaaaaaa), the baseline by no judge;",
+        ),
+        (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
+    ],
+)
 def test_what_does_not_compare_is_refused(
     now: RunScores, before: RunScores | None, what: str, reason: str
 ) -> None:
@@ -621,17 +752,20 @@ def test_a_baseline_that_is_not_found_and_a_metric_that_differs_leave_the_rest_j
     assert (both.outcome, check_of(both, "n").outcome) == (FAILED, FAILED)
 
 
-@pytest.mark.parametrize(("before", "now", "renamed", "edited", "added", "gone"), [
-    ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
-    # A row was inserted, and ids count rows.
-    ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
-    # The first row was removed: its id is another case's now.
-    ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
-    ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
-    # Two that are the same question keep their order.
-    ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
-    ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "renamed", "edited", "added", "gone"),
+    [
+        ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
+        # A row was inserted, and ids count rows.
+        ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
+        # The first row was removed: its id is another case's now.
+        ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
+        ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
+        # Two that are the same question keep their order.
+        ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
+        ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
+    ],
+)
 def test_cases_are_recognised_under_other_ids(
     before: str, now: str, renamed: str, edited: str, added: str, gone: str
 ) -> None:
@@ -664,7 +798,10 @@ def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> 
     change = verdict.dataset
     assert change is not None
     assert [(one.label, one.before, one.now) for one in change.labels] == [
-        ("language:de", 8, 10), ("tag:c", 2, 0), ("tag:d", 0, 4)]  # fmt: skip
+        ("language:de", 8, 10),
+        ("tag:c", 2, 0),
+        ("tag:d", 0, 4),
+    ]
     (score,) = change.scores
     assert (score.new, score.new_cases, score.common, score.common_cases) == (0.75, 4, 1.0, 6)
     assert verdict.headline.endswith("8 cases are gone or edited; no case has tag:c any more")
@@ -685,17 +822,34 @@ def test_too_few_cases_in_common_fail_the_gate() -> None:
 # --- which cases lost
 
 
-@pytest.mark.parametrize(("before", "now", "expected"), [
-    # Newly failed ones first, then by the loss.
-    ({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
-     {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]},
-     [("q1", "m", "failed", 0.0), ("q2", "m", "abstained", 1.0), ("q3", "m", "measured", 0.5)]),
-    # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
-    ({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
-     {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
-     [("q3", "seconds", "measured", 3.0), ("q2", "m", "measured", 0.5),
-      ("q1", "stars", "measured", 0.4)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        # Newly failed ones first, then by the loss.
+        (
+            {"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6},
+            {
+                "m": ["failed", "abstained", 0.5, "abstained", 1, "failed"],
+                "n": [1, 1, 0.6, 1, 1, 1],
+            },
+            [
+                ("q1", "m", "failed", 0.0),
+                ("q2", "m", "abstained", 1.0),
+                ("q3", "m", "measured", 0.5),
+            ],
+        ),
+        # 2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3.
+        (
+            {"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]},
+            {"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]},
+            [
+                ("q3", "seconds", "measured", 3.0),
+                ("q2", "m", "measured", 0.5),
+                ("q1", "stars", "measured", 0.4),
+            ],
+        ),
+    ],
+)
 def test_cases_that_lost_stand_by_the_share_of_their_scale(
     before: dict[str, Any], now: dict[str, Any], expected: list[tuple[str, str, str, float]]
 ) -> None:
@@ -708,18 +862,23 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale(
 # --- what cannot be demanded
 
 
-@pytest.mark.parametrize(("wanted", "message"), [
-    (GateConfig(), "no checks are configured"),
-    (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
-    (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
-    (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
-    (config(m={"max_drop": 1.0}), "nothing would ever fail"),
-    (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
-    (config(time={"max_drop": 1.0}), "no per-case values of it"),
-    (config(time=sliced("tag")), "slices cannot be judged"),
-    (config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
-     "the run has no stage 'rank'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (GateConfig(), "no checks are configured"),
+        (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
+        (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
+        (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
+        (config(m={"max_drop": 1.0}), "nothing would ever fail"),
+        (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
+        (config(time={"max_drop": 1.0}), "no per-case values of it"),
+        (config(time=sliced("tag")), "slices cannot be judged"),
+        (
+            config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
+            "the run has no stage 'rank'",
+        ),
+    ],
+)
 def test_what_can_never_be_judged_is_an_error_of_its_configuration(
     wanted: GateConfig, message: str
 ) -> None:
@@ -774,9 +933,9 @@ def test_a_case_that_is_lost_in_most_of_three_asks_fails_the_gate_and_in_one_is_
     assert (verdict.outcome, verdict.headline) == (FAILED, lost)
 
 
-@pytest.mark.parametrize(("again", "outcome"), [
-    ((1.0, 1.0), PASSED), ((1.0, 0.0), FAILED), ((0.0, 0.0), FAILED)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("again", "outcome"), [((1.0, 1.0), PASSED), ((1.0, 0.0), FAILED), ((0.0, 0.0), FAILED)]
+)
 def test_a_case_that_was_lost_once_is_asked_twice_more_and_most_decide(
     again: tuple[float, float], outcome: GateOutcome
 ) -> None:
@@ -790,15 +949,19 @@ def test_a_case_that_was_lost_once_is_asked_twice_more_and_most_decide(
     assert found.is_warned is False
 
 
-@pytest.mark.parametrize(("recall", "answer", "before", "lost"), [
-    (1.0, 0.5, None, False),  # half of the scale passes
-    (0.4, 1.0, None, True),  # each of the main metrics must
-    (1.0, "abstained", None, True), (1.0, "failed", None, True),
-    ("skipped", 1.0, None, False),  # does not apply
-    (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
-    (0.0, 0.0, (1.0, 0.0), True),  # one more way
-    (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("recall", "answer", "before", "lost"),
+    [
+        (1.0, 0.5, None, False),  # half of the scale passes
+        (0.4, 1.0, None, True),  # each of the main metrics must
+        (1.0, "abstained", None, True),
+        (1.0, "failed", None, True),
+        ("skipped", 1.0, None, False),  # does not apply
+        (1.0, 0.0, (1.0, 0.0), False),  # failed before as well
+        (0.0, 0.0, (1.0, 0.0), True),  # one more way
+        (0.0, 1.0, ("skipped", 1.0), True),  # nobody knew before
+    ],
+)
 def test_a_case_is_lost_when_it_fails_and_did_not_before(
     recall: Score, answer: Score, before: tuple[Score, Score] | None, lost: bool
 ) -> None:
@@ -833,11 +996,15 @@ def test_a_case_that_is_gone_is_lost_and_so_is_one_that_lost_its_tag() -> None:
     assert must(gone, RIGHT, "q1").outcome is GateOutcome.FAILED
 
 
-@pytest.mark.parametrize(("selector", "message"), [
-    ("tag:gold", "'tag:gold' names no case of this run"),
-    ("q111", "Did you mean 'q11'?"), ("language:de", "names no case"),
-    ("q4", "q4: none of answer_correct, recall@5 decides whether it passes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("tag:gold", "'tag:gold' names no case of this run"),
+        ("q111", "Did you mean 'q11'?"),
+        ("language:de", "names no case"),
+        ("q4", "q4: none of answer_correct, recall@5 decides whether it passes"),
+    ],
+)
 def test_what_can_never_be_judged_is_an_error(selector: str, message: str) -> None:
     now = golden([1.0] * 3 + ["skipped"] + [1.0] * 36, [1.0] * 3 + ["skipped"] + [1.0] * 36)
     with pytest.raises(ConfigError, match=re.escape(message)):

@@ -59,12 +59,15 @@ def test_a_judge_alone_is_called_an_opinion_and_says_what_it_lacks() -> None:
     assert judged(sides(RATES[::-1], RATES, few))[1].is_opinion
 
 
-@pytest.mark.parametrize(("said", "outcome", "corrected"), [
-    ([1.0] * SIZE, "passed", 0.0),  # the judge sees a loss of .5, and people none
-    ([0.0, 1.0] * (SIZE // 2), "failed", -0.5),
-    ([0.0] + [1.0] * 9 + [None] * (SIZE - 10), "inconclusive", -0.1),
-    ([0.0] * 10 + [None] * (SIZE - 10), "failed", -1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "outcome", "corrected"),
+    [
+        ([1.0] * SIZE, "passed", 0.0),  # the judge sees a loss of .5, and people none
+        ([0.0, 1.0] * (SIZE // 2), "failed", -0.5),
+        ([0.0] + [1.0] * 9 + [None] * (SIZE - 10), "inconclusive", -0.1),
+        ([0.0] * 10 + [None] * (SIZE - 10), "failed", -1.0),
+    ],
+)
 def test_people_decide(said: list[float | None], outcome: str, corrected: float) -> None:
     result, check = judged(sides([0.5] * SIZE, [1.0] * SIZE, said))
     assert check.outcome == outcome

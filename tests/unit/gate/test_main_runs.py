@@ -39,13 +39,24 @@ def noisy(seed: int, *, chance: float = 0.6, cases: int = 80, day: int | None = 
     return main_run(scores.tolist(), day=seed + 1 if day is None else day, commit=f"c{seed}")
 
 
-@pytest.mark.parametrize(("rows", "values", "coverage", "written"), [
-    # Equal ones stay as they are, and stand once in the file.
-    ([[0.1, 1, 0], [0.1, 0, 0], [0.1, 1, 0]], [0.1, pytest.approx(2 / 3), 0.0], [1.0] * 3,
-     ["0.1", "[1,0,1]", "0"]),
-    ([[1, "abstained", "skipped"], ["failed", "abstained", "skipped"]], [1.0, None, None],
-     [0.5, 0.0, math.nan], ['[1,"failed"]', '"abstained"']),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "values", "coverage", "written"),
+    [
+        # Equal ones stay as they are, and stand once in the file.
+        (
+            [[0.1, 1, 0], [0.1, 0, 0], [0.1, 1, 0]],
+            [0.1, pytest.approx(2 / 3), 0.0],
+            [1.0] * 3,
+            ["0.1", "[1,0,1]", "0"],
+        ),
+        (
+            [[1, "abstained", "skipped"], ["failed", "abstained", "skipped"]],
+            [1.0, None, None],
+            [0.5, 0.0, math.nan],
+            ['[1,"failed"]', '"abstained"'],
+        ),
+    ],
+)
 def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
     tmp_path: Path, rows: list[Any], values: list[Any], coverage: list[Any], written: list[str]
 ) -> None:
@@ -64,13 +75,16 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
         assert f'"q{at}": {{"fingerprint":"f{at}","scores":{{"m":{score}}}}}' in text
 
 
-@pytest.mark.parametrize(("damage", "message"), [
-    (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
-    (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
-    (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
-    (('"m":[1,0]', '"m":[1,"well"]'), "well"),
-    (('"runs": [', '"runs": [3,'), "not a baseline of this ragbench"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
+        (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
+        (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
+        (('"m":[1,0]', '"m":[1,"well"]'), "well"),
+        (('"runs": [', '"runs": [3,'), "not a baseline of this ragbench"),
+    ],
+)
 def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], message: str) -> None:
     path = tmp_path / "base.json"
     write_baseline(baseline_of([main_run([1], day=1), main_run([0], day=2)]), path)
@@ -141,12 +155,17 @@ JUDGED = {**SYSTEM, "judge": "other"}
 EDITED = {"fingerprints": {**SYSTEM, "dataset": "d2"}}
 
 
-@pytest.mark.parametrize(("now", "other"), [
-    (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
-    (main_run([1] * 12, day=2, matching="text"),
-     "relevant chunks are recognised by text, before by id"),
-    (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("now", "other"),
+    [
+        (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
+        (
+            main_run([1] * 12, day=2, matching="text"),
+            "relevant chunks are recognised by text, before by id",
+        ),
+        (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
+    ],
+)
 def test_another_judge_other_cases_and_another_matching_begin_anew(
     now: RunScores, other: str
 ) -> None:
@@ -199,22 +218,34 @@ def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:
         baseline_of([first, first])
 
 
-@pytest.mark.parametrize(("other", "message"), [
-    (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
-    (main_run([1], day=2), "it has 1 cases, there are 2"),
-    (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
+        (main_run([1], day=2), "it has 1 cases, there are 2"),
+        (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
+    ],
+)
 def test_runs_that_differ_make_no_baseline(other: RunScores, message: str) -> None:
     with pytest.raises(RunMismatchError, match=message):
         baseline_of([main_run([1, 0]), other])
 
 
-@pytest.mark.parametrize(("work", "message"), [
-    (lambda one: with_run(one, main_run([1, 0], day=2, dataset="other")), "of the dataset other"),
-    (lambda one: with_run(one, main_run([1, 0], day=2, rag="other")), "system other.*named for"),
-    (lambda _: baseline_of([]), "0 runs"),
-    (lambda one: baseline_of([one]), "is a baseline file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (
+            lambda one: with_run(one, main_run([1, 0], day=2, dataset="other")),
+            "of the dataset other",
+        ),
+        (
+            lambda one: with_run(one, main_run([1, 0], day=2, rag="other")),
+            "system other.*named for",
+        ),
+        (lambda _: baseline_of([]), "0 runs"),
+        (lambda one: baseline_of([one]), "is a baseline file"),
+    ],
+)
 def test_what_cannot_be_added_is_refused(work: Callable[[Any], object], message: str) -> None:
     with pytest.raises((ConfigError, RunMismatchError), match=message):
         work(baseline_of([main_run([1, 0])]))
@@ -245,12 +276,15 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
         assert gate(now, baseline, config(m={"max_drop": 0.02})).outcome is outcome
 
 
-@pytest.mark.parametrize(("date", "message"), [
-    ("2026-03-03T11:00:00+00:00", "2026-03-01 to 2026-03-02; the newest is 1 day older"),
-    ("2026-09-03T10:00:00+00:00", "185 days older than this run. That is old: add"),
-    ("2026-02-01T10:00:00+00:00", "2 runs, 2026-03-01 to 2026-03-02."),
-    (None, "2 runs, 2026-03-01 to 2026-03-02."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("date", "message"),
+    [
+        ("2026-03-03T11:00:00+00:00", "2026-03-01 to 2026-03-02; the newest is 1 day older"),
+        ("2026-09-03T10:00:00+00:00", "185 days older than this run. That is old: add"),
+        ("2026-02-01T10:00:00+00:00", "2 runs, 2026-03-01 to 2026-03-02."),
+        (None, "2 runs, 2026-03-01 to 2026-03-02."),
+    ],
+)
 def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
     date: str | None, message: str
 ) -> None:
@@ -269,8 +303,13 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
 
     def measured(value: float, day: int, *, version: int, **more: Any) -> RunScores:
         scores = {"m": [1.0] * 12, "recall": [value] * 12, "ece": [value] * 12, **more}
-        return run(scores, column("recall", version=version), ece, fingerprints=SYSTEM,
-                   date=f"2026-03-{day:02}")  # fmt: skip
+        return run(
+            scores,
+            column("recall", version=version),
+            ece,
+            fingerprints=SYSTEM,
+            date=f"2026-03-{day:02}",
+        )
 
     baseline = baseline_of([measured(1.0, 1, version=1)])
     added = with_run(baseline, measured(0.0, 2, version=2, new=[0.0] * 12))

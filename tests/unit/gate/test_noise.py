@@ -32,9 +32,14 @@ def test_an_unchanged_system_is_seldom_red_and_an_improved_one_hardly_ever(size:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("name", "red", "seen"), [
-    ("retrieval -.15", 0.75, 0.95), ("generation -.20", 0.75, 0.88), ("refusals +.15", 0.55, 0.8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "red", "seen"),
+    [
+        ("retrieval -.15", 0.75, 0.95),
+        ("generation -.20", 0.75, 0.88),
+        ("refusals +.15", 0.55, 0.8),
+    ],
+)
 def test_a_loss_at_two_hundred_cases_is_found(name: str, red: float, seen: float) -> None:
     found = colours(name, 200, 200)
     assert found["red"] >= red

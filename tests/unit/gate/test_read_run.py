@@ -46,10 +46,14 @@ def runs(draw: st.DrawFn) -> RunScores:
     texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
     ids = draw(st.lists(texts, unique=True, max_size=6))
     case = st.builds(
-        ScoredCase, id=st.just(""), fingerprint=st.just("f"), cluster=st.none() | texts,
-        scores=st.fixed_dictionaries({"m": cells, "n": cells}), language=st.none() | texts,
+        ScoredCase,
+        id=st.just(""),
+        fingerprint=st.just("f"),
+        cluster=st.none() | texts,
+        scores=st.fixed_dictionaries({"m": cells, "n": cells}),
+        language=st.none() | texts,
         tags=st.lists(texts, unique=True, max_size=3).map(sorted).map(tuple),
-    )  # fmt: skip
+    )
     cases = (replace(draw(case), id=id_) for id_ in sorted(ids))
     return run_of(cases, column("m"), column("n"))
 
@@ -66,9 +70,10 @@ def test_a_baseline_file_reads_back_whatever_the_order_of_the_cases(run: RunScor
 
 def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
-        id="q1", fingerprint="f",
+        id="q1",
+        fingerprint="f",
         scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
-    )  # fmt: skip
+    )
     path = tmp_path / "base.json"
     texts = {"q1": CaseTexts("the query", "the response", ("secret-chunk",))}
     now = told(run_of([case], column("a"), column("b"), column("c")), texts)
@@ -78,15 +83,20 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     assert read_run(path).values("a") == {"q1": 1 / 3}
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (None, "cannot be read"), ("{", "is not JSON"), ("[]", "holds no JSON object"),
-    ("{}", "neither a run nor a baseline file"),
-    ('{"ragbench_baseline": 4}', "its format is 4, this ragbench reads 3: install"),
-    ('{\n<<<<<<< HEAD\n"a": 1\n=======\n', "has a conflict of a merge in it. Take one side"),
-    ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "pointer of Git LFS, not"),
-    ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
-    ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ("[]", "holds no JSON object"),
+        ("{}", "neither a run nor a baseline file"),
+        ('{"ragbench_baseline": 4}', "its format is 4, this ragbench reads 3: install"),
+        ('{\n<<<<<<< HEAD\n"a": 1\n=======\n', "has a conflict of a merge in it. Take one side"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "pointer of Git LFS, not"),
+        ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
+        ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
+    ],
+)
 def test_a_file_that_is_no_run_is_refused(
     tmp_path: Path, content: str | None, message: str
 ) -> None:
@@ -162,23 +172,33 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
 PASSAGE = "passage {} of the handbook, about holidays".format
 
 
-@pytest.mark.parametrize("gold", [
-    lambda of: {"reference_context_ids": [f"p{of}"]},
-    lambda of: {"grades": {f"p{of}": 2, "p9": 0}},
-    lambda of: {"evidence": [{"document_id": "handbook", "text": PASSAGE(of)}]},
-    lambda of: {"reference_contexts": [PASSAGE(of)]},
-    lambda of: {"reference_context_ids": [f"p{of}"], "cluster": f"c{of}"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "gold",
+    [
+        lambda of: {"reference_context_ids": [f"p{of}"]},
+        lambda of: {"grades": {f"p{of}": 2, "p9": 0}},
+        lambda of: {"evidence": [{"document_id": "handbook", "text": PASSAGE(of)}]},
+        lambda of: {"reference_contexts": [PASSAGE(of)]},
+        lambda of: {"reference_context_ids": [f"p{of}"], "cluster": f"c{of}"},
+    ],
+)
 def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_printed(
     tmp_path: Path, gold: Callable[[int], dict[str, Any]]
 ) -> None:
     # Of the four questions of each passage so many find it.
     cases = [
-        {"query": f"q{of} {at}", "reference": "red", "response": "blue", **gold(of),
-         "retrieved_contexts": [PASSAGE(place)], "retrieved_context_ids": [f"p{place}"]}
-        for of, count in enumerate((4, 0, 4, 3, 4)) for at in range(4)
+        {
+            "query": f"q{of} {at}",
+            "reference": "red",
+            "response": "blue",
+            **gold(of),
+            "retrieved_contexts": [PASSAGE(place)],
+            "retrieved_context_ids": [f"p{place}"],
+        }
+        for of, count in enumerate((4, 0, 4, 3, 4))
+        for at in range(4)
         for place in [of if at < count else 7]
-    ]  # fmt: skip
+    ]
     report = evaluate(cases, out=tmp_path, metrics="recall@5,answer_correct")
     recall, correct = report.summaries
     assert recall.interval is not None and correct.interval is not None
@@ -236,9 +256,12 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     facts |= changes
     manifest = Manifest(
         dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
-        rag=RagInfo(name=facts["rag"], description={}, stages={}), settings={}, packages={},
-        metrics=(replace(METRIC, name=facts["metric"], version=1),), git=None,
-    )  # fmt: skip
+        rag=RagInfo(name=facts["rag"], description={}, stages={}),
+        settings={},
+        packages={},
+        metrics=(replace(METRIC, name=facts["metric"], version=1),),
+        git=None,
+    )
     write_manifest(manifest, place / "manifest.json")
     with Journal(place / "journal.sqlite") as journal:
         journal.runs.begin(b"setting")
@@ -263,11 +286,16 @@ def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
     assert found(tmp_path / "report.json", tmp_path) is None
 
 
-@pytest.mark.parametrize(("other", "is_taken"), [
-    ({"dataset": "d2"}, True),  # one that has grown is the same one
-    ({"metric": "n"}, False), ({"rag": "another"}, False), ({"is_finished": False}, False),
-    (None, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "is_taken"),
+    [
+        ({"dataset": "d2"}, True),  # one that has grown is the same one
+        ({"metric": "n"}, False),
+        ({"rag": "another"}, False),
+        ({"is_finished": False}, False),
+        (None, False),
+    ],
+)
 def test_another_unfinished_or_damaged_run_is_not_taken(
     tmp_path: Path, other: dict[str, Any] | None, is_taken: bool
 ) -> None:

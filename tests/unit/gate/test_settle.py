@@ -24,8 +24,9 @@ def test_cases_that_carry_the_variance_are_asked_about_most() -> None:
     settling = Settling([question(differences)], alpha=0.001)
     for _ in range(10):  # both flip, all others stay as they are
         drawn = settling.draw(100)
-        settling.see([{"m": float(at % 3 - 1) if id_ < "q002" else 0.0}
-                      for at, id_ in enumerate(drawn)])  # fmt: skip
+        settling.see(
+            [{"m": float(at % 3 - 1) if id_ < "q002" else 0.0} for at, id_ in enumerate(drawn)]
+        )
     found = Counter(settling.draw(1_000))
     assert found["q000"] + found["q001"] > 100  # 20 if all were alike
     assert len(found) > 90  # and nobody is forgotten

@@ -43,57 +43,101 @@ COUNTED = setting("settings.calls", "7")
 STATE = OriginPart("setting", "settings.calls", "state")
 
 
-@pytest.mark.parametrize(("before", "now", "expected"), [
-    ([OriginPart("package", "openai", "1.2")], [OriginPart("package", "openai", "1.3")],
-     ["package openai: 1.2 -> 1.3"]),
-    ([OriginPart("env", "MODEL", "m1")], [OriginPart("env", "MODEL", "m2")],
-     ["environment variable MODEL changed"]),
-    ([PROMPT], [PROMPT._replace(digest="d2")], ["prompt.txt changed (10 bytes)"]),
-    ([PROMPT], [PROMPT._replace(digest="absent")], ["prompt.txt is not there any more"]),
-    ([PROMPT], [PROMPT._replace(digest="changed meanwhile")],
-     ["prompt.txt changed while it was in use"]),
-    ([TOP_K], [TOP_K._replace(digest="s2", detail="10")], ["top_k: 5 -> 10"]),
-    # A cache that was warm, an import that came later: what is read follows from what was.
-    ([CODE, PROMPT], [CODE, OriginPart("file", "other.txt", "o1")], []),
-    ([CODE], [CODE, TOP_K], ["top_k: nothing -> 5"]),
-    ([CODE, TOP_K], [CODE], ["top_k: 5 -> nothing"]),
-    # Values that changed come before settings of another kind.
-    ([setting("a.gone", "1"), setting("method", "1")],
-     [setting("a.new", "2"), setting("method", "2")],
-     ["method: 1 -> 2", "a.gone: 1 -> nothing", "a.new: nothing -> 2"]),
-    # No digest of a content is shown.
-    ([setting("corpus", f'"{"a" * 16}"')], [setting("corpus", f'"{"b" * 16}"')],
-     ["corpus changed"]),
-    # What the system itself counts is no difference.
-    ([CODE, COUNTED], [CODE, STATE], []), ([CODE, STATE], [CODE, COUNTED], []),
-    ([CODE, STATE], [CODE, STATE], []),
-    # A source is named by its file, where that is known to have changed.
-    ([CODE, setting("sources.rag:R", "a")],
-     [CODE._replace(digest="c2", size=120), setting("sources.rag:R", "b")],
-     ["rag.py changed (100 -> 120 bytes)"]),
-    ([CODE, setting("sources.rag:R", '"a"')], [CODE, setting("sources.rag:R", '"b"')],
-     ["sources.rag:R changed (3 bytes)"]),
-    # Texts are not quoted, one word is where it names a class or a model.
-    ([setting("settings.prompt", '"The password is hunter2"')],
-     [setting("settings.prompt", '"Be kind"')], ["settings.prompt changed (25 -> 9 bytes)"]),
-    ([setting("settings.model", '"small"')], [setting("settings.model", '"large"')],
-     ['settings.model: "small" -> "large"']),
-    ([setting("settings.model", '"/home/me/a"')], [setting("settings.model", '"/home/me/b"')],
-     ["settings.model changed (12 bytes)"]),
-    ([], [setting("settings.prompt", '"Be kind"')], ["settings.prompt: nothing -> 9 bytes"]),
-    # What a mapping holds is one setting: its keys may be ids of chunks.
-    ([setting("settings.texts.d1", '"one"'), setting("settings.texts.d2", '"two"')],
-     [setting("settings.texts.d1", '"one"'), setting("settings.texts.d3", '"three"')],
-     ["settings.texts changed (10 -> 12 bytes)"]),
-    ([setting("settings.texts.d1", "state")], [setting("settings.texts.d1", "1")], []),
-    ([setting("settings.search.class", '"rag:Search"'), setting("settings.search.top_k", "5")],
-     [setting("settings.search.class", '"rag:Search"'), setting("settings.search.top_k", "3")],
-     ["settings.search.top_k: 5 -> 3"]),
-    # Of a path outside of the project its last part is named.
-    ([PROMPT._replace(name="/home/me/own/prompt.txt")],
-     [PROMPT._replace(name="/home/me/own/prompt.txt", digest="d2")],
-     ["prompt.txt#cdf2f505 changed (10 bytes)"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (
+            [OriginPart("package", "openai", "1.2")],
+            [OriginPart("package", "openai", "1.3")],
+            ["package openai: 1.2 -> 1.3"],
+        ),
+        (
+            [OriginPart("env", "MODEL", "m1")],
+            [OriginPart("env", "MODEL", "m2")],
+            ["environment variable MODEL changed"],
+        ),
+        ([PROMPT], [PROMPT._replace(digest="d2")], ["prompt.txt changed (10 bytes)"]),
+        ([PROMPT], [PROMPT._replace(digest="absent")], ["prompt.txt is not there any more"]),
+        (
+            [PROMPT],
+            [PROMPT._replace(digest="changed meanwhile")],
+            ["prompt.txt changed while it was in use"],
+        ),
+        ([TOP_K], [TOP_K._replace(digest="s2", detail="10")], ["top_k: 5 -> 10"]),
+        # A cache that was warm, an import that came later: what is read follows from what was.
+        ([CODE, PROMPT], [CODE, OriginPart("file", "other.txt", "o1")], []),
+        ([CODE], [CODE, TOP_K], ["top_k: nothing -> 5"]),
+        ([CODE, TOP_K], [CODE], ["top_k: 5 -> nothing"]),
+        # Values that changed come before settings of another kind.
+        (
+            [setting("a.gone", "1"), setting("method", "1")],
+            [setting("a.new", "2"), setting("method", "2")],
+            ["method: 1 -> 2", "a.gone: 1 -> nothing", "a.new: nothing -> 2"],
+        ),
+        # No digest of a content is shown.
+        (
+            [setting("corpus", f'"{"a" * 16}"')],
+            [setting("corpus", f'"{"b" * 16}"')],
+            ["corpus changed"],
+        ),
+        # What the system itself counts is no difference.
+        ([CODE, COUNTED], [CODE, STATE], []),
+        ([CODE, STATE], [CODE, COUNTED], []),
+        ([CODE, STATE], [CODE, STATE], []),
+        # A source is named by its file, where that is known to have changed.
+        (
+            [CODE, setting("sources.rag:R", "a")],
+            [CODE._replace(digest="c2", size=120), setting("sources.rag:R", "b")],
+            ["rag.py changed (100 -> 120 bytes)"],
+        ),
+        (
+            [CODE, setting("sources.rag:R", '"a"')],
+            [CODE, setting("sources.rag:R", '"b"')],
+            ["sources.rag:R changed (3 bytes)"],
+        ),
+        # Texts are not quoted, one word is where it names a class or a model.
+        (
+            [setting("settings.prompt", '"The password is hunter2"')],
+            [setting("settings.prompt", '"Be kind"')],
+            ["settings.prompt changed (25 -> 9 bytes)"],
+        ),
+        (
+            [setting("settings.model", '"small"')],
+            [setting("settings.model", '"large"')],
+            ['settings.model: "small" -> "large"'],
+        ),
+        (
+            [setting("settings.model", '"/home/me/a"')],
+            [setting("settings.model", '"/home/me/b"')],
+            ["settings.model changed (12 bytes)"],
+        ),
+        ([], [setting("settings.prompt", '"Be kind"')], ["settings.prompt: nothing -> 9 bytes"]),
+        # What a mapping holds is one setting: its keys may be ids of chunks.
+        (
+            [setting("settings.texts.d1", '"one"'), setting("settings.texts.d2", '"two"')],
+            [setting("settings.texts.d1", '"one"'), setting("settings.texts.d3", '"three"')],
+            ["settings.texts changed (10 -> 12 bytes)"],
+        ),
+        ([setting("settings.texts.d1", "state")], [setting("settings.texts.d1", "1")], []),
+        (
+            [
+                setting("settings.search.class", '"rag:Search"'),
+                setting("settings.search.top_k", "5"),
+            ],
+            [
+                setting("settings.search.class", '"rag:Search"'),
+                setting("settings.search.top_k", "3"),
+            ],
+            ["settings.search.top_k: 5 -> 3"],
+        ),
+        # Of a path outside of the project its last part is named.
+        (
+            [PROMPT._replace(name="/home/me/own/prompt.txt")],
+            [PROMPT._replace(name="/home/me/own/prompt.txt", digest="d2")],
+            ["prompt.txt#cdf2f505 changed (10 bytes)"],
+        ),
+    ],
+)
 def test_what_differs_is_named(
     before: list[OriginPart], now: list[OriginPart], expected: list[str]
 ) -> None:
@@ -138,11 +182,15 @@ def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
 
 
 def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> None:
-    parts = [PROMPT._replace(name="/home/me/own/prompt.txt", detail="stamp AAAA"), TOP_K,
-             OriginPart("package", "openai", "p1", 1795624206, "version 1.2"),
-             setting("settings.prompt", '"The password is hunter2"'),
-             setting("settings.texts.d17", '"A lost badge"'), setting("settings.texts.d18", '""'),
-             OriginPart("unseen", "/home/me/big", "open", 0, "/home/me/big has more")]  # fmt: skip
+    parts = [
+        PROMPT._replace(name="/home/me/own/prompt.txt", detail="stamp AAAA"),
+        TOP_K,
+        OriginPart("package", "openai", "p1", 1795624206, "version 1.2"),
+        setting("settings.prompt", '"The password is hunter2"'),
+        setting("settings.texts.d17", '"A lost badge"'),
+        setting("settings.texts.d18", '""'),
+        OriginPart("unseen", "/home/me/big", "open", 0, "/home/me/big has more"),
+    ]
     write_baseline(baseline_of([system(*parts)]), tmp_path / "b.json")
     written = (tmp_path / "b.json").read_text("utf-8")
     for hidden in ("AAAA", "/home", "17956", "hunter2", "badge", "d17"):
@@ -154,7 +202,9 @@ def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> 
     parts[2] = OriginPart("package", "openai", "p2", 1795624999, "version 1.3")
     parts[4] = setting("settings.texts.d17", '"A found badge"')
     assert changes(kept, system(*parts)) == (
-        "package openai: 1.2 -> 1.3", "settings.texts changed (16 -> 17 bytes)")  # fmt: skip
+        "package openai: 1.2 -> 1.3",
+        "settings.texts changed (16 -> 17 bytes)",
+    )
 
 
 def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation() -> None:

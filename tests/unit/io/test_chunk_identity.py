@@ -73,12 +73,14 @@ def test_each_chunk_survives_once(lists: list[list[dict[str, Any]]]) -> None:
 
 def span(name: str, kind: str, parent: str | None, **attributes: object) -> dict[str, Any]:
     return {
-        "name": name, "parent_id": parent,
+        "name": name,
+        "parent_id": parent,
         "context": {"trace_id": "0x1", "span_id": name},
-        "start_time": "2026-09-21T10:00:00Z", "end_time": "2026-09-21T10:00:01Z",
+        "start_time": "2026-09-21T10:00:00Z",
+        "end_time": "2026-09-21T10:00:01Z",
         "attributes": {"openinference.span.kind": kind, **attributes},
         "status": {"status_code": "OK"},
-    }  # fmt: skip
+    }
 
 
 def search(name: str, texts: list[str]) -> dict[str, Any]:

@@ -29,9 +29,13 @@ DEEPEVAL: list[dict[str, Any]] = [{**turn, "retrieval_context": None} for turn i
 DEEPEVAL[5] |= {"retrieval_context": ["Sunday 10-16"]}
 SHARED = [
     {"from": who, "value": text}
-    for who, text in (("human", "When is the library open?"), ("gpt", "On weekdays."),
-                      ("human", "And on Sunday?"), ("gpt", "From 10 to 16."))
-]  # fmt: skip
+    for who, text in (
+        ("human", "When is the library open?"),
+        ("gpt", "On weekdays."),
+        ("human", "And on Sunday?"),
+        ("gpt", "From 10 to 16."),
+    )
+]
 BEFORE = (
     Turn(role="user", text="When is the library open?"),
     Turn(role="assistant", text="On weekdays."),
@@ -42,15 +46,25 @@ def entries_of(path: Path, record: object, **options: Any) -> list[Any]:
     return entries(written(path, f"{json.dumps(record)}\n"), **options)
 
 
-@pytest.mark.parametrize(("name", "record"), [
-    ("openai.jsonl", {"id": "c", "messages": ASKED}),
-    ("multi.jsonl", {"id": "c", "user_input": RAGAS, "rubrics": None}),
-    ("turns.jsonl", {"id": "c", "turns": DEEPEVAL, "scenario": "hours"}),
-    ("goldens.json", [{"name": "c", "turns": DEEPEVAL}]),
-    ("run.json", {"testRunData": {"testCases": [], "conversationalTestCases": [
-        {"name": "c", "turns": DEEPEVAL, "success": True}]}}),
-    ("shared.json", [{"id": "c", "conversations": SHARED}]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("openai.jsonl", {"id": "c", "messages": ASKED}),
+        ("multi.jsonl", {"id": "c", "user_input": RAGAS, "rubrics": None}),
+        ("turns.jsonl", {"id": "c", "turns": DEEPEVAL, "scenario": "hours"}),
+        ("goldens.json", [{"name": "c", "turns": DEEPEVAL}]),
+        (
+            "run.json",
+            {
+                "testRunData": {
+                    "testCases": [],
+                    "conversationalTestCases": [{"name": "c", "turns": DEEPEVAL, "success": True}],
+                }
+            },
+        ),
+        ("shared.json", [{"id": "c", "conversations": SHARED}]),
+    ],
+)
 def test_every_answer_of_a_conversation_is_a_case(
     tmp_path: Path, name: str, record: object
 ) -> None:
@@ -84,22 +98,28 @@ def test_what_a_record_says_belongs_to_its_last_question(tmp_path: Path) -> None
     assert not any(entry.recorded for entry in found)
 
 
-@pytest.mark.parametrize("history", [
-    [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
-    ASKED[:2],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "history",
+    [
+        [{"speaker": "Human", "text": BEFORE[0].text}, {"speaker": "bot", "text": BEFORE[1].text}],
+        ASKED[:2],
+    ],
+)
 def test_a_history_has_other_forms(tmp_path: Path, history: object) -> None:
     (entry,) = entries_of(tmp_path / "given.jsonl", {"query": "And on Sunday?", "history": history})
     assert entry.case.history == BEFORE
 
 
-@pytest.mark.parametrize(("record", "problem"), [
-    ({"query": "b", "history": "before"}, r"'history': expected turns .* found 'before'"),
-    ({"query": "b", "history": [{"x": 1}]}, "'history': expected turns .* found an object"),
-    ({"query": "b", "history": [["user"]]}, "'history': expected turns .* found a list in it"),
-    ({"messages": [{"role": "system", "content": "x"}]}, "'messages': expected a conversation"),
-    ({"messages": [{"role": "user", "content": 7}]}, "'messages': expected text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"query": "b", "history": "before"}, r"'history': expected turns .* found 'before'"),
+        ({"query": "b", "history": [{"x": 1}]}, "'history': expected turns .* found an object"),
+        ({"query": "b", "history": [["user"]]}, "'history': expected turns .* found a list in it"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "'messages': expected a conversation"),
+        ({"messages": [{"role": "user", "content": 7}]}, "'messages': expected text"),
+    ],
+)
 def test_what_is_no_conversation_is_said_with_its_place(
     tmp_path: Path, record: object, problem: str
 ) -> None:
@@ -115,16 +135,22 @@ def test_lists_of_another_kind_stay_metadata(tmp_path: Path) -> None:
 # --- MTRAG
 
 ID = "a<::>2"
-GOLD = {"document_id": "d1", "text": "Sunday 10-16",
-        "feedback": {"relevant": {"x": {"value": "yes"}}}}  # fmt: skip
+GOLD = {
+    "document_id": "d1",
+    "text": "Sunday 10-16",
+    "feedback": {"relevant": {"x": {"value": "yes"}}},
+}
 NOT = {"document_id": "d2", "text": "x", "feedback": {"relevant": {"x": {"value": "no"}}}}
 
 
-@pytest.mark.parametrize(("kind", "query", "history"), [
-    ("lastturn", "|user|: And on Sunday?", ()),
-    ("rewrite", "|user|: Is the library open on Sunday?", ()),
-    ("questions", "|user|: When is the library open?\n|user|: And on Sunday?", BEFORE[:1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "query", "history"),
+    [
+        ("lastturn", "|user|: And on Sunday?", ()),
+        ("rewrite", "|user|: Is the library open on Sunday?", ()),
+        ("questions", "|user|: When is the library open?\n|user|: And on Sunday?", BEFORE[:1]),
+    ],
+)
 def test_the_retrieval_tasks_of_mtrag(
     tmp_path: Path, kind: str, query: str, history: tuple[Turn, ...]
 ) -> None:
@@ -154,9 +180,13 @@ def test_the_conversations_and_answered_tasks_of_mtrag(tmp_path: Path) -> None:
     assert [turn.text for turn in second.history] == [turn.text for turn in BEFORE]
     assert (second.reference, second.cluster) == ("10 to 16", "conversation-1")
     task = {
-        "conversation_id": "a", "task_id": "a::2", "input": SPOKEN, "contexts": [GOLD],
-        "predictions": [{"text": "10-16"}], "Validity": float("nan"),
-    }  # fmt: skip
+        "conversation_id": "a",
+        "task_id": "a::2",
+        "input": SPOKEN,
+        "contexts": [GOLD],
+        "predictions": [{"text": "10-16"}],
+        "Validity": float("nan"),
+    }
     (entry,) = entries_of(tmp_path / "answered.jsonl", task)
     assert (entry.case.cluster, entry.case.tags) == ("a", ("turn-2",))
     assert entry.recorded["generate"].value.response == "10-16"
@@ -166,9 +196,12 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
     said = [["user", BEFORE[0].text], ["agent", BEFORE[1].text], ["user", "And on Sunday?"]]
     labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
     task: dict[str, Any] = {
-        "task_id": ID, "history": said, **labels, "targets": ["10 to 16"],
+        "task_id": ID,
+        "history": said,
+        **labels,
+        "targets": ["10 to 16"],
         "contexts": [{"pid": "d1", "text": "Sunday 10-16"}],
-    }  # fmt: skip
+    }
     alone = task | {"task_id": "b<::>1", "history": [["user", "What?"]]}
     unknown = alone | {"task_id": "c<::>1", "answerability": ["UNDERSPECIFIED"], "contexts": []}
     without = unknown | {"task_id": "d<::>1", "answerability": ["UNANSWERABLE"]}
@@ -176,10 +209,17 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
     with open_source(path) as source:
         cases = [entry.case for entry in source]
     assert cases[0] == Case(
-        id=ID, query="And on Sunday?", reference="10 to 16", cluster="a", answerable=True,
-        reference_contexts=("Sunday 10-16",), reference_context_ids=("d1",),
-        tags=("ANSWERABLE", "Follow-up", "turn-2"), metadata=labels, history=BEFORE,
-    )  # fmt: skip
+        id=ID,
+        query="And on Sunday?",
+        reference="10 to 16",
+        cluster="a",
+        answerable=True,
+        reference_contexts=("Sunday 10-16",),
+        reference_context_ids=("d1",),
+        tags=("ANSWERABLE", "Follow-up", "turn-2"),
+        metadata=labels,
+        history=BEFORE,
+    )
     assert [case.answerable for case in cases] == [True, True, None, False]
     assert cases[2].reference_context_ids is None
     assert (source.info.form, source.info.notes) == ("mtrag", ())
@@ -196,14 +236,24 @@ def test_mtrags_human_evaluation_holds_cases_answers_of_models_and_labels(tmp_pa
 
     text = "Sunday 10-16" * 5000
     task = {
-        "task_id": ID, "task_type": "rag", "Answerability": ["PARTIAL"], "input": SPOKEN,
-        "contexts": [{"document_id": "d1"}], "targets": [{"speaker": "agent", "text": "10 to 16"}],
-    }  # fmt: skip
-    path = written(tmp_path / "eval.json", {
-        "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
-        "documents": [{"document_id": "d1", "text": text}], "tasks": [task],
-        "evaluations": [answer("a", "441"), answer("b", "243"), answer("c", "114")],
-    })  # fmt: skip
+        "task_id": ID,
+        "task_type": "rag",
+        "Answerability": ["PARTIAL"],
+        "input": SPOKEN,
+        "contexts": [{"document_id": "d1"}],
+        "targets": [{"speaker": "agent", "text": "10 to 16"}],
+    }
+    path = written(
+        tmp_path / "eval.json",
+        {
+            "name": "Human evaluation",
+            "models": [{"model_id": "m"}],
+            "metrics": [],
+            "documents": [{"document_id": "d1", "text": text}],
+            "tasks": [task],
+            "evaluations": [answer("a", "441"), answer("b", "243"), answer("c", "114")],
+        },
+    )
     with open_source(path) as source:
         ((entry,), info) = [*source], source.info
     assert (info.form, info.recorded, entry.recorded) == ("mtrag", {}, {})

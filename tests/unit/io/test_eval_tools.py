@@ -31,27 +31,39 @@ def values(entry: Entry) -> Row:
 
 
 TEST_CASE: Row = {
-    "name": "test_case_0", "input": "Who?", "actualOutput": "Ada", "context": ["Ada wrote it."],
-    "expectedOutput": "Ada Lovelace", "retrievalContext": ["Ada wrote it.", "Bob did not."],
-    "tags": ["people"], "completionTime": 1.5, "inputTokenCount": 7,
+    "name": "test_case_0",
+    "input": "Who?",
+    "actualOutput": "Ada",
+    "context": ["Ada wrote it."],
+    "expectedOutput": "Ada Lovelace",
+    "retrievalContext": ["Ada wrote it.", "Bob did not."],
+    "tags": ["people"],
+    "completionTime": 1.5,
+    "inputTokenCount": 7,
     "metricsData": [{"score": 0.5, "error": None}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
     "envelope",
-    ['{"testRunData": {"testFile": "t.py", "testCases": %s, "testPassed": 1}}',
-     '{"testFile": "t.py", "testCases": %s, "metricsScores": []}', "%s"],
-)  # fmt: skip
+    [
+        '{"testRunData": {"testFile": "t.py", "testCases": %s, "testPassed": 1}}',
+        '{"testFile": "t.py", "testCases": %s, "metricsScores": []}',
+        "%s",
+    ],
+)
 def test_a_deepeval_run(tmp_path: Path, envelope: str) -> None:
     silent = {"name": "test_case_1", "input": "When?", "actualOutput": None, "success": True}
     empty = {"name": "test_case_2", "input": "Why?", "actualOutput": ""}
     path = written(tmp_path / "run.json", envelope % json.dumps([TEST_CASE, silent, empty]))
     first, second, third = entries(path, "deepeval")
     assert first.case == Case(
-        id=first.id, query="Who?", reference="Ada Lovelace", tags=("people",),
+        id=first.id,
+        query="Who?",
+        reference="Ada Lovelace",
+        tags=("people",),
         reference_contexts=("Ada wrote it.",),
-    )  # fmt: skip
+    )
     assert values(first) == {
         "retrieve": RetrievalResult(["Ada wrote it.", "Bob did not."]),
         "generate": GenerationResult("Ada", metadata={"prompt_tokens": 7}),
@@ -63,24 +75,54 @@ def test_a_deepeval_run(tmp_path: Path, envelope: str) -> None:
 
 SOURCED = "deepeval_source=wiki,deepeval_context=Ada, she wrote it|Bob"
 CHECKED = {
-    "query_id": "0", "query": "Who?", "gt_answer": "Ada", "response": "Bob",
+    "query_id": "0",
+    "query": "Who?",
+    "gt_answer": "Ada",
+    "response": "Bob",
     "retrieved_context": [{"doc_id": "000", "text": "Ada wrote it."}],
-    "response_claims": [["Bob", "wrote", "it"]], "metrics": {"recall": 0.0},
-}  # fmt: skip
+    "response_claims": [["Bob", "wrote", "it"]],
+    "metrics": {"recall": 0.0},
+}
 
 
-@pytest.mark.parametrize(("name", "content", "form", "gold", "found"), [
-    ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
-                            "retrieval_context": SOURCED}),
-     "deepeval", {"reference_contexts": ("one", "two")},
-     (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
-      GenerationResult("Ada"))),
-    ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
-     "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
-    ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
-     {"id": "0", "reference": "Ada"},
-     (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "form", "gold", "found"),
+    [
+        (
+            "d.jsonl",
+            json.dumps(
+                {
+                    "input": "Who?",
+                    "actual_output": "Ada",
+                    "context": "one|two",
+                    "retrieval_context": SOURCED,
+                }
+            ),
+            "deepeval",
+            {"reference_contexts": ("one", "two")},
+            (
+                RetrievalResult(
+                    ["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]
+                ),
+                GenerationResult("Ada"),
+            ),
+        ),
+        (
+            "d.csv",
+            "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
+            "deepeval",
+            {"reference": "Ada"},
+            (RetrievalResult(["a", "b"]), GenerationResult("Ada")),
+        ),
+        (
+            "checking_outputs.json",
+            {"results": [CHECKED], "metrics": {}},
+            "ragchecker",
+            {"id": "0", "reference": "Ada"},
+            (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob")),
+        ),
+    ],
+)
 def test_datasets_of_deepeval_and_results_of_ragchecker(
     tmp_path: Path, name: str, content: object, form: str, gold: Row, found: Any
 ) -> None:
@@ -94,14 +136,18 @@ def test_datasets_of_deepeval_and_results_of_ragchecker(
 
 def result(output: object, *, provider: str = "openai:gpt", **more: Any) -> Row:
     return {
-        "promptIdx": 0, "testIdx": 0, "success": True, "failureReason": 0, "latencyMs": 1200,
+        "promptIdx": 0,
+        "testIdx": 0,
+        "success": True,
+        "failureReason": 0,
+        "latencyMs": 1200,
         "provider": {"id": provider, "label": ""},
         "vars": {"query": "Who?", "context": "Ada wrote it."},
         "prompt": {"raw": "Answer {{query}}", "label": "Answer {{query}}"},
         "testCase": {"vars": {}, "assert": [{"type": "factuality", "value": "Ada"}]},
         "response": {"output": output, "tokenUsage": {"total": 10, "prompt": 7, "completion": 3}},
         **more,
-    }  # fmt: skip
+    }
 
 
 def promptfoo(folder: Path, *results: Row, **options: Any) -> list[Entry]:
@@ -122,15 +168,18 @@ def test_promptfoo(tmp_path: Path) -> None:
     assert len(entries(lines(tmp_path / "o.jsonl", map(result, ("Ada", "Bob"))), "promptfoo")) == 2
 
 
-@pytest.mark.parametrize(("more", "status"), [
-    ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
-    ({"error": "504", "response": {}}, Status.FAILED),
-    ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
-    # The answer did not pass an assertion: an answer all the same.
-    ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
-    ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
-    ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"failureReason": 2, "error": "504", "response": {"error": "504"}}, Status.FAILED),
+        ({"error": "504", "response": {}}, Status.FAILED),
+        ({"failureReason": 2, "error": "timed out"}, Status.FAILED),
+        # The answer did not pass an assertion: an answer all the same.
+        ({"failureReason": 1, "error": "Expected output to contain Bob"}, Status.MEASURED),
+        ({"error": "Expected output to contain Bob"}, Status.MEASURED),  # before failureReason
+        ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
+    ],
+)
 def test_promptfoo_knows_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
     (entry,) = promptfoo(tmp_path, result("Ada", **more))
     assert entry.recorded["generate"].status is status
@@ -192,8 +241,13 @@ def test_open_rag_eval(tmp_path: Path) -> None:
     assert values(entry)["generate"] == GenerationResult("Bob")
 
 
-WICE = {"label": "partially_supported", "claim": "c", "evidence": ["One.", "Two."],
-        "supporting_sentences": [[0]], "meta": {"id": "dev1"}}  # fmt: skip
+WICE = {
+    "label": "partially_supported",
+    "claim": "c",
+    "evidence": ["One.", "Two."],
+    "supporting_sentences": [[0]],
+    "meta": {"id": "dev1"},
+}
 EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
 
 
@@ -201,8 +255,17 @@ EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
     ("row", "found"),  # id, claim, evidence, level, cluster, question; None: left out
     [
         ({"claim": "a", "evidence": "x", "label": "supported"}, ("1", "a", ("x",), 2, None, "")),
-        ({"response": "b", "contexts": ["x", "y"], "label": False, "id": "i", "cluster": 7,
-          "question": "q"}, ("i", "b", ("x", "y"), 0, "7", "q")),
+        (
+            {
+                "response": "b",
+                "contexts": ["x", "y"],
+                "label": False,
+                "id": "i",
+                "cluster": 7,
+                "question": "q",
+            },
+            ("i", "b", ("x", "y"), 0, "7", "q"),
+        ),
         ({"claim": "c", "evidence": ["x", " "], "label": 0.5}, ("1", "c", ("x",), 1, None, "")),
         ({"claim": "d", "evidence": [], "label": 1}, None),
         (WICE, ("dev1", "c", ("One.\nTwo.",), 1, None, "")),
@@ -210,7 +273,7 @@ EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
         (EXPERTQA | {"support": "Incomplete"}, ("1", "c", ("x",), 1, "q", "q")),
         (EXPERTQA | {"support": "N/A"}, None),
     ],
-)  # fmt: skip
+)
 def test_a_label_of_our_own_of_wice_and_of_expertqa(tmp_path: Path, row: Row, found: Any) -> None:
     last = {"claim": "last", "evidence": "x", "label": 1, "id": "last"}
     *read, _ = read_labels(lines(tmp_path / "labels.jsonl", [row, last]))

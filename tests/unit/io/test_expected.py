@@ -69,8 +69,12 @@ def test_written_cases_and_the_journal_give_them_back(tmp_path: Path) -> None:
 def test_a_case_without_expectations_is_stored_as_before() -> None:
     plain = Case(id="a", query="Why?", reference="So.")
     assert encode_case(plain) == (b'["Why?","So.",[],null,null,null,[],null,null,[],null,{}]')
-    more = Case(id="a", query="Why?", reference="So.",
-                expectations=(Expectation(kind=K.MENTIONS, texts=("x",)),))  # fmt: skip
+    more = Case(
+        id="a",
+        query="Why?",
+        reference="So.",
+        expectations=(Expectation(kind=K.MENTIONS, texts=("x",)),),
+    )
     bodies = (encode_case(plain), encode_case(more))
     assert len({case_facts(body)[0] for body in bodies}) == 2
     assert len({right_answer(body) for body in bodies}) == 2
@@ -150,7 +154,7 @@ def test_an_expected_behavior_stays_in_the_metadata(
         ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_assertions_of_promptfoo(assertion: dict[str, Any], found: list[tuple[Any, ...]]) -> None:
     given = promptfoo_expectations([assertion], {"word": "red"})
     assert [(one["kind"], one["texts"], one["negated"]) for one in given] == found

@@ -141,17 +141,22 @@ def noted(folder: Path, metadata: Any) -> Any:
     return records(folder / "o.jsonl")[0]["retrieval"]["value"]["metadata"]
 
 
-@pytest.mark.parametrize(("value", "form"), [
-    ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
-    ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
-    ([Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
-     [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"]),
-    (np.array([1.5, float("nan")]), [1.5, "NaN"]),
-    ([np.int64(4), np.float32(0.5)], [4, 0.5]),
-    ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
-    ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
-    ([2**70, "\ud800"], [2**70, "\ud800"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
+        ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
+        (
+            [Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
+            [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"],
+        ),
+        (np.array([1.5, float("nan")]), [1.5, "NaN"]),
+        ([np.int64(4), np.float32(0.5)], [4, 0.5]),
+        ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
+        ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
+        ([2**70, "\ud800"], [2**70, "\ud800"]),
+    ],
+)
 def test_metadata_of_any_type_has_one_json_form(
     tmp_path: Path, value: object, form: object
 ) -> None:
@@ -182,10 +187,13 @@ def rows(name: str, path: Path) -> list[dict[str, Any]]:
 def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
     pq: Any = require("pyarrow.parquet", extra="hf")
     types = {
-        "id": "string", "retrieved_contexts": "list<element: string>",
-        "retrieved_scores": "list<element: double>", "abstained": "bool",
-        "score:nDCG@10": "double", "status:nDCG@10": "string",
-    }  # fmt: skip
+        "id": "string",
+        "retrieved_contexts": "list<element: string>",
+        "retrieved_scores": "list<element: double>",
+        "abstained": "bool",
+        "score:nDCG@10": "double",
+        "status:nDCG@10": "string",
+    }
     for traces in (ALL[:0], ALL):
         export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
         schema = pq.read_schema(tmp_path / "o.parquet")
@@ -272,12 +280,15 @@ def write(tmp_path: Path, *traces: Trace) -> tuple[list[list[str]], list[list[st
     return [line.split() for line in run], [line.split() for line in qrels]
 
 
-@pytest.mark.parametrize(("ids", "scores", "rows"), [
-    ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
-    ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
-    ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
-    ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ids", "scores", "rows"),
+    [
+        ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
+        ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
+        ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
+        ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
+    ],
+)
 def test_a_run_holds_each_id_once_with_scores_that_fall(
     tmp_path: Path, ids: str, scores: list[float] | None, rows: list[str]
 ) -> None:

@@ -30,36 +30,68 @@ def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None]
         return said_of, source.info
 
 
-@pytest.mark.parametrize(("cases", "answers", "found", "notes"), [
-    # By id in whatever order, else by the exact question.
-    (CASES, [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}],
-     ["A", "B"], ["2 by id joined with 2 cases"]),
-    ([{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
-     [{"query": "Who?", "response": "A"}], ["A", None],
-     ["1 by question joined with 2 cases", "1 case without a recorded output",
-      "a case without an output:  id '2', query 'who?'"]),
-    # Two files that number their lines: nothing says that they are numbered alike.
-    (CASES, [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
-     [None, "B"],
-     ["2 outputs with the id of a case that asks something else: joined by the question"]),
-    (CASES, [{"id": 1, "response": "first"}, {"id": 1, "response": "second"},
-             {"query": "b", "response": "B"}, {"query": "b", "response": "B again"},
-             {"query": "nobody asks", "response": "x"}], ["first", "B"],
-     ["1 by id and 1 by question joined with 2 cases",
-      "2 outputs for a question that has one already: the first counts",
-      "1 output of questions that no case asks: skipped"]),
-    (CASES, [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}], ["A", "B"], []),
-    # In order where there are several; one answer serves all who ask, or whose id it has.
-    (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
-    (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
-    (ALIKE, [{"id": 2, "query": "a", "response": "A"}], [None, "A", None], []),
-    ([{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}],
-     [{"id": 2, "response": "B"}], [None, "B"],
-     ["what the dataset itself has recorded (1 case) is not used"]),
-    ([{"id": n, "query": f"q{n}"} for n in range(3000)],
-     [{"query": f"q{n}", "response": str(n)} for n in reversed(range(0, 3000, 2))],
-     [None if n % 2 else str(n) for n in range(3000)], []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cases", "answers", "found", "notes"),
+    [
+        # By id in whatever order, else by the exact question.
+        (
+            CASES,
+            [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}],
+            ["A", "B"],
+            ["2 by id joined with 2 cases"],
+        ),
+        (
+            [{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
+            [{"query": "Who?", "response": "A"}],
+            ["A", None],
+            [
+                "1 by question joined with 2 cases",
+                "1 case without a recorded output",
+                "a case without an output:  id '2', query 'who?'",
+            ],
+        ),
+        # Two files that number their lines: nothing says that they are numbered alike.
+        (
+            CASES,
+            [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
+            [None, "B"],
+            ["2 outputs with the id of a case that asks something else: joined by the question"],
+        ),
+        (
+            CASES,
+            [
+                {"id": 1, "response": "first"},
+                {"id": 1, "response": "second"},
+                {"query": "b", "response": "B"},
+                {"query": "b", "response": "B again"},
+                {"query": "nobody asks", "response": "x"},
+            ],
+            ["first", "B"],
+            [
+                "1 by id and 1 by question joined with 2 cases",
+                "2 outputs for a question that has one already: the first counts",
+                "1 output of questions that no case asks: skipped",
+            ],
+        ),
+        (CASES, [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}], ["A", "B"], []),
+        # In order where there are several; one answer serves all who ask, or whose id it has.
+        (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
+        (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
+        (ALIKE, [{"id": 2, "query": "a", "response": "A"}], [None, "A", None], []),
+        (
+            [{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}],
+            [{"id": 2, "response": "B"}],
+            [None, "B"],
+            ["what the dataset itself has recorded (1 case) is not used"],
+        ),
+        (
+            [{"id": n, "query": f"q{n}"} for n in range(3000)],
+            [{"query": f"q{n}", "response": str(n)} for n in reversed(range(0, 3000, 2))],
+            [None if n % 2 else str(n) for n in range(3000)],
+            [],
+        ),
+    ],
+)
 def test_answers_find_their_cases_and_all_of_it_is_counted(
     tmp_path: Path, cases: Rows, answers: Rows, found: list[str | None], notes: list[str]
 ) -> None:
@@ -71,10 +103,13 @@ def test_answers_find_their_cases_and_all_of_it_is_counted(
     assert (info.cases, info.recorded) == (len(found), {"generate": recorded})
 
 
-@pytest.mark.parametrize(("row", "message"), [
-    ({"response": "whose?"}, r"said\.jsonl:1: no field for the query"),
-    ({"query": "a", "reply": "A"}, r"said\.jsonl: no record holds an answer or a retrieval"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"response": "whose?"}, r"said\.jsonl:1: no field for the query"),
+        ({"query": "a", "reply": "A"}, r"said\.jsonl: no record holds an answer or a retrieval"),
+    ],
+)
 def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(
     tmp_path: Path, row: Mapping[str, object], message: str
 ) -> None:

@@ -49,8 +49,13 @@ def problem_of(read: Callable[[Path], Iterable[Any]], path: Path) -> tuple[int |
 
 def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, size in (
-        ("7", 7), ("7B", 7), ("2 kb", 2048), ("1.5KiB", 1536), ("3MB", 3 << 20), ("1tb", 1 << 40)
-    ):  # fmt: skip
+        ("7", 7),
+        ("7B", 7),
+        ("2 kb", 2048),
+        ("1.5KiB", 1536),
+        ("3MB", 3 << 20),
+        ("1tb", 1 << 40),
+    ):
         assert size_of(text) == size
     for text in ("much", "-1", "0", "1e3", "5XB", "0.1", "KB"):
         monkeypatch.setenv("RAGBENCH_MAX_FILE", text)
@@ -70,18 +75,21 @@ LINE = "the line is longer than 2 KB"
 ALL = (read_cases, entries, retrievals)
 
 
-@pytest.mark.parametrize(("reads", "name", "content", "line", "words"), [
-    (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
-    (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
-    (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
-    (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
-    (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
-    ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
-    ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
-    ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
-    ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
-    ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reads", "name", "content", "line", "words"),
+    [
+        (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
+        (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
+        (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
+        (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
+        (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
+        ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
+        ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
+        ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
+        ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
+        ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
+    ],
+)
 def test_what_is_too_large(
     tmp_path: Path, reads: Any, name: str, content: str | bytes, line: int | None, words: str
 ) -> None:
@@ -119,9 +127,13 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("read", "limit"),
-    [(read_yaml, RECORD), (lambda path: read_calibration(str(path), "lexical"), RECORD),
-     (read_labels, FILE), (read_baseline, FILE)],
-)  # fmt: skip
+    [
+        (read_yaml, RECORD),
+        (lambda path: read_calibration(str(path), "lexical"), RECORD),
+        (read_labels, FILE),
+        (read_baseline, FILE),
+    ],
+)
 def test_files_held_whole_are_limited(
     tmp_path: Path, read: Callable[[Path], Any], limit: str
 ) -> None:

@@ -166,10 +166,13 @@ def test_a_query_of_beir_does_not_retrieve_itself_unless_it_is_judged(tmp_path: 
 # --- ids alone
 
 
-@pytest.mark.parametrize("row", [
-    {"retrieved_context_ids": ["b", "a"], "reference_context_ids": ["a"]},
-    {"retrieved_ids": ["b", "a"], "relevant_ids": ["a"]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"retrieved_context_ids": ["b", "a"], "reference_context_ids": ["a"]},
+        {"retrieved_ids": ["b", "a"], "relevant_ids": ["a"]},
+    ],
+)
 def test_ids_alone_are_scored_by_metrics_of_ids_and_skipped_by_those_of_texts(
     tmp_path: Path, row: dict[str, Any]
 ) -> None:
@@ -191,10 +194,17 @@ def test_an_empty_list_of_ids_is_a_zero(tmp_path: Path) -> None:
 # --- trec_eval
 
 MEASURES = {
-    "nDCG@3": "nDCG@3", "nDCG@1000": "nDCG@1000", "MAP": "AP", "MRR": "RR", "precision@3": "P@3",
-    "precision@200": "P@200", "recall@3": "R@3", "recall@1000": "R@1000", "hit_rate@1": "Success@1",
+    "nDCG@3": "nDCG@3",
+    "nDCG@1000": "nDCG@1000",
+    "MAP": "AP",
+    "MRR": "RR",
+    "precision@3": "P@3",
+    "precision@200": "P@200",
+    "recall@3": "R@3",
+    "recall@1000": "R@1000",
+    "hit_rate@1": "Success@1",
     "hit_rate@5": "Success@5",
-}  # fmt: skip
+}
 QUERIES = ("1", "10", "2")
 DOCUMENTS = ("a", "A", "b-1", "b_1", "é", "10", "9", "z#0", "Ω")
 

@@ -40,20 +40,28 @@ def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
     return cases, [str(problem).replace(f"{path}", "") for problem in noted]
 
 
-@pytest.mark.parametrize(("name", "content", "queries"), [
-    ("x.jsonl", f"{A}\r\n{B}", "a b"), ("x.json", f"[{A}, {B}]", "a b"),
-    ("x", f"[\n {A},\n {B}\n]", "a b"), ("x", f'{{"data": [{A}, {B}]}}', "a b"),
-    ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
-    ("x.json", f"{A}\n{B}\n", "a b"), ("x.json", A, "a"),
-    ("x.csv", "query,answer\na,b\n", "a"), ("x", "query,answer\na,b\n", "a"),
-    ("x.tsv", "query\tanswer\na\tb\n", "a"),
-    ("x", gzip.compress(A.encode(), mtime=0), "a"),
-    ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
-    ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
-    ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
-    ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
-    ("x.csv", "User Input,answer\na,b\n", "a"), ("x.csv", "QUESTION,answer\na,b\n", "a"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "queries"),
+    [
+        ("x.jsonl", f"{A}\r\n{B}", "a b"),
+        ("x.json", f"[{A}, {B}]", "a b"),
+        ("x", f"[\n {A},\n {B}\n]", "a b"),
+        ("x", f'{{"data": [{A}, {B}]}}', "a b"),
+        ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
+        ("x.json", f"{A}\n{B}\n", "a b"),
+        ("x.json", A, "a"),
+        ("x.csv", "query,answer\na,b\n", "a"),
+        ("x", "query,answer\na,b\n", "a"),
+        ("x.tsv", "query\tanswer\na\tb\n", "a"),
+        ("x", gzip.compress(A.encode(), mtime=0), "a"),
+        ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
+        ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
+        ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
+        ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
+        ("x.csv", "User Input,answer\na,b\n", "a"),
+        ("x.csv", "QUESTION,answer\na,b\n", "a"),
+    ],
+)
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_containers_encodings_and_packing_are_recognised(
     tmp_path: Path, monkeypatch: Any, name: str, content: str | bytes, queries: str, is_stream: bool
@@ -66,49 +74,86 @@ def test_containers_encodings_and_packing_are_recognised(
     assert " ".join(case.query for case in read_cases(path)) == queries
 
 
-@pytest.mark.parametrize(("name", "content", "queries", "problems"), [
-    ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
-    ("x.jsonl", '{"id": true, "answerable": "perhaps", "query": "a"}', "",
-     [":1: field 'id': expected an id (text or a number), found true",
-      ":1: field 'answerable': expected true or false, found 'perhaps'"]),
-    ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
-    ("x.jsonl", '{"query": " "}\n{"query": null}', "",
-     [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
-    ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
-     [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "]),
-    ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
-    ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
-     [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
-    ("x.jsonl", '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n', "",
-     [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"]),
-    ("x.jsonl", '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"), "ok",
-     [":2: byte 0xf6 at byte offset 29 is not UTF-8"]),
-    ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
-    ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
-    ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
-    ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
-    ("x.jsonl", codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00", "",
-     [": broken UTF-16 at byte offset 30"]),
-    ("x.jsonl", "", "", [": the file is empty"]),
-    ("x.jsonl", "\n \n", "", [": the file is empty"]),
-    ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-20], "", [": the gzip data"]),
-    ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
-    ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
-    ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
-    ("x.json", "[]", "", [": holds no cases"]),
-    ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
-    ("x.json", "[" * 100_000, "", [": not valid JSON"]),
-    ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
-    ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\nb", [":4: field"]),
-    ("x.csv", 'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n', "ae",
-     [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"]),
-    ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
-    ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
-    ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
-    ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
-    ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
-    ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "queries", "problems"),
+    [
+        ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
+        (
+            "x.jsonl",
+            '{"id": true, "answerable": "perhaps", "query": "a"}',
+            "",
+            [
+                ":1: field 'id': expected an id (text or a number), found true",
+                ":1: field 'answerable': expected true or false, found 'perhaps'",
+            ],
+        ),
+        ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
+        (
+            "x.jsonl",
+            '{"query": " "}\n{"query": null}',
+            "",
+            [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"],
+        ),
+        (
+            "x.jsonl",
+            '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n',
+            "",
+            [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "],
+        ),
+        ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
+        (
+            "x.jsonl",
+            '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}',
+            "a",
+            [":2: field 'id': '1' is already the id of record 1; ids must be unique"],
+        ),
+        (
+            "x.jsonl",
+            '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n',
+            "",
+            [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"],
+        ),
+        (
+            "x.jsonl",
+            '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"),
+            "ok",
+            [":2: byte 0xf6 at byte offset 29 is not UTF-8"],
+        ),
+        ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
+        ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
+        ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
+        ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
+        (
+            "x.jsonl",
+            codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00",
+            "",
+            [": broken UTF-16 at byte offset 30"],
+        ),
+        ("x.jsonl", "", "", [": the file is empty"]),
+        ("x.jsonl", "\n \n", "", [": the file is empty"]),
+        ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-20], "", [": the gzip data"]),
+        ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
+        ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
+        ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
+        ("x.json", "[]", "", [": holds no cases"]),
+        ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
+        ("x.json", "[" * 100_000, "", [": not valid JSON"]),
+        ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
+        ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\nb", [":4: field"]),
+        (
+            "x.csv",
+            'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n',
+            "ae",
+            [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"],
+        ),
+        ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
+        ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
+        ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
+        ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
+        ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
+        ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
+    ],
+)
 def test_every_problem_has_its_place_and_hides_no_good_record(
     tmp_path: Path, name: str, content: str | bytes, queries: str, problems: list[str]
 ) -> None:
@@ -191,54 +236,74 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(("row", "field", "value"), [
-    *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
-    *((given, "references", ("a", "b")) for given in (
-        {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]}, {"golden_answers": ["a", "b"]},
-        {"answer": "a", "answers": ["b", "a"]},
-        {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
-        {"reference": "a", "alternative_references": ["b"]},
-    )),
-    ({"expectedAnswer": "Ada"}, "reference", "Ada"),
-    ({"answer": 42}, "references", ("42",)),
-    ({"answers": []}, "references", ()),
-    ({"alternative_references": "b"}, "references", ("b",)),
-    ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
-    ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
-    *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
-    ({"is_impossible": True}, "answerable", False), ({"unanswerable": 0}, "answerable", True),
-    ({"answerable": "UNANSWERABLE"}, "answerable", False), ({}, "answerable", None),
-    ({"answerable": 1.0}, "answerable", True),
-    ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
-    ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
-    ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
-    ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
-     (Evidence(text="Ada", document_id="1", start=0, end=3),)),
-    ({"cluster": 4}, "cluster", "4"),
-    ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
-    ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
-    ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
+        *(
+            (given, "references", ("a", "b"))
+            for given in (
+                {"answers": ["a", "b", "a"]},
+                {"ground_truths": ["a", "b"]},
+                {"golden_answers": ["a", "b"]},
+                {"answer": "a", "answers": ["b", "a"]},
+                {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
+                {"reference": "a", "alternative_references": ["b"]},
+            )
+        ),
+        ({"expectedAnswer": "Ada"}, "reference", "Ada"),
+        ({"answer": 42}, "references", ("42",)),
+        ({"answers": []}, "references", ()),
+        ({"alternative_references": "b"}, "references", ("b",)),
+        ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
+        ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
+        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+        ({"is_impossible": True}, "answerable", False),
+        ({"unanswerable": 0}, "answerable", True),
+        ({"answerable": "UNANSWERABLE"}, "answerable", False),
+        ({}, "answerable", None),
+        ({"answerable": 1.0}, "answerable", True),
+        ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
+        ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
+        ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
+        (
+            {"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]},
+            "evidence",
+            (Evidence(text="Ada", document_id="1", start=0, end=3),),
+        ),
+        ({"cluster": 4}, "cluster", "4"),
+        ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
+        ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
+        ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
+    ],
+)
 def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
     assert getattr(read_row(tmp_path, row), field) == value
 
 
-@pytest.mark.parametrize(("row", "problem"), [
-    *(({"answers": wrong}, "field 'answers': expected") for wrong in (
-        True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
-    )),
-    *(({"grades": wrong}, "field 'grades'") for wrong in (
-        {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
-    )),
-    ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
-    ({"evidence": [{"start": 1}]}, "found no text"),
-    ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
-    ({"evidence": [[1]]}, "expected text, found a list"),
-    ({"answerable": True, "is_impossible": True}, "contradict"),
-    ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
-    ({"b": 2, "a": 1, "c": 3, "metadata": {"a": 5, "b": 5, "c": 5}},
-     r"(?s)field 'b': stands in the record and in its 'metadata'.*'a': .*'c': "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        *(
+            ({"answers": wrong}, "field 'answers': expected")
+            for wrong in (True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}])
+        ),
+        *(
+            ({"grades": wrong}, "field 'grades'")
+            for wrong in ({"a": 1.5}, {"a": True}, {"a": "high"}, ["a"])
+        ),
+        ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
+        ({"evidence": [{"start": 1}]}, "found no text"),
+        ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
+        ({"evidence": [[1]]}, "expected text, found a list"),
+        ({"answerable": True, "is_impossible": True}, "contradict"),
+        ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
+        (
+            {"b": 2, "a": 1, "c": 3, "metadata": {"a": 5, "b": 5, "c": 5}},
+            r"(?s)field 'b': stands in the record and in its 'metadata'.*'a': .*'c': ",
+        ),
+    ],
+)
 def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         read_row(tmp_path, row)
@@ -261,8 +326,10 @@ def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) 
 def test_documents(tmp_path: Path) -> None:
     rows = [
         {"pid": 1, "contents": "text", "title": "", "year": 2023},
-        {"_id": "b", "text": "", "title": "Empty"}, {"text": "no id"}, {"id": "c"},
-    ]  # fmt: skip
+        {"_id": "b", "text": "", "title": "Empty"},
+        {"text": "no id"},
+        {"id": "c"},
+    ]
     noted = Problems()
     first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
     assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
@@ -280,12 +347,22 @@ def test_documents(tmp_path: Path) -> None:
 # --- cells of tables
 
 
-@pytest.mark.parametrize(("cell", "ids"), [
-    ('["a", "b,c"]', ("a", "b,c")), ("['a', 'b']", ("a", "b")), ("[]", ()), ("", None),
-    ("['a' 'b'\n 'c']", ("a", "b", "c")), ("""["it's" 'b']""", ("it's", "b")),
-    ("[1, 'b', None]", ("1", "b")), ("[1 2]", ("1", "2")),
-    ("a; b", ("a", "b")), ("a|b", ("a", "b")), ("a", ("a",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cell", "ids"),
+    [
+        ('["a", "b,c"]', ("a", "b,c")),
+        ("['a', 'b']", ("a", "b")),
+        ("[]", ()),
+        ("", None),
+        ("['a' 'b'\n 'c']", ("a", "b", "c")),
+        ("""["it's" 'b']""", ("it's", "b")),
+        ("[1, 'b', None]", ("1", "b")),
+        ("[1 2]", ("1", "2")),
+        ("a; b", ("a", "b")),
+        ("a|b", ("a", "b")),
+        ("a", ("a",)),
+    ],
+)
 def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
     quoted = cell.replace('"', '""')
     (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))
@@ -301,9 +378,15 @@ def test_other_fields_of_cells(tmp_path: Path) -> None:
     (case, other), _ = read(write(tmp_path, text, "x.csv"))
     assert other.reference is not None and len(other.reference) == 3_000_000
     assert case == Case(
-        id=case.id, query="q", reference="[citation needed]", grades={"d1": 2}, answerable=False,
-        tags=("a", "b"), evidence=(Evidence(text="x"),), metadata={"n": 1, "note": "hi"},
-    )  # fmt: skip
+        id=case.id,
+        query="q",
+        reference="[citation needed]",
+        grades={"d1": 2},
+        answerable=False,
+        tags=("a", "b"),
+        evidence=(Evidence(text="x"),),
+        metadata={"n": 1, "note": "hi"},
+    )
 
 
 # --- arrays of JSON in blocks, keys that stand twice
@@ -346,20 +429,26 @@ JAPANESE = "query\n会社はいつ設立されましたか？\n保証期間は�
 RUSSIAN = "query\nКогда была основана компания?\nСколько длится гарантия?\n"
 
 
-@pytest.mark.parametrize(("head", "guess"), [
-    (GERMAN.encode("cp1252"), "cp1252"),
-    ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
-    ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
-    (CHINESE.encode("gbk"), "gb18030"), (TAIWANESE.encode("big5") * 2, "big5"),
-    (JAPANESE.encode("sjis"), "shift_jis"), (RUSSIAN.encode("cp1251"), "cp1251"),
-    (b"", None), (GERMAN.encode(), None),
-    ("\ufeffquery\nü\n".encode("utf-16"), None),
-    ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
-    ("query\n大小？\n".encode("gbk"), None),  # as good as several others
-    (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
-    (GERMAN.encode() + b"\xff\n", None),  # damaged
-    (b"PK\x03\x04\x00\xff", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("head", "guess"),
+    [
+        (GERMAN.encode("cp1252"), "cp1252"),
+        ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
+        ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
+        (CHINESE.encode("gbk"), "gb18030"),
+        (TAIWANESE.encode("big5") * 2, "big5"),
+        (JAPANESE.encode("sjis"), "shift_jis"),
+        (RUSSIAN.encode("cp1251"), "cp1251"),
+        (b"", None),
+        (GERMAN.encode(), None),
+        ("\ufeffquery\nü\n".encode("utf-16"), None),
+        ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
+        ("query\n大小？\n".encode("gbk"), None),  # as good as several others
+        (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
+        (GERMAN.encode() + b"\xff\n", None),  # damaged
+        (b"PK\x03\x04\x00\xff", None),
+    ],
+)
 def test_an_old_encoding_is_guessed(head: bytes, guess: str | None) -> None:
     assert guess_encoding(head) == guess
 

@@ -78,10 +78,15 @@ def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: 
 
 
 RAGAS: dict[str, Any] = {
-    "user_input": "Who?", "retrieved_contexts": ["said"], "response": "Bob", "reference": "Ada",
-    "reference_contexts": ["Ada did.", "It's 1843."], "reference_context_ids": [1, "b"],
-    "retrieved_context_ids": None, "rubrics": None,
-}  # fmt: skip
+    "user_input": "Who?",
+    "retrieved_contexts": ["said"],
+    "response": "Bob",
+    "reference": "Ada",
+    "reference_contexts": ["Ada did.", "It's 1843."],
+    "reference_context_ids": [1, "b"],
+    "retrieved_context_ids": None,
+    "rubrics": None,
+}
 
 
 def check_ragas(*paths: Path) -> None:

@@ -56,36 +56,57 @@ def test_what_is_said_of_a_dataset_and_of_what_is_recorded_in_it(tmp_path: Path)
     # An empty list and an empty answer were given; null was not.
     said: tuple[tuple[list[str], str], ...] = ((["a", "b"], "Ada"), ([], ""))
     assert [entry.recorded for entry in entries] == [
-        *({"retrieve": outcome(RetrievalResult(texts)), "generate": outcome(GenerationResult(text))}
-          for texts, text in said), {},
-    ]  # fmt: skip
+        *(
+            {
+                "retrieve": outcome(RetrievalResult(texts)),
+                "generate": outcome(GenerationResult(text)),
+            }
+            for texts, text in said
+        ),
+        {},
+    ]
     assert info.form == "ragas"
     counts = "3 cases; recorded: retrieve 2 of 3, generate 2 of 3; no times are recorded"
     assert [*info.lines()][1] == counts
 
 
-@pytest.mark.parametrize(("row", "value", "seconds"), [
-    ({"response": 42}, GenerationResult("42"), None),
-    ({"multi_responses": ["a", "b"]}, GenerationResult("a", multi_responses=["a", "b"]), None),
-    ({"response": "a", "confidence": "0.5"}, GenerationResult("a", confidence=0.5), None),
-    ({"response": "a", "abstained": False}, GenerationResult("a", abstained=False), None),
-    ({"response": None, "abstained": True}, GenerationResult("", abstained=True), None),
-    ({"response": "a", "usage": {"prompt_tokens": 3}, "output_tokens": 2},
-     GenerationResult("a", metadata={"prompt_tokens": 3, "completion_tokens": 2}), None),
-    ({"actual_output": "a", "prediction": "a"}, GenerationResult("a"), None),
-    ({"answer": "a", "contexts": ["c"], "ground_truth": "x"}, GenerationResult("a"), None),
-    ({"response": "a", "seconds": 1.5}, GenerationResult("a"), 1.5),
-    ({"response": "a", "latencyMs": 250}, GenerationResult("a"), 0.25),
-    ({"response": "a", "latency": 250}, GenerationResult("a"), None),  # of what unit?
-    ({"contexts": ["a"], "retrieval_ms": 4}, RetrievalResult(["a"]), 0.004),
-    ({"contexts": ["a"], "response": "a", "seconds": 3}, RetrievalResult(["a"]), None),
-    ({"contexts": "['a', 'b']", "retrieved_ids": '[1, "x"]'},  # as pandas reads them from CSV
-     RetrievalResult(["a", "b"], context_ids=["1", "x"]), None),
-    ({"contexts": "[see below]"}, RetrievalResult(["[see below]"]), None),
-    ({"contexts": ["a", "b"], "retrieved_ids": [1, "x"], "retrieved_scores": [2, 1]},
-     RetrievalResult(["a", "b"], context_ids=["1", "x"], scores=[2.0, 1.0]), None),
-    *(({"response": "a", "error": none}, GenerationResult("a"), None) for none in NO_ERROR),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "value", "seconds"),
+    [
+        ({"response": 42}, GenerationResult("42"), None),
+        ({"multi_responses": ["a", "b"]}, GenerationResult("a", multi_responses=["a", "b"]), None),
+        ({"response": "a", "confidence": "0.5"}, GenerationResult("a", confidence=0.5), None),
+        ({"response": "a", "abstained": False}, GenerationResult("a", abstained=False), None),
+        ({"response": None, "abstained": True}, GenerationResult("", abstained=True), None),
+        (
+            {"response": "a", "usage": {"prompt_tokens": 3}, "output_tokens": 2},
+            GenerationResult("a", metadata={"prompt_tokens": 3, "completion_tokens": 2}),
+            None,
+        ),
+        ({"actual_output": "a", "prediction": "a"}, GenerationResult("a"), None),
+        ({"answer": "a", "contexts": ["c"], "ground_truth": "x"}, GenerationResult("a"), None),
+        ({"response": "a", "seconds": 1.5}, GenerationResult("a"), 1.5),
+        ({"response": "a", "latencyMs": 250}, GenerationResult("a"), 0.25),
+        ({"response": "a", "latency": 250}, GenerationResult("a"), None),  # of what unit?
+        ({"contexts": ["a"], "retrieval_ms": 4}, RetrievalResult(["a"]), 0.004),
+        ({"contexts": ["a"], "response": "a", "seconds": 3}, RetrievalResult(["a"]), None),
+        (
+            {
+                "contexts": "['a', 'b']",
+                "retrieved_ids": '[1, "x"]',
+            },  # as pandas reads them from CSV
+            RetrievalResult(["a", "b"], context_ids=["1", "x"]),
+            None,
+        ),
+        ({"contexts": "[see below]"}, RetrievalResult(["[see below]"]), None),
+        (
+            {"contexts": ["a", "b"], "retrieved_ids": [1, "x"], "retrieved_scores": [2, 1]},
+            RetrievalResult(["a", "b"], context_ids=["1", "x"], scores=[2.0, 1.0]),
+            None,
+        ),
+        *(({"response": "a", "error": none}, GenerationResult("a"), None) for none in NO_ERROR),
+    ],
+)
 def test_what_is_recorded_of_an_answer_or_a_retrieval(
     tmp_path: Path, row: Row, value: object, seconds: float | None
 ) -> None:
@@ -110,16 +131,19 @@ def test_an_error_is_a_failure_whatever_is_beside_it(tmp_path: Path, response: s
     assert one(tmp_path, {"error": "E42"}).case.metadata == {"error": "E42"}
 
 
-@pytest.mark.parametrize(("row", "problem"), [
-    ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
-    ({"contexts": 5}, "field 'contexts': expected a list of texts or objects, found"),
-    ({"contexts": ["a", None]}, "expected text, found null"),
-    ({"response": {"a": 1}}, "field 'response': expected the response as text, found an ob"),
-    ({"response": "a", "confidence": 7}, "expected a number from 0 to 1, found the number 7"),
-    ({"response": "a", "seconds": "fast"}, "field 'seconds': expected a number, found 'fast'"),
-    ({"contexts": [{"nothing": 1}]}, "text"),
-    ({"answer": "a", "ground_truth": "b"}, "response=answer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
+        ({"contexts": 5}, "field 'contexts': expected a list of texts or objects, found"),
+        ({"contexts": ["a", None]}, "expected text, found null"),
+        ({"response": {"a": 1}}, "field 'response': expected the response as text, found an ob"),
+        ({"response": "a", "confidence": 7}, "expected a number from 0 to 1, found the number 7"),
+        ({"response": "a", "seconds": "fast"}, "field 'seconds': expected a number, found 'fast'"),
+        ({"contexts": [{"nothing": 1}]}, "text"),
+        ({"answer": "a", "ground_truth": "b"}, "response=answer"),
+    ],
+)
 def test_what_cannot_be_is_a_problem_with_its_place(tmp_path: Path, row: Row, problem: str) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "good"}, {"query": "q", **row}])
     with open_source(path) as source, pytest.raises(DataError, match=r"x\.jsonl:2: ") as raised:
@@ -130,8 +154,13 @@ def test_what_cannot_be_is_a_problem_with_its_place(tmp_path: Path, row: Row, pr
 def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
     docs = [{"id": "d", "body": "Ada wrote it."}]
     row = {"inputs": {"question": "Who?", "user": "u"}, "outputs": {"answer": "Bob", "docs": docs}}
-    fields = {"query": "inputs.question", "reference": "soll", "response": "outputs.answer",
-              "retrieved_contexts": "outputs.docs", "chunk_text": "body"}  # fmt: skip
+    fields = {
+        "query": "inputs.question",
+        "reference": "soll",
+        "response": "outputs.answer",
+        "retrieved_contexts": "outputs.docs",
+        "chunk_text": "body",
+    }
     (entry,), info = read(lines(tmp_path / "x.jsonl", [{**row, "soll": "Ada"}]), fields=fields)
     assert (entry.case.query, entry.case.reference) == ("Who?", "Ada")
     assert entry.case.metadata == {"inputs": {"user": "u"}}
@@ -144,12 +173,21 @@ def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
     assert silent.recorded.keys() == {"generate"}
 
 
-@pytest.mark.parametrize(("row", "fields", "problem"), [
-    ({"inputs": {"question": "Who?"}, "outputs": {"answer": "Bob", "documents": ["x"]}},
-     {"response": "outputs.answer"}, "no field for the query"),
-    ({"query": "Who?", "answer": "Ada", "passage": "x", "score": 0.5}, {"chunk_text": "passage"},
-     "no field with a list of chunks, and chunk_text=passage names one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "fields", "problem"),
+    [
+        (
+            {"inputs": {"question": "Who?"}, "outputs": {"answer": "Bob", "documents": ["x"]}},
+            {"response": "outputs.answer"},
+            "no field for the query",
+        ),
+        (
+            {"query": "Who?", "answer": "Ada", "passage": "x", "score": 0.5},
+            {"chunk_text": "passage"},
+            "no field with a list of chunks, and chunk_text=passage names one",
+        ),
+    ],
+)
 def test_a_mapping_is_never_dropped(tmp_path: Path, row: Row, fields: Any, problem: str) -> None:
     with pytest.raises((DataError, ConfigError), match=problem):
         read(lines(tmp_path / "x.jsonl", [row]), fields=fields)
@@ -166,46 +204,81 @@ def test_columns_on_one_long_line_are_read(tmp_path: Path, held: Any) -> None:
 # --- chunks as objects
 
 HITS = {"hits": {"hits": [{"_id": "a", "_score": 3.1, "_source": {"text": "Ada"}}]}}
-POINTS = [{"id": 1, "score": 0.9, "payload": {"text": "Ada", "page": 3}},
-          {"id": 2, "score": 0.4, "payload": {"text": "Bob"}}]  # fmt: skip
+POINTS = [
+    {"id": 1, "score": 0.9, "payload": {"text": "Ada", "page": 3}},
+    {"id": 2, "score": 0.4, "payload": {"text": "Bob"}},
+]
 
 
-@pytest.mark.parametrize(("row", "options", "value"), [
-    ({"answer": "Ada", "result": {"points": POINTS}}, {},
-     RetrievalResult(["Ada", "Bob"], context_ids=["1", "2"], scores=[0.9, 0.4],
-                     context_metadata=[{"page": 3}, {}])),
-    ({"chunks": [{"id": "a", "text": "x", "distance": 0.1}, {"text": "y", "distance": 2}]}, {},
-     RetrievalResult(["x", "y"], context_ids=["a", "#2"], scores=[-0.1, -2.0])),
-    ({"q": "Who?", **HITS}, {"form": "elasticsearch", "fields": {"query": "q"}},
-     RetrievalResult(["Ada"], context_ids=["a"], scores=[3.1])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "options", "value"),
+    [
+        (
+            {"answer": "Ada", "result": {"points": POINTS}},
+            {},
+            RetrievalResult(
+                ["Ada", "Bob"],
+                context_ids=["1", "2"],
+                scores=[0.9, 0.4],
+                context_metadata=[{"page": 3}, {}],
+            ),
+        ),
+        (
+            {"chunks": [{"id": "a", "text": "x", "distance": 0.1}, {"text": "y", "distance": 2}]},
+            {},
+            RetrievalResult(["x", "y"], context_ids=["a", "#2"], scores=[-0.1, -2.0]),
+        ),
+        (
+            {"q": "Who?", **HITS},
+            {"form": "elasticsearch", "fields": {"query": "q"}},
+            RetrievalResult(["Ada"], context_ids=["a"], scores=[3.1]),
+        ),
+    ],
+)
 def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, value: object) -> None:
     assert one(tmp_path, row, **options).recorded["retrieve"].value == value
 
 
-@pytest.mark.parametrize(("text", "values"), [
-    ("query_id,query,id,content,distance\n1,Who?,a,Ada,0.1\n1,Who?,b,Bob,0.2\n",
-     [RetrievalResult(["Ada", "Bob"], context_ids=["a", "b"], scores=[-0.1, -0.2])]),
-    ('query,contexts,retrieved_ids,response\n"a","[""x"", ""y""]","1;2",\n'
-     "b,\"['x' 'y']\",,said\nc,one text,,said\n",
-     [RetrievalResult(["x", "y"], context_ids=["1", "2"]), RetrievalResult(["x", "y"]),
-      RetrievalResult(["one text"])]),
-    ("Question,answer,Context 2,Context 1\na,said,y,x\nb,said,,\"\"\"z\"\"\"\n",
-     [RetrievalResult(["x", "y"]), RetrievalResult(['"z"'])]),
-    ("Question,response,Contexts,Chunk 1,Chunk 2\na,b,t,u,v\n", [RetrievalResult(["t"])]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (
+            "query_id,query,id,content,distance\n1,Who?,a,Ada,0.1\n1,Who?,b,Bob,0.2\n",
+            [RetrievalResult(["Ada", "Bob"], context_ids=["a", "b"], scores=[-0.1, -0.2])],
+        ),
+        (
+            'query,contexts,retrieved_ids,response\n"a","[""x"", ""y""]","1;2",\n'
+            "b,\"['x' 'y']\",,said\nc,one text,,said\n",
+            [
+                RetrievalResult(["x", "y"], context_ids=["1", "2"]),
+                RetrievalResult(["x", "y"]),
+                RetrievalResult(["one text"]),
+            ],
+        ),
+        (
+            'Question,answer,Context 2,Context 1\na,said,y,x\nb,said,,"""z"""\n',
+            [RetrievalResult(["x", "y"]), RetrievalResult(['"z"'])],
+        ),
+        ("Question,response,Contexts,Chunk 1,Chunk 2\na,b,t,u,v\n", [RetrievalResult(["t"])]),
+    ],
+)
 def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[RetrievalResult]) -> None:
     path = written(tmp_path / "rows.csv", text)
     assert [entry.recorded["retrieve"].value for entry in read(path)[0]] == values
 
 
-@pytest.mark.parametrize("passages", [
-    {"passages": [{"is_selected": 1, "passage_text": "Ada wrote it in a year.", "url": "u"}]},
-    {"context": {"title": ["a"], "sentences": [["x", "y"]]}}, {"context": "Ada wrote it."},
-    {"evidence": [{"text": "Ada wrote it.", "document_id": "d"}]},
-    {"documents": [{"title": "t", "content": "Ada wrote it."}]},
-    {"supporting_sentences": [[0, 1], [2]]}, {"hits": [], "result": {"points": []}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "passages",
+    [
+        {"passages": [{"is_selected": 1, "passage_text": "Ada wrote it in a year.", "url": "u"}]},
+        {"context": {"title": ["a"], "sentences": [["x", "y"]]}},
+        {"context": "Ada wrote it."},
+        {"evidence": [{"text": "Ada wrote it.", "document_id": "d"}]},
+        {"documents": [{"title": "t", "content": "Ada wrote it."}]},
+        {"supporting_sentences": [[0, 1], [2]]},
+        {"hits": [], "result": {"points": []}},
+    ],
+)
 def test_passages_that_a_dataset_brings_were_not_retrieved(tmp_path: Path, passages: Row) -> None:
     assert one(tmp_path, {"answer": "Ada", **passages}).recorded == {}
 
@@ -281,18 +354,27 @@ def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: P
 # --- what is chosen, and said
 
 
-@pytest.mark.parametrize(("row", "target"), [
-    ({"gold": ["d1", "d2"]}, "reference_context_ids"),
-    ({"relevant_docs": "d1"}, "reference_context_ids"),
-    ({"pid": 17}, "reference_context_ids"),
-    ({"gold_texts": ["There are 27 days."]}, "reference_contexts"),
-    # Neither ids nor texts; metrics; known already.
-    *((row, None) for row in (
-        {"gold": [["Title", 1]]}, {"negative_ids": ["d1"]}, {"color": "red"},
-        {"relevance_score": "0.5"}, {"answer_relevancy": "1"},
-        {"gold": ["d1"], "reference_context_ids": ["d1"]},
-    )),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "target"),
+    [
+        ({"gold": ["d1", "d2"]}, "reference_context_ids"),
+        ({"relevant_docs": "d1"}, "reference_context_ids"),
+        ({"pid": 17}, "reference_context_ids"),
+        ({"gold_texts": ["There are 27 days."]}, "reference_contexts"),
+        # Neither ids nor texts; metrics; known already.
+        *(
+            (row, None)
+            for row in (
+                {"gold": [["Title", 1]]},
+                {"negative_ids": ["d1"]},
+                {"color": "red"},
+                {"relevance_score": "0.5"},
+                {"answer_relevancy": "1"},
+                {"gold": ["d1"], "reference_context_ids": ["d1"]},
+            )
+        ),
+    ],
+)
 def test_a_field_that_may_be_gold_is_proposed(tmp_path: Path, row: Row, target: str | None) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "Who?", "reference": "Ada", **row}])
     ((entry,), info) = read(path)
@@ -333,12 +415,19 @@ def test_the_split_that_is_taken_is_named(beir: Path) -> None:
     assert read(beir, split="dev")[1].notes == ()
 
 
-@pytest.mark.parametrize(("name", "text", "line"), [
-    ("x.jsonl", '{"query": "A?"}\n{"query": "B?", "query": "C?"}\n', 2),
-    ("x.json", '[{"query": "A?"},\n{"query": "B?",\n\n"query": "C?"}]', 4),
-    ("x.jsonl", '{"query": "\\": \\"query\\": ", "tags": [{"query": 1}, {"query": 2}]}\n'
-     '{"qu\\u0065ry": "B?", "query": "C?"}', 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("x.jsonl", '{"query": "A?"}\n{"query": "B?", "query": "C?"}\n', 2),
+        ("x.json", '[{"query": "A?"},\n{"query": "B?",\n\n"query": "C?"}]', 4),
+        (
+            "x.jsonl",
+            '{"query": "\\": \\"query\\": ", "tags": [{"query": 1}, {"query": 2}]}\n'
+            '{"qu\\u0065ry": "B?", "query": "C?"}',
+            2,
+        ),
+    ],
+)
 def test_a_repeated_key_is_an_error(tmp_path: Path, name: str, text: str, line: int) -> None:
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):

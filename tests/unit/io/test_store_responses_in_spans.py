@@ -21,12 +21,15 @@ QUESTION = "When does the pool open?"
 def openinference(response: object) -> list[dict[str, Any]]:
     def span(name: str, kind: str, parent: str | None, asked: str, answer: object) -> Any:
         return {
-            "name": name, "parent_id": parent, "context": {"trace_id": "0x1", "span_id": name},
+            "name": name,
+            "parent_id": parent,
+            "context": {"trace_id": "0x1", "span_id": name},
             "attributes": {
-                "openinference.span.kind": kind, "input.value": asked,
+                "openinference.span.kind": kind,
+                "input.value": asked,
                 "output.value": answer if isinstance(answer, str) else json.dumps(answer),
             },
-        }  # fmt: skip
+        }
 
     return [
         span("rag", "CHAIN", None, QUESTION, "At seven."),
@@ -37,13 +40,16 @@ def openinference(response: object) -> list[dict[str, Any]]:
 def mlflow(response: object) -> list[dict[str, Any]]:
     def span(name: str, kind: str, parent: str | None, asked: object, answer: object) -> Any:
         return {
-            "name": name, "span_id": name, "trace_id": "t", "parent_id": parent,
+            "name": name,
+            "span_id": name,
+            "trace_id": "t",
+            "parent_id": parent,
             "attributes": {
                 "mlflow.spanType": json.dumps(kind),
                 "mlflow.spanInputs": json.dumps(asked),
                 "mlflow.spanOutputs": json.dumps(answer),
             },
-        }  # fmt: skip
+        }
 
     spans = [
         span("rag", "CHAIN", None, {"question": QUESTION}, "At seven."),
@@ -54,9 +60,13 @@ def mlflow(response: object) -> list[dict[str, Any]]:
 
 def langfuse(response: object) -> list[dict[str, Any]]:
     search = {
-        "id": "s", "traceId": "t", "type": "RETRIEVER", "parentObservationId": None,
-        "input": {"query": QUESTION}, "output": response,
-    }  # fmt: skip
+        "id": "s",
+        "traceId": "t",
+        "type": "RETRIEVER",
+        "parentObservationId": None,
+        "input": {"query": QUESTION},
+        "output": response,
+    }
     trace = {"id": "t", "input": {"question": QUESTION}, "output": "At seven.", "latency": 1.0}
     return [{"trace": trace, "observations": [search]}]
 

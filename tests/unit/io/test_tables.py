@@ -21,11 +21,15 @@ from tests.unit.io.traces import lines
 arrow, excel = pytest.mark.extra("hf"), pytest.mark.extra("excel")
 
 COLUMNS: dict[str, list[Any]] = {
-    "id": [1, 2], "question": ["one", "two"], "ground_truth": ["x", None],
-    "gold_ids": [["a", "b"], []], "when": [date(2024, 5, 1), None],
-    "price": [Decimal("1.10"), None], "score": [0.5, float("nan")],
+    "id": [1, 2],
+    "question": ["one", "two"],
+    "ground_truth": ["x", None],
+    "gold_ids": [["a", "b"], []],
+    "when": [date(2024, 5, 1), None],
+    "price": [Decimal("1.10"), None],
+    "score": [0.5, float("nan")],
     "picture": [b"\x00\xff", None],
-}  # fmt: skip
+}
 
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:
@@ -39,8 +43,11 @@ def check_columns(path: str | Path, **options: str) -> None:
     assert (one.reference_context_ids, two.reference_context_ids) == (("a", "b"), ())
     assert two.reference is None
     assert one.metadata == {
-        "when": "2024-05-01", "price": "1.10", "score": 0.5, "picture": None,
-    }  # fmt: skip
+        "when": "2024-05-01",
+        "price": "1.10",
+        "score": 0.5,
+        "picture": None,
+    }
     assert two.metadata["score"] is None
 
 
@@ -196,6 +203,7 @@ def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:
         with open_dump(path, split=split) as dump:
             (found,) = dump
         assert (found.query, [(one.id, one.text, one.score) for one in found.chunks]) == (
-            query, chunks
-        )  # fmt: skip
+            query,
+            chunks,
+        )
     assert dump.notes == ()

@@ -88,21 +88,44 @@ def test_the_traces_of_a_session_are_a_conversation(tmp_path: Path) -> None:
 
 
 FEEDBACK: dict[str, tuple[str, list[Record]]] = {
-    "sdk": ("annotations", [
-        {"name": "thumbs", "annotator_kind": "HUMAN", "result": {"label": "thumbs_up"}},
-        {"name": "right", "annotator_kind": "LLM", "result": {"score": 0.2}}]),
-    "langfuse": ("scores", [
-        {"name": "thumbs", "value": 1, "source": "API", "comment": "yes!"},
-        {"name": "right", "value": 0.2, "source": "EVAL"}]),
-    "langsmith": ("feedback", [
-        {"key": "thumbs", "score": True}, {"key": "right", "score": 0.2,
-         "feedback_source": {"type": "model"}}]),
-    "mlflow": ("assessments", [
-        {"assessment_name": "thumbs", "feedback": {"value": True}, "source": {"source_id": "ada"}},
-        {"assessment_name": "expected", "expectation": {"value": "9"}},
-        {"assessment_name": "right", "feedback": {"value": 0.2},
-         "source": {"source_type": "LLM_JUDGE"}}]),
-}  # fmt: skip
+    "sdk": (
+        "annotations",
+        [
+            {"name": "thumbs", "annotator_kind": "HUMAN", "result": {"label": "thumbs_up"}},
+            {"name": "right", "annotator_kind": "LLM", "result": {"score": 0.2}},
+        ],
+    ),
+    "langfuse": (
+        "scores",
+        [
+            {"name": "thumbs", "value": 1, "source": "API", "comment": "yes!"},
+            {"name": "right", "value": 0.2, "source": "EVAL"},
+        ],
+    ),
+    "langsmith": (
+        "feedback",
+        [
+            {"key": "thumbs", "score": True},
+            {"key": "right", "score": 0.2, "feedback_source": {"type": "model"}},
+        ],
+    ),
+    "mlflow": (
+        "assessments",
+        [
+            {
+                "assessment_name": "thumbs",
+                "feedback": {"value": True},
+                "source": {"source_id": "ada"},
+            },
+            {"assessment_name": "expected", "expectation": {"value": "9"}},
+            {
+                "assessment_name": "right",
+                "feedback": {"value": 0.2},
+                "source": {"source_type": "LLM_JUDGE"},
+            },
+        ],
+    ),
+}
 
 
 @pytest.mark.parametrize("form", FEEDBACK)
@@ -118,9 +141,14 @@ def test_feedback_is_kept_and_that_of_people_becomes_labels(form: str, tmp_path:
     (label,) = map(json.loads, (tmp_path / "labels.jsonl").read_text("utf-8").splitlines())
     by = "ada" if form == "mlflow" else None
     assert label == {
-        "case": "t-1", "question": "When does it open?", "contexts": ["Ask.", "At nine."],
-        "answer": "9", "metric": "thumbs", "value": 1.0, "by": by,
-    }  # fmt: skip
+        "case": "t-1",
+        "question": "When does it open?",
+        "contexts": ["Ask.", "At nine."],
+        "answer": "9",
+        "metric": "thumbs",
+        "value": 1.0,
+        "by": by,
+    }
     left_out = {"the feedback is a model's": 1, "nobody gave feedback": 1}
     assert (done.written, done.left_out) == (1, left_out)
 
@@ -130,13 +158,16 @@ def traced(entry: Entry) -> Trace:
     return Trace(case=entry.case, **cast("Any", held))
 
 
-@pytest.mark.parametrize(("only", "ids"), [
-    ({"since": "2026-09-21T00:00:20"}, ["t-2"]),
-    ({"until": "2026-09-21T00:00:19.5Z"}, ["t-1"]),
-    ({"since": "2026-09-21", "until": "2026-09-21"}, ["t-1", "t-2"]),
-    ({"where": {"cluster": "s-2"}}, ["t-2"]),
-    ({"where": {"env": "prod", "build.number": "7"}}, ["t-1"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("only", "ids"),
+    [
+        ({"since": "2026-09-21T00:00:20"}, ["t-2"]),
+        ({"until": "2026-09-21T00:00:19.5Z"}, ["t-1"]),
+        ({"since": "2026-09-21", "until": "2026-09-21"}, ["t-1", "t-2"]),
+        ({"where": {"cluster": "s-2"}}, ["t-2"]),
+        ({"where": {"env": "prod", "build.number": "7"}}, ["t-1"]),
+    ],
+)
 def test_traces_are_taken_by_time_and_value(
     only: dict[str, Any], ids: list[str], tmp_path: Path
 ) -> None:

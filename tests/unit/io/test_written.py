@@ -76,16 +76,27 @@ places = st.lists(st.integers(0, 200), min_size=2, max_size=2).map(sorted)
 turns = st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=visible)
 evidence = st.builds(
     lambda text, document, at: Evidence(text=text, document_id=document, start=at[0], end=at[1]),
-    texts, st.none() | texts, st.just((None, None)) | places,
-)  # fmt: skip
+    texts,
+    st.none() | texts,
+    st.just((None, None)) | places,
+)
 cases = st.builds(
-    Case, id=visible.map("case {}".format), query=visible, reference=st.none() | visible,
-    metadata=metadata, history=tuples(turns),
-    alternative_references=tuples(texts), reference_contexts=st.none() | tuples(texts),
-    reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
+    Case,
+    id=visible.map("case {}".format),
+    query=visible,
+    reference=st.none() | visible,
+    metadata=metadata,
+    history=tuples(turns),
+    alternative_references=tuples(texts),
+    reference_contexts=st.none() | tuples(texts),
+    reference_context_ids=st.none() | tuples(texts),
+    evidence=tuples(evidence),
+    tags=tuples(texts),
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
-    answerable=st.none() | st.booleans(), cluster=st.none() | visible, language=st.none() | visible,
-).filter(lambda case: _relevant(case) != case.reference_context_ids)  # fmt: skip
+    answerable=st.none() | st.booleans(),
+    cluster=st.none() | visible,
+    language=st.none() | visible,
+).filter(lambda case: _relevant(case) != case.reference_context_ids)
 
 
 def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: Path) -> None:
@@ -96,13 +107,16 @@ def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: 
     assert gzip.decompress(content) == b'{"id":"1","query":"q","reference_context_ids":[]}\n'
 
 
-@pytest.mark.parametrize(("second", "expected"), [
-    (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
-    (Case(id=" ", query="b"), "field 'id': the id is empty"),
-    (Case(id="2", query=""), "field 'query': the query is empty"),
-    (Case(id="2", query="\ud800"), "cannot be written as JSON"),
-    (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
+        (Case(id=" ", query="b"), "field 'id': the id is empty"),
+        (Case(id="2", query=""), "field 'query': the query is empty"),
+        (Case(id="2", query="\ud800"), "cannot be written as JSON"),
+        (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
+    ],
+)
 def test_a_wrong_case_leaves_the_old_file(tmp_path: Path, second: Case, expected: str) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text("old", encoding="utf-8")
@@ -265,9 +279,16 @@ def test_a_file_of_another_version_is_a_problem_and_no_crash(tmp_path: Path) -> 
 
 def test_a_verdict_that_failed_comes_back_as_a_failure(tmp_path: Path) -> None:
     verdict = {
-        "query_id": "q2", "relevant_chunk_ids": ["a"], "relevance": {"a": 0.9},
-        "answer_present": True, "answer_probability": 0.93, "evidence": [], "warnings": [],
-        "retrieval_quality": None, "message": "Failed: ValueError: no luck", "validator": "lexical",
-    }  # fmt: skip
+        "query_id": "q2",
+        "relevant_chunk_ids": ["a"],
+        "relevance": {"a": 0.9},
+        "answer_present": True,
+        "answer_probability": 0.93,
+        "evidence": [],
+        "warnings": [],
+        "retrieval_quality": None,
+        "message": "Failed: ValueError: no luck",
+        "validator": "lexical",
+    }
     (entry,) = entries(lines(tmp_path / "v.jsonl", [verdict]), is_join=True)
     assert str(entry.recorded["validate"].failure) == "validate: ValueError: no luck"

@@ -36,9 +36,17 @@ def test_a_list_of_cases_is_read(tmp_path: Path, text: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("scalar", "reference"),
-    [("yes", "yes"), ("9:30", "9:30"), ("2024-05-01", "2024-05-01"), ("1.10", "1.10"),
-     ("007", "007"), ("42", "42"), ("0x1F", "0x1F"), ("1_000", "1_000")],
-)  # fmt: skip
+    [
+        ("yes", "yes"),
+        ("9:30", "9:30"),
+        ("2024-05-01", "2024-05-01"),
+        ("1.10", "1.10"),
+        ("007", "007"),
+        ("42", "42"),
+        ("0x1F", "0x1F"),
+        ("1_000", "1_000"),
+    ],
+)
 def test_texts_are_read_as_they_are_written(tmp_path: Path, scalar: str, reference: str) -> None:
     (case,) = read_cases(written(tmp_path, f"- question: Which?\n  answer: {scalar}\n"))
     assert case.reference == reference

@@ -39,10 +39,18 @@ def _spans(asked: Asked) -> list[Record]:
     ]
     one = f"{asked.number:x}"
     return [
-        {"trace": f"t-{one}", "id": f"{name}-{one}", "parent": parent and f"{parent}-{one}",
-         "name": name, "kind": kind, "at": 10 * asked.number + place, "in": put, "out": out}
+        {
+            "trace": f"t-{one}",
+            "id": f"{name}-{one}",
+            "parent": parent and f"{parent}-{one}",
+            "name": name,
+            "kind": kind,
+            "at": 10 * asked.number + place,
+            "in": put,
+            "out": out,
+        }
         for name, parent, kind, place, put, out in rows
-    ]  # fmt: skip
+    ]
 
 
 def _nanoseconds(second: int) -> int:
@@ -81,11 +89,17 @@ def _attributes(asked: Asked, row: Record) -> Record:
 
 def sdk(asked: Asked) -> list[Record]:
     return [
-        {"name": row["name"], "kind": "SpanKind.INTERNAL", "parent_id": row["parent"],
-         "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
-         **_times(row), "status": {"status_code": "OK"}, "attributes": _attributes(asked, row)}
+        {
+            "name": row["name"],
+            "kind": "SpanKind.INTERNAL",
+            "parent_id": row["parent"],
+            "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
+            **_times(row),
+            "status": {"status_code": "OK"},
+            "attributes": _attributes(asked, row),
+        }
         for row in _spans(asked)
-    ]  # fmt: skip
+    ]
 
 
 def otlp(asked: Asked) -> list[Record]:
@@ -94,12 +108,18 @@ def otlp(asked: Asked) -> list[Record]:
         return [{"key": key, "value": {"stringValue": value}} for key, value in found]
 
     spans = [
-        {"traceId": row["trace"], "spanId": row["id"], "parentSpanId": row["parent"] or "",
-         "name": row["name"], "startTimeUnixNano": str(_nanoseconds(row["at"])),
-         "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)), "attributes": listed(row),
-         "status": {"code": "STATUS_CODE_OK"}}
+        {
+            "traceId": row["trace"],
+            "spanId": row["id"],
+            "parentSpanId": row["parent"] or "",
+            "name": row["name"],
+            "startTimeUnixNano": str(_nanoseconds(row["at"])),
+            "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)),
+            "attributes": listed(row),
+            "status": {"code": "STATUS_CODE_OK"},
+        }
         for row in _spans(asked)
-    ]  # fmt: skip
+    ]
     return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]}]
 
 
@@ -125,12 +145,20 @@ def phoenix(asked: Asked) -> list[Record]:
 
 def langfuse(asked: Asked) -> list[Record]:
     return [
-        {"id": row["id"], "trace_id": row["trace"], "parent_observation_id": row["parent"] or "",
-         "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]), "name": row["name"],
-         **_times(row), "input": json.dumps(row["in"]), "output": json.dumps(row["out"]),
-         "session_id": asked.session, "level": "DEFAULT"}
+        {
+            "id": row["id"],
+            "trace_id": row["trace"],
+            "parent_observation_id": row["parent"] or "",
+            "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]),
+            "name": row["name"],
+            **_times(row),
+            "input": json.dumps(row["in"]),
+            "output": json.dumps(row["out"]),
+            "session_id": asked.session,
+            "level": "DEFAULT",
+        }
         for row in _spans(asked)
-    ]  # fmt: skip
+    ]
 
 
 def langfuse_api(asked: Asked) -> list[Record]:
@@ -144,13 +172,21 @@ def langfuse_api(asked: Asked) -> list[Record]:
 
 def langsmith(asked: Asked) -> list[Record]:
     return [
-        {"id": row["id"], "trace_id": row["trace"], "parent_run_id": row["parent"],
-         "dotted_order": "", "run_type": row["kind"].lower(), "name": row["name"], **_times(row),
-         "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
-         "outputs": row["out"], "extra": {"metadata": {"session_id": asked.session}},
-         "status": "success"}
+        {
+            "id": row["id"],
+            "trace_id": row["trace"],
+            "parent_run_id": row["parent"],
+            "dotted_order": "",
+            "run_type": row["kind"].lower(),
+            "name": row["name"],
+            **_times(row),
+            "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
+            "outputs": row["out"],
+            "extra": {"metadata": {"session_id": asked.session}},
+            "status": "success",
+        }
         for row in _spans(asked)
-    ]  # fmt: skip
+    ]
 
 
 def mlflow(asked: Asked) -> list[Record]:
@@ -160,12 +196,18 @@ def mlflow(asked: Asked) -> list[Record]:
         return {**named, "mlflow.trace.session": json.dumps(asked.session)}
 
     spans = [
-        {"trace_id": row["trace"], "span_id": row["id"], "parent_span_id": row["parent"],
-         "name": row["name"], "start_time_unix_nano": _nanoseconds(row["at"]),
-         "end_time_unix_nano": _nanoseconds(row["at"] + 1), "attributes": spelled(row),
-         "status": {"code": "STATUS_CODE_OK", "message": ""}}
+        {
+            "trace_id": row["trace"],
+            "span_id": row["id"],
+            "parent_span_id": row["parent"],
+            "name": row["name"],
+            "start_time_unix_nano": _nanoseconds(row["at"]),
+            "end_time_unix_nano": _nanoseconds(row["at"] + 1),
+            "attributes": spelled(row),
+            "status": {"code": "STATUS_CODE_OK", "message": ""},
+        }
         for row in _spans(asked)
-    ]  # fmt: skip
+    ]
     return [{"info": {"trace_id": "tr"}, "data": {"spans": spans}}]
 
 

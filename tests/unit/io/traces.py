@@ -28,21 +28,35 @@ def skipped(reason: str) -> Outcome[Any]:
 
 FULL = Trace(
     case=Case(
-        id="full", query="Where is “Zürich”?", reference="In Switzerland", answerable=True,
-        reference_contexts=("Zürich is in Switzerland.",), reference_context_ids=("ch-1", "ch-2"),
+        id="full",
+        query="Where is “Zürich”?",
+        reference="In Switzerland",
+        answerable=True,
+        reference_contexts=("Zürich is in Switzerland.",),
+        reference_context_ids=("ch-1", "ch-2"),
         evidence=(Evidence(text="in Switzerland", document_id="ch-1", start=10, end=24),),
-        tags=("geo",), language="en",
+        tags=("geo",),
+        language="en",
         metadata={"rubrics": {"score1": "wrong"}, "persona_name": "tourist", "n": 3},
     ),
-    retrieval=measured(RetrievalResult(
-        ["Zürich is in Switzerland.", "Bern, the capital"], context_ids=["ch-1", "ch-9"],
-        scores=[0.9, 0.25], context_metadata=[{"page": 1}, {"page": 2}], metadata={"index": "v2"},
-    )),
-    generation=measured(GenerationResult(
-        "In Switzerland", multi_responses=["In Switzerland", "In Germany"], confidence=0.75,
-        metadata={"tokens": 12},
-    )),
-)  # fmt: skip
+    retrieval=measured(
+        RetrievalResult(
+            ["Zürich is in Switzerland.", "Bern, the capital"],
+            context_ids=["ch-1", "ch-9"],
+            scores=[0.9, 0.25],
+            context_metadata=[{"page": 1}, {"page": 2}],
+            metadata={"index": "v2"},
+        )
+    ),
+    generation=measured(
+        GenerationResult(
+            "In Switzerland",
+            multi_responses=["In Switzerland", "In Germany"],
+            confidence=0.75,
+            metadata={"tokens": 12},
+        )
+    ),
+)
 BARE = Trace(
     case=Case(id="bare", query="苹果是什么？\n第二行"),
     retrieval=measured(RetrievalResult(["苹果是水果"])),

@@ -39,16 +39,21 @@ many = st.lists(texts, max_size=4).map(tuple)
 shares = st.floats(0, 1)
 numbers = st.integers(0, 9)
 OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
-    "str": texts, "str | None": st.none() | texts, "tuple[str, ...]": many,
-    "tuple[str, ...] | None": st.none() | many, "bool": st.booleans(),
-    "bool | None": st.none() | st.booleans(), "int": numbers, "int | None": st.none() | numbers,
+    "str": texts,
+    "str | None": st.none() | texts,
+    "tuple[str, ...]": many,
+    "tuple[str, ...] | None": st.none() | many,
+    "bool": st.booleans(),
+    "bool | None": st.none() | st.booleans(),
+    "int": numbers,
+    "int | None": st.none() | numbers,
     "float": shares,
     "Mapping[str, Any]": st.dictionaries(texts, json_values, max_size=3),
     "Mapping[str, int] | None": st.none() | st.dictionaries(texts, numbers, max_size=4),
     "Mapping[str, float]": st.dictionaries(texts, shares, max_size=4),
     "RetrievalQuality": st.sampled_from(validation.RetrievalQuality),
     "WarningKind": st.sampled_from(validation.WarningKind),
-}  # fmt: skip
+}
 
 
 def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -148,24 +153,48 @@ class Text(str): ...
 class Unknown: ...
 
 
-@pytest.mark.parametrize(("value", "stored"), [
-    (np.float32(0.5), 0.5), (np.float16(0.5), 0.5), (np.longdouble(0.5), 0.5), (np.int64(3), 3),
-    (np.bool_(True), True), (np.array([1.5, 2.5]), [1.5, 2.5]), (np.arange(4)[::2], [0, 2]),
-    (np.array(["a"]), ["a"]), (float("nan"), None), (float("inf"), None), (Decimal("0.25"), 0.25),
-    ({"b", "a"}, ["a", "b"]), (frozenset({3, 1}), [1, 3]), ((1, (2,)), [1, [2]]),
-    (b"\x01\xff", "01ff"), (date(2026, 1, 2), "2026-01-02"),
-    (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00+00:00"),
-    (timedelta(hours=1), "1:00:00"),
-    (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-    (PurePosixPath("a/b"), "a/b"), (Colour.RED, "red"), (Point(1), {"x": 1}),
-    (Model(), {"tokens": 3}), (Text("t"), "t"), (UserDict({"a": 1}), {"a": 1}),
-    (MappingProxyType({"a": 1}), {"a": 1}), (UserList([1]), [1]), (range(3), [0, 1, 2]),
-    ({1: "one"}, {"1": "one"}), ({("a", 1): 2}, {'["a",1]': 2}), (2**70, str(2**70)),
-    ([2**70, {"deep": -(2**70)}], [str(2**70), {"deep": str(-(2**70))}]),
-    ("half \ud800", "half \\ud800"), ({"\ud800": 1}, {"\\ud800": 1}),
-    (Unknown(), f"<{__name__}.Unknown>"),
-    ([Unknown(), 2**70], [f"<{__name__}.Unknown>", str(2**70)]),
-], ids=lambda value: type(value).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.float16(0.5), 0.5),
+        (np.longdouble(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.array([1.5, 2.5]), [1.5, 2.5]),
+        (np.arange(4)[::2], [0, 2]),
+        (np.array(["a"]), ["a"]),
+        (float("nan"), None),
+        (float("inf"), None),
+        (Decimal("0.25"), 0.25),
+        ({"b", "a"}, ["a", "b"]),
+        (frozenset({3, 1}), [1, 3]),
+        ((1, (2,)), [1, [2]]),
+        (b"\x01\xff", "01ff"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00+00:00"),
+        (timedelta(hours=1), "1:00:00"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (PurePosixPath("a/b"), "a/b"),
+        (Colour.RED, "red"),
+        (Point(1), {"x": 1}),
+        (Model(), {"tokens": 3}),
+        (Text("t"), "t"),
+        (UserDict({"a": 1}), {"a": 1}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        (UserList([1]), [1]),
+        (range(3), [0, 1, 2]),
+        ({1: "one"}, {"1": "one"}),
+        ({("a", 1): 2}, {'["a",1]': 2}),
+        (2**70, str(2**70)),
+        ([2**70, {"deep": -(2**70)}], [str(2**70), {"deep": str(-(2**70))}]),
+        ("half \ud800", "half \\ud800"),
+        ({"\ud800": 1}, {"\\ud800": 1}),
+        (Unknown(), f"<{__name__}.Unknown>"),
+        ([Unknown(), 2**70], [f"<{__name__}.Unknown>", str(2**70)]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
     result = GenerationResult[Any]("Paris", metadata={"value": value})
     back = through("generate", result)
@@ -189,11 +218,14 @@ def test_numbers_of_any_type_come_back_as_floats() -> None:
     assert through("generate", confident).confidence == 0.5
 
 
-@pytest.mark.parametrize("result", [
-    GenerationResult("so \ud83d"),
-    GenerationResult("a", multi_responses=["b", "\udc00"]),
-    GenerationResult("\udc00", metadata={("odd", "key"): 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "result",
+    [
+        GenerationResult("so \ud83d"),
+        GenerationResult("a", multi_responses=["b", "\udc00"]),
+        GenerationResult("\udc00", metadata={("odd", "key"): 1}),
+    ],
+)
 def test_half_a_character_in_an_answer_is_an_error(result: GenerationResult[Any]) -> None:
     with pytest.raises(ValueError, match="not valid Unicode: half of a surrogate pair"):
         through("generate", result)

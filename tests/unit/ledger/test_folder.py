@@ -25,7 +25,7 @@ from ragbench.ledger.folder import (
     run_name,
     write_atomic,
     write_manifest,
-)  # fmt: skip
+)
 
 HOLD = """
 import sys
@@ -84,8 +84,13 @@ def test_a_new_journal_replaces_what_a_run_wrote_and_nothing_else(tmp_path: Path
         path.write_text("new", encoding="utf-8")
     assert folder.journal.read_text(encoding="utf-8") == "new"
     assert names(folder.path) == {
-        "journal.sqlite", "journal.txt", "notes.md", "report.docx", "report.old", "samples.jsonl",
-    }  # fmt: skip
+        "journal.sqlite",
+        "journal.txt",
+        "notes.md",
+        "report.docx",
+        "report.old",
+        "samples.jsonl",
+    }
 
 
 def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
@@ -98,12 +103,16 @@ def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
     assert folder.journal.read_text(encoding="utf-8") == "ours"
 
 
-@pytest.mark.parametrize(("dataset", "rag", "name"), [
-    ("pellorin", "baseline", "pellorin-baseline-01234567"),
-    ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
-    ("../..", "", "run-run-01234567"), ("数据", "é", "run-run-01234567"),
-    ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dataset", "rag", "name"),
+    [
+        ("pellorin", "baseline", "pellorin-baseline-01234567"),
+        ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
+        ("../..", "", "run-run-01234567"),
+        ("数据", "é", "run-run-01234567"),
+        ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
+    ],
+)
 def test_a_run_has_a_name_that_any_file_system_takes(dataset: str, rag: str, name: str) -> None:
     assert run_name(dataset, rag, "0123456789") == name
 
@@ -131,9 +140,18 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     assert metrics_of(found) == METRICS
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff", b'{"schema_version": 2}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"null",
+        b'{"schema_version": 1}',
+        b"\xff",
+        b'{"schema_version": 2}',
+    ],
+)
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "manifest.json"
     path.write_bytes(content)

@@ -92,10 +92,15 @@ def test_two_settings_are_two_things(name: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Power(2), lambda: scale(2), lambda: np.arange(3),
-     # What a process holds on to while it works is not a setting.
-     lambda: Power(deep=threading.Lock()), lambda: Power(deep=random.Random())],
-)  # fmt: skip
+    [
+        lambda: Power(2),
+        lambda: scale(2),
+        lambda: np.arange(3),
+        # What a process holds on to while it works is not a setting.
+        lambda: Power(deep=threading.Lock()),
+        lambda: Power(deep=random.Random()),
+    ],
+)
 def test_equal_settings_are_one_thing(make: Callable[[], object]) -> None:
     assert described(make()) == described(make())
 

@@ -109,9 +109,13 @@ def test_a_text_is_stored_once(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    [*map(Cell.measured, (0.1 + 0.2, -0.0, 5e-324)), Cell.skipped("no reference"),
-     Cell.abstained("declined"), Cell.failed(FAILURE)],
-)  # fmt: skip
+    [
+        *map(Cell.measured, (0.1 + 0.2, -0.0, 5e-324)),
+        Cell.skipped("no reference"),
+        Cell.abstained("declined"),
+        Cell.failed(FAILURE),
+    ],
+)
 def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
     line = CaseCells(KEY, b"a" * 16, [cell])
     with Journal(path) as journal:

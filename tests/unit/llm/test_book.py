@@ -60,11 +60,23 @@ def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> N
     first, second = receipts(tmp_path)
     assert (first["ended"], first["in_flight"], second["in_flight"]) == ("killed", 2, 1)
     assert (first["currency"], first["unconfirmed_estimate"]) == ("USD", "0.004")
-    assert first["lines"] == [{
-        "purpose": "support", "model": "m", "calls": 1, "cached": 0, "failed": 0, "requests": 3,
-        "prompt_tokens": 10, "completion_tokens": 5, "reasoning_tokens": 1, "cost": "0.002",
-        "unconfirmed": "0.02", "unconfirmed_requests": 2, "unconfirmed_estimate": "0.004",
-    }]  # fmt: skip
+    assert first["lines"] == [
+        {
+            "purpose": "support",
+            "model": "m",
+            "calls": 1,
+            "cached": 0,
+            "failed": 0,
+            "requests": 3,
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "reasoning_tokens": 1,
+            "cost": "0.002",
+            "unconfirmed": "0.02",
+            "unconfirmed_requests": 2,
+            "unconfirmed_estimate": "0.004",
+        }
+    ]
     assert book.spent_before == Decimal("0.002") + Decimal("0.02") + Decimal("0.012")
 
 

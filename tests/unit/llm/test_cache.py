@@ -31,14 +31,24 @@ TEXTS = st.text(st.characters(), max_size=20)  # lone surrogates too
 ROLES = st.sampled_from(["system", "user", "assistant"])
 MESSAGES = st.lists(st.builds(Message, role=ROLES, content=TEXTS), min_size=1, max_size=3)
 JUDGES: list[dict[str, Any]] = [
-    {}, {"model": "other"}, {"base_url": "http://other.test/v1"}, {"temperature": None},
-    {"seed": 1}, {"max_tokens": 10}, {"extra": {"top_p": 0.9}}, {"api_version": "2024-10-21"},
-]  # fmt: skip
-QUESTIONS = st.fixed_dictionaries({
-    "messages": MESSAGES, "schema": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
-    "version": TEXTS, "repeat": st.integers(0, 3),
-    "identity": st.sampled_from(JUDGES).map(lambda judge: endpoint(**judge).identity()),
-})  # fmt: skip
+    {},
+    {"model": "other"},
+    {"base_url": "http://other.test/v1"},
+    {"temperature": None},
+    {"seed": 1},
+    {"max_tokens": 10},
+    {"extra": {"top_p": 0.9}},
+    {"api_version": "2024-10-21"},
+]
+QUESTIONS = st.fixed_dictionaries(
+    {
+        "messages": MESSAGES,
+        "schema": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "version": TEXTS,
+        "repeat": st.integers(0, 3),
+        "identity": st.sampled_from(JUDGES).map(lambda judge: endpoint(**judge).identity()),
+    }
+)
 
 
 def key_of(question: dict[str, Any]) -> bytes:
@@ -98,9 +108,12 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
             db.execute(statement)
         db.close()
     reasons = {
-        "text": "is not a cache", "other": "something else", "later": r"another version \(99\)",
-        "missing": "there is no cache", "text/below": "text",
-    }  # fmt: skip
+        "text": "is not a cache",
+        "other": "something else",
+        "later": r"another version \(99\)",
+        "missing": "there is no cache",
+        "text/below": "text",
+    }
     for name, reason in reasons.items():
         with pytest.raises(LLMCacheError, match=reason):
             ResponseCache(tmp_path / name, must_exist=name == "missing")

@@ -45,9 +45,11 @@ FILTERED = {"choices": [{"message": {"content": ""}, "finish_reason": "content_f
 
 
 def using(
-    transport: Transport, work: Callable[[Any], Awaitable[ValueT]], kind: Any = LLMClient,
+    transport: Transport,
+    work: Callable[[Any], Awaitable[ValueT]],
+    kind: Any = LLMClient,
     **settings: Any,
-) -> ValueT:  # fmt: skip
+) -> ValueT:
     """Opens a client in a virtual loop and does something with it."""
     judge = settings.pop("judge", endpoint())
 
@@ -95,13 +97,22 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
 # --- errors that pass
 
 
-@pytest.mark.parametrize("first", [
-    *map(error, (500, 503, 529, 408, 429)), NoAnswerError("connection", "refused"),
-    NoAnswerError("lost", "the connection broke"), Answer(status=200, headers={}, body="<html>"),
-    Answer(status=200, headers={}, body="[]"),
-    Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
-    said("", choices=[]), said("", choices=None), said(""), said("  \n"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "first",
+    [
+        *map(error, (500, 503, 529, 408, 429)),
+        NoAnswerError("connection", "refused"),
+        NoAnswerError("lost", "the connection broke"),
+        Answer(status=200, headers={}, body="<html>"),
+        Answer(status=200, headers={}, body="[]"),
+        Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
+        said("", choices=[]),
+        said("", choices=None),
+        said(""),
+        said("  \n"),
+    ],
+    ids=str,
+)
 def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
     script = Script([first, said("Yes.")])
     reply = using(script, ask)
@@ -119,10 +130,13 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
 
 
-@pytest.mark.parametrize(("last", "noted", "sent"), [
-    (error(500, "boom"), "to 3 requests: 500 boom", 3),
-    (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("last", "noted", "sent"),
+    [
+        (error(500, "boom"), "to 3 requests: 500 boom", 3),
+        (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
+    ],
+)
 def test_nothing_is_tried_for_ever(last: Answer, noted: str, sent: int) -> None:
     script = Script([last])
     with pytest.raises(errors.LLMUnavailableError, match=noted) as caught:
@@ -155,16 +169,20 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 # --- errors that do not pass
 
 
-@pytest.mark.parametrize(("answer", "kind", "noted"), [
-    (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
-    (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
-    (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
-    (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
-    (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
-    (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
-    (error(404, "no such model"), errors.LLMAccessError, "404 no such model"),
-    (error(429, "insufficient_quota"), errors.LLMAccessError, "insufficient_quota"),
-], ids=lambda value: getattr(value, "__name__", None))  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "kind", "noted"),
+    [
+        (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
+        (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
+        (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
+        (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
+        (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
+        (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
+        (error(404, "no such model"), errors.LLMAccessError, "404 no such model"),
+        (error(429, "insufficient_quota"), errors.LLMAccessError, "insufficient_quota"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
 def test_what_does_not_pass_is_reported_at_once(
     answer: Answer, kind: type[LLMError], noted: str
 ) -> None:
@@ -175,13 +193,16 @@ def test_what_does_not_pass_is_reported_at_once(
     assert (len(script.sent), caught.value.attempts) == (1, 1)
 
 
-@pytest.mark.parametrize(("down", "is_known", "answered"), [
-    ((0, math.inf), False, (0, 0)),
-    ((5, 15), False, (200, 200)),  # a restart is waited for
-    ((0, 15), False, (0, 0)),
-    ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
-    ((5, math.inf), False, (50, 199)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("down", "is_known", "answered"),
+    [
+        ((0, math.inf), False, (0, 0)),
+        ((5, 15), False, (200, 200)),  # a restart is waited for
+        ((0, 15), False, (0, 0)),
+        ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
+        ((5, math.inf), False, (50, 199)),
+    ],
+)
 def test_an_endpoint_is_waited_for_or_given_up(
     tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
 ) -> None:
@@ -494,9 +515,17 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
     assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"], ["a"]]
 
 
-@pytest.mark.parametrize("data", [
-    [{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None,
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"embedding": [1]}] * 2,
+        [{"embedding": []}],
+        [{"embedding": ["x"]}],
+        [{}],
+        None,
+    ],
+    ids=str,
+)
 def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
     with ResponseCache(tmp_path / "c") as cache:
         with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):

@@ -30,15 +30,19 @@ async def call(
 BORNE = ["s" * 32] * 7
 
 
-@pytest.mark.parametrize(("rounds", "least", "most"), [
-    (["s"] * 50, 8, 8),  # nobody has tried whether more are borne
-    (BORNE, 32, 32),
-    ([*BORNE, "ll"], 16, 16),  # one burst is one sign
-    ([*BORNE, "ll", "s" * 16], 16, 17),  # by one a round, no longer by doubling
-    ([*BORNE, "ll", *["s" * 32] * 60], 32, 32), ([*BORNE, *"l" * 10], 1, 1),
-    (["f", "s", "s"] * 20, 8, 8),  # single errors say nothing of load
-    (["f"] * 64, 1, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rounds", "least", "most"),
+    [
+        (["s"] * 50, 8, 8),  # nobody has tried whether more are borne
+        (BORNE, 32, 32),
+        ([*BORNE, "ll"], 16, 16),  # one burst is one sign
+        ([*BORNE, "ll", "s" * 16], 16, 17),  # by one a round, no longer by doubling
+        ([*BORNE, "ll", *["s" * 32] * 60], 32, 32),
+        ([*BORNE, *"l" * 10], 1, 1),
+        (["f", "s", "s"] * 20, 8, 8),  # single errors say nothing of load
+        (["f"] * 64, 1, 3),
+    ],
+)
 def test_the_limit_follows_what_the_endpoint_bears(
     rounds: list[str], least: int, most: int
 ) -> None:

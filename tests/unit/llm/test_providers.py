@@ -200,12 +200,15 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
         assert hidden(server) == 2
 
 
-@pytest.mark.parametrize(("name", "tokens", "figures"), [
-    ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
-    ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
-    ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
-    ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "tokens", "figures"),
+    [
+        ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
+        ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
+        ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
+        ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
+    ],
+)
 def test_what_can_never_succeed_fails_at_once_with_its_figure(
     name: str, tokens: int, figures: tuple[str, ...]
 ) -> None:
@@ -297,11 +300,14 @@ def probed(server: Server) -> dict[str, Finding]:
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("name", "mode", "reported"), [
-    ("anthropic", "json_object+schema", "json_schema is accepted and not followed"),
-    ("deepseek", "json_object+schema", "json_schema is refused (400)"),
-    ("llama-cpp-python", "json_object+schema", "json_schema is refused"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "mode", "reported"),
+    [
+        ("anthropic", "json_object+schema", "json_schema is accepted and not followed"),
+        ("deepseek", "json_object+schema", "json_schema is refused (400)"),
+        ("llama-cpp-python", "json_object+schema", "json_schema is refused"),
+    ],
+)
 def test_structure_is_followed_not_only_accepted(name: str, mode: str, reported: str) -> None:
     with PROVIDERS[name]() as server:
         found = probed(server)["structure"]

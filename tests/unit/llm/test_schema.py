@@ -47,11 +47,15 @@ def test_the_candidate_that_fits_is_taken() -> None:
     assert read_structure(text, VERDICT).good is True
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("Yes.", "it holds no JSON"),
-    ('{"good": "perhaps", "reason": "r"}', "good: "),
-    ('{"good": true}', "reason: Field required"), ("[1]", "the value: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Yes.", "it holds no JSON"),
+        ('{"good": "perhaps", "reason": "r"}', "good: "),
+        ('{"good": true}', "reason: Field required"),
+        ("[1]", "the value: "),
+    ],
+)
 def test_what_does_not_fit_is_reported(text: str, shown: str) -> None:
     with pytest.raises(LLMReplyError) as caught:
         read_structure(text, VERDICT)
@@ -140,25 +144,39 @@ def test_any_text_is_borne(text: str) -> None:
         json.dumps(value)
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ('{"a": "two\nlines\tand a tab"}', {"a": "two\nlines\tand a tab"}),
-    (r'{"a": "50\% of \(x\)"}', {"a": r"50\% of \(x\)"}),
-    (r'{"a": "C:\users"}', {"a": r"C:\users"}), (r'{"a": "\u00e4 \" \\"}', {"a": 'ä " \\'}),
-    ('{"a": ", ]", "b": [1, 2, ], }', {"a": ", ]", "b": [1, 2]}),
-    ('As in {"a": 1}, the answer is {"a": 2}.', {"a": 2}),
-    ('He said "so, } it is {"a": [1,],}', {"a": [1]}),
-    ('{"text": "a <think>tag</think> in it"}', {"text": "a <think>tag</think> in it"}),
-    ('```json\n{"a": 1}\n```\nor rather\n```json\n{"a": 2}\n```', {"a": 2}),
-    ('\ufeff{"a": 1}', {"a": 1}), ('It is {clear}: {"a": 1}', {"a": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": "two\nlines\tand a tab"}', {"a": "two\nlines\tand a tab"}),
+        (r'{"a": "50\% of \(x\)"}', {"a": r"50\% of \(x\)"}),
+        (r'{"a": "C:\users"}', {"a": r"C:\users"}),
+        (r'{"a": "\u00e4 \" \\"}', {"a": 'ä " \\'}),
+        ('{"a": ", ]", "b": [1, 2, ], }', {"a": ", ]", "b": [1, 2]}),
+        ('As in {"a": 1}, the answer is {"a": 2}.', {"a": 2}),
+        ('He said "so, } it is {"a": [1,],}', {"a": [1]}),
+        ('{"text": "a <think>tag</think> in it"}', {"text": "a <think>tag</think> in it"}),
+        ('```json\n{"a": 1}\n```\nor rather\n```json\n{"a": 2}\n```', {"a": 2}),
+        ('\ufeff{"a": 1}', {"a": 1}),
+        ('It is {clear}: {"a": 1}', {"a": 1}),
+    ],
+)
 def test_known_deviations(text: str, value: Any) -> None:
     assert first(text) == value
 
 
-@pytest.mark.parametrize("text", [
-    '{"verdicts": [1, 2', '{"verdicts": [1, 2], "more": [3',
-    'For example {"verdicts": []}. So: {"verdicts": [1, 2',
-    '{"a": "never ends', "{'a': 1}", '{"a": NaN}', "no JSON at all", "", "[" * 100_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdicts": [1, 2',
+        '{"verdicts": [1, 2], "more": [3',
+        'For example {"verdicts": []}. So: {"verdicts": [1, 2',
+        '{"a": "never ends',
+        "{'a': 1}",
+        '{"a": NaN}',
+        "no JSON at all",
+        "",
+        "[" * 100_000,
+    ],
+)
 def test_nothing_is_guessed(text: str) -> None:
     assert list(json_values(text)) == []

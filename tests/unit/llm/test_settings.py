@@ -38,11 +38,19 @@ def test_options_go_before_the_file_before_the_environment() -> None:
 
 def test_everything_can_be_said_in_the_environment() -> None:
     given = {
-        "MODEL": "m", "BASE_URL": "http://localhost:8000/v1/", "TEMPERATURE": "none",
-        "MAX_TOKENS": "99", "EXTRA": '{"top_p": 0.5}', "STRUCTURED": "json_object",
-        "PRICE_INPUT": "0.10", "PRICE_OUTPUT": "0", "RETRIES": "1", "DEADLINE": "60",
-        "CACHE": "off", "CACHE_MAX_MB": "5",
-    }  # fmt: skip
+        "MODEL": "m",
+        "BASE_URL": "http://localhost:8000/v1/",
+        "TEMPERATURE": "none",
+        "MAX_TOKENS": "99",
+        "EXTRA": '{"top_p": 0.5}',
+        "STRUCTURED": "json_object",
+        "PRICE_INPUT": "0.10",
+        "PRICE_OUTPUT": "0",
+        "RETRIES": "1",
+        "DEADLINE": "60",
+        "CACHE": "off",
+        "CACHE_MAX_MB": "5",
+    }
     settings = resolve({}, {f"RAGBENCH_LLM_{name}": value for name, value in given.items()})
     judge = settings.endpoint
     assert judge.base_url == "http://localhost:8000/v1"
@@ -56,44 +64,50 @@ def test_everything_can_be_said_in_the_environment() -> None:
     assert (settings.cache, settings.cache_bytes) == (None, 5_000_000)
 
 
-@pytest.mark.parametrize(("environ", "variable"), [
-    ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
-    ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
-    ({OWN: KEY, "OPENAI_API_KEY": KEY}, OWN),
-    ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
-    ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "OPENAI_API_KEY": KEY}, "MINE"),
-    # A key must not travel to a host that it is not for.
-    ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
-    ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", OWN: KEY}, OWN),
-    ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", OWN: KEY}, "MINE"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("environ", "variable"),
+    [
+        ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+        ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
+        ({OWN: KEY, "OPENAI_API_KEY": KEY}, OWN),
+        ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "OPENAI_API_KEY": KEY}, "MINE"),
+        # A key must not travel to a host that it is not for.
+        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
+        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", OWN: KEY}, OWN),
+        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", OWN: KEY}, "MINE"),
+    ],
+)
 def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> None:
     settings = resolve({"model": "m"}, environ)
     assert settings.endpoint.key == ApiKey(variable=variable)
     assert KEY not in repr(settings)
 
 
-@pytest.mark.parametrize(("options", "shown"), [
-    ({}, "no model is named"),
-    ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
-    ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
-    ({"model": "m", "seed": True}, "must be a whole number"),
-    ({"model": "m", "temperature": 3}, "temperature must be at most 2"),
-    ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
-    ({"model": "m", "timeout": 0}, "timeout must be above 0"),
-    ({"model": "m", "extra": "{"}, "must be an object"),
-    ({"model": "m", "extra": "[]"}, "must be an object"),
-    ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
-    ({"model": "m", "extra": {"stream": True}}, "cannot be an extra field"),
-    ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
-    ({"model": "m", "price_input": 1}, "both price_input and price_output"),
-    ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
-    ({"model": "m", "base_url": f"http://u:{KEY}@a.test/v1"}, "neither a user"),
-    ({"model": "m", "base_url": f"http://a.test/v1?api_key={KEY}"}, "nor anything after"),
-    ({"model": "m", "api_key_file": "key", "api_key_env": "OTHER"}, "give one of them"),
-    ({"model": "m", "concurrency": 0}, "at least 1"),
-    ({"model": " "}, "must be a text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "no model is named"),
+        ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
+        ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
+        ({"model": "m", "seed": True}, "must be a whole number"),
+        ({"model": "m", "temperature": 3}, "temperature must be at most 2"),
+        ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
+        ({"model": "m", "timeout": 0}, "timeout must be above 0"),
+        ({"model": "m", "extra": "{"}, "must be an object"),
+        ({"model": "m", "extra": "[]"}, "must be an object"),
+        ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
+        ({"model": "m", "extra": {"stream": True}}, "cannot be an extra field"),
+        ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
+        ({"model": "m", "price_input": 1}, "both price_input and price_output"),
+        ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
+        ({"model": "m", "base_url": f"http://u:{KEY}@a.test/v1"}, "neither a user"),
+        ({"model": "m", "base_url": f"http://a.test/v1?api_key={KEY}"}, "nor anything after"),
+        ({"model": "m", "api_key_file": "key", "api_key_env": "OTHER"}, "give one of them"),
+        ({"model": "m", "concurrency": 0}, "at least 1"),
+        ({"model": " "}, "must be a text"),
+    ],
+)
 def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], shown: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(options, {})
@@ -101,10 +115,16 @@ def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], 
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("content", "shown"), [
-    ("", "is empty"), ("two words", "is not an API key"), ("a\nb", "is not an API key"),
-    ("ä", "ASCII"), (None, "No such file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("", "is empty"),
+        ("two words", "is not an API key"),
+        ("a\nb", "is not an API key"),
+        ("ä", "ASCII"),
+        (None, "No such file"),
+    ],
+)
 def test_a_file_that_holds_no_key_is_reported(
     tmp_path: Path, content: str | None, shown: str
 ) -> None:

@@ -54,17 +54,22 @@ def scored(answer: Answer) -> list[float | Skip]:
     return [citation_validity(found), citation_coverage(found), attribution]
 
 
-@pytest.mark.parametrize(("response", "places"), [
-    ("You get 27 days [1].", [0]),
-    ("You get 27 days. [1] Dogs are welcome. [3]", [0, 2]),
-    ("You get 27 days [1, 2] and more [9].", [0, 1, None]),
-    ("You get 27 days [1-3].", [0, 1, 2]), ("You get 27 days 【2】【3†source】.", [1, 2]),
-    ("You get 27 days (doc 3).", [2]), ("You get 27 days (Sources 1, 2).", [0, 1]),
-    ("You get 27 days [^2].\n\n[^2]: The office handbook", [1]),
-    ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
-    ("You get 27 days [leave; dogs].", [0, 2]),
-    ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("response", "places"),
+    [
+        ("You get 27 days [1].", [0]),
+        ("You get 27 days. [1] Dogs are welcome. [3]", [0, 2]),
+        ("You get 27 days [1, 2] and more [9].", [0, 1, None]),
+        ("You get 27 days [1-3].", [0, 1, 2]),
+        ("You get 27 days 【2】【3†source】.", [1, 2]),
+        ("You get 27 days (doc 3).", [2]),
+        ("You get 27 days (Sources 1, 2).", [0, 1]),
+        ("You get 27 days [^2].\n\n[^2]: The office handbook", [1]),
+        ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
+        ("You get 27 days [leave; dogs].", [0, 2]),
+        ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
+    ],
+)
 def test_every_form_of_a_citation_is_read(response: str, places: list[int | None]) -> None:
     found = cited(*both(response, ids=IDS))
     assert not isinstance(found, Skip)
@@ -74,13 +79,20 @@ def test_every_form_of_a_citation_is_read(response: str, places: list[int | None
 LABELLED = {"chunks": [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, strict=True)]}
 
 
-@pytest.mark.parametrize(("response", "facts", "chunks"), [
-    # Ids and labels come before ranks; citations in metadata are of the whole answer.
-    ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
-    ("A fact [8].", LABELLED, (1,)), ("A fact [1].", LABELLED, (None,)),
-    ("Dogs are welcome.", {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
-     (2, 0, None)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("response", "facts", "chunks"),
+    [
+        # Ids and labels come before ranks; citations in metadata are of the whole answer.
+        ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
+        ("A fact [8].", LABELLED, (1,)),
+        ("A fact [1].", LABELLED, (None,)),
+        (
+            "Dogs are welcome.",
+            {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
+            (2, 0, None),
+        ),
+    ],
+)
 def test_what_a_citation_means(
     response: str, facts: dict[str, Any], chunks: tuple[int | None, ...]
 ) -> None:
@@ -108,16 +120,24 @@ def test_what_cites_nothing_has_no_score() -> None:
     assert isinstance(found, Skip) and "can be compared" in found.reason
 
 
-@pytest.mark.parametrize(("response", "value"), [
-    ("You get 27 days.", 1.0), ("You get twenty-seven days.", 1.0), ("You get 28 days.", 0.0),
-    ("You get 27 weeks.", 0.0), ("You get 27 days and 450 euros.", 0.5),
-    ("About €3,500,000 is set aside.", 1.0), ("The office closes on 2024-03-12.", 1.0),
-    ("The office closes on 13 March 2024.", 0.0), ("27 days [doc_8, p. 9].\nSources: p. 9", 1.0),
-    ("It is case 77 that you asked about.", 1.0),  # in the question
-    ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
-    ("There are two reasons.", Skip("the answer names no number")),
-    ("Dogs are welcome.", Skip("the answer names no number")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("response", "value"),
+    [
+        ("You get 27 days.", 1.0),
+        ("You get twenty-seven days.", 1.0),
+        ("You get 28 days.", 0.0),
+        ("You get 27 weeks.", 0.0),
+        ("You get 27 days and 450 euros.", 0.5),
+        ("About €3,500,000 is set aside.", 1.0),
+        ("The office closes on 2024-03-12.", 1.0),
+        ("The office closes on 13 March 2024.", 0.0),
+        ("27 days [doc_8, p. 9].\nSources: p. 9", 1.0),
+        ("It is case 77 that you asked about.", 1.0),  # in the question
+        ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
+        ("There are two reasons.", Skip("the answer names no number")),
+        ("Dogs are welcome.", Skip("the answer names no number")),
+    ],
+)
 def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, value: float | Skip) -> None:
     assert numbers_supported(Case(id="q", query="What of case 77?"), response, CHUNKS) == value
 
@@ -172,11 +192,14 @@ def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...
     return found.cell, found.judgements
 
 
-@pytest.mark.parametrize(("quotes", "reason"), [
-    ([], "the judge says that it is supported and quotes nothing"),
-    (["Bees can swim well."], "no quote of the judge stands in the contexts"),
-    (["fly", "27"], "the judge quotes single words, which prove nothing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("quotes", "reason"),
+    [
+        ([], "the judge says that it is supported and quotes nothing"),
+        (["Bees can swim well."], "no quote of the judge stands in the contexts"),
+        (["fly", "27"], "the judge quotes single words, which prove nothing"),
+    ],
+)
 @pytest.mark.parametrize("verdict", ["supported", "partially_supported"])
 def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reason: str) -> None:
     cell, _ = judged((verdict, quotes))
@@ -219,14 +242,21 @@ def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given()
     assert decoded(tuple[Judgement, ...], encode_judgements(judgements)) == judgements
 
 
-@pytest.mark.parametrize(("verdicts", "cell"), [
-    # Two of three proved: their mean.
-    ([("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
-     Cell.measured(0.5)),
-    # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
-    ([("supported", []), ("not_supported", [])],
-     Cell.unproved("the judge says that it is supported and quotes nothing")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("verdicts", "cell"),
+    [
+        # Two of three proved: their mean.
+        (
+            [("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
+            Cell.measured(0.5),
+        ),
+        # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
+        (
+            [("supported", []), ("not_supported", [])],
+            Cell.unproved("the judge says that it is supported and quotes nothing"),
+        ),
+    ],
+)
 def test_repetitions(verdicts: list[tuple[str, list[str]]], cell: Cell) -> None:
     assert judged(*verdicts)[0] == cell
 
@@ -251,43 +281,49 @@ def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
     return asked_about([FRANCE, EVEREST, RULES], saying(verdicts), response=response)
 
 
-@pytest.mark.parametrize(("sentence", "quote"), [
-    ("The capital of France is Lyon.", "The Eiffel Tower"),
-    ("The capital of France is Lyon.", "the capital of France"),
-    ("The capital of France is Lyon.", "Nepal and China"),
-    ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
-    ("The Eiffel Tower is 33 m high.", "is 330 m high"),
-    ("The Eiffel Tower is 330 km high.", "is 330 m high"),
-    ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
-    ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
-    ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
-    ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
-    ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
-    ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
-    ("It was last climbed in 1953.", "It was first climbed in 1953"),
-    ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
-    ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
-    ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
-    ("Dogs are allowed.", "Dogs are not allowed."),
-    ("Leave may be carried over to June.", "Leave may be carried over to March."),
-    ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
-    ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sentence", "quote"),
+    [
+        ("The capital of France is Lyon.", "The Eiffel Tower"),
+        ("The capital of France is Lyon.", "the capital of France"),
+        ("The capital of France is Lyon.", "Nepal and China"),
+        ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
+        ("The Eiffel Tower is 33 m high.", "is 330 m high"),
+        ("The Eiffel Tower is 330 km high.", "is 330 m high"),
+        ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
+        ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
+        ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
+        ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
+        ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
+        ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
+        ("It was last climbed in 1953.", "It was first climbed in 1953"),
+        ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
+        ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
+        ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
+        ("Dogs are allowed.", "Dogs are not allowed."),
+        ("Leave may be carried over to June.", "Leave may be carried over to March."),
+        ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
+        ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
+    ],
+)
 def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
     cell = of_answer(sentence, ("supported", [quote])).cell
     assert cell.status is Status.UNPROVED, cell
 
 
-@pytest.mark.parametrize(("sentence", "quote"), [
-    ("The capital of France is Paris.", "Paris is the capital of France"),
-    ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
-    ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
-    ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
-    ("Dogs are not allowed [3].", "Dogs are not allowed."),
-    ("You get twenty-seven days of leave.", "get 27 days of leave"),
-    ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
-    ("2. Leave may be carried over.", "Leave may be carried over to March."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sentence", "quote"),
+    [
+        ("The capital of France is Paris.", "Paris is the capital of France"),
+        ("The Eiffel Tower dates from 1889.", "The Eiffel Tower was finished in 1889"),
+        ("It is about 8,850 metres high.", "It is 8,849 metres high."),  # rounded
+        ("Hillary and Norgay climbed it in 1953.", "first climbed in 1953 by Edmund Hillary"),
+        ("Dogs are not allowed [3].", "Dogs are not allowed."),
+        ("You get twenty-seven days of leave.", "get 27 days of leave"),
+        ("Mitarbeiter bekommen 27 Tage Urlaub, das ist nicht wenig.", "Employees get 27 days"),
+        ("2. Leave may be carried over.", "Leave may be carried over to March."),
+    ],
+)
 def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: str) -> None:
     assert of_answer(sentence, ("supported", [quote])).cell == Cell.measured(1.0)
 
@@ -295,9 +331,12 @@ def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: 
 def test_each_sentence_has_a_verdict_of_its_own() -> None:
     sentences = ["Sure!", "Paris is the capital of France.", "It has 2 lakes.", "Dogs are allowed."]
     found = of_answer(
-        " ".join(sentences), ("no_claim", []), ("supported", ["Paris is the capital of France"]),
-        ("not_supported", []), ("supported", ["Dogs are not allowed."]),
-    )  # fmt: skip
+        " ".join(sentences),
+        ("no_claim", []),
+        ("supported", ["Paris is the capital of France"]),
+        ("not_supported", []),
+        ("supported", ["Dogs are not allowed."]),
+    )
     assert found.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
     said = found.judgements[0].steps[0].answer["verdicts"]
     assert [one["sentence"] for one in said] == sentences

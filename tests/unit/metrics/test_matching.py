@@ -28,35 +28,43 @@ def misspelled(count: int) -> str:
     return " ".join([*(f"{word[:3]}q{word[4:]}" for word in words[:count]), *words[count:]])
 
 
-@pytest.mark.parametrize(("chunk", "gold", "expected"), [
-    ("see: ORION  drops\nidle connections", "Orion drops idle", True),
-    ("ｆｕｌｌ－ｗｉｄｔｈ ＯＲＩＯＮ", "full-width Orion", True),
-    ("short", "shorter", False),
-    # a piece of the gold text, and a text with some words changed
-    (LONG[10:], LONG, True), (LONG.replace("drops", "ends"), LONG, True),
-    (f"Note. {LONG.replace('gateway', 'gatewy')} And more of the same.", LONG, True),
-    # a near-duplicate that says another number
-    (LONG.replace("300", "600"), LONG, False),
-    ("A quite different sentence about gardens, flowers and the rain in May.", LONG, False),
-    # 30 characters are too few to be recognised when they are not verbatim
-    ("idle connections drop after 30", "idle connections drop after 3 s", False),
-    ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
-    # the gold text was cut in two: the chunk with the larger part of it holds it
-    (f"About the network, in short. {LONG[:50]}", LONG, True),
-    (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
-    (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
-    (f"About the network, in short. {LONG[:20]}", LONG, False),
-    # At least half of a gold text of 40 characters or more stands at an end of the chunk.
-    (f"## {LETTERS[:20]}", LETTERS[:40], True), (f"## {LETTERS[:20]}", LETTERS[:39], False),
-    (f"## {LETTERS[:20]}", LETTERS[:41], False), (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
-    (f"{LETTERS[21:41]} ##", LETTERS[:41], False), (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
-    # Half of the words, and nine in ten of the characters; from 40 characters on.
-    (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
-    (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
-    ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
-    ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
-    (misspelled(4), MISSPELLED, True), (misspelled(5), MISSPELLED, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("chunk", "gold", "expected"),
+    [
+        ("see: ORION  drops\nidle connections", "Orion drops idle", True),
+        ("ｆｕｌｌ－ｗｉｄｔｈ ＯＲＩＯＮ", "full-width Orion", True),
+        ("short", "shorter", False),
+        # a piece of the gold text, and a text with some words changed
+        (LONG[10:], LONG, True),
+        (LONG.replace("drops", "ends"), LONG, True),
+        (f"Note. {LONG.replace('gateway', 'gatewy')} And more of the same.", LONG, True),
+        # a near-duplicate that says another number
+        (LONG.replace("300", "600"), LONG, False),
+        ("A quite different sentence about gardens, flowers and the rain in May.", LONG, False),
+        # 30 characters are too few to be recognised when they are not verbatim
+        ("idle connections drop after 30", "idle connections drop after 3 s", False),
+        ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
+        # the gold text was cut in two: the chunk with the larger part of it holds it
+        (f"About the network, in short. {LONG[:50]}", LONG, True),
+        (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
+        (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
+        (f"About the network, in short. {LONG[:20]}", LONG, False),
+        # At least half of a gold text of 40 characters or more stands at an end of the chunk.
+        (f"## {LETTERS[:20]}", LETTERS[:40], True),
+        (f"## {LETTERS[:20]}", LETTERS[:39], False),
+        (f"## {LETTERS[:20]}", LETTERS[:41], False),
+        (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
+        (f"{LETTERS[21:41]} ##", LETTERS[:41], False),
+        (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
+        # Half of the words, and nine in ten of the characters; from 40 characters on.
+        (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
+        (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
+        ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
+        ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
+        (misspelled(4), MISSPELLED, True),
+        (misspelled(5), MISSPELLED, False),
+    ],
+)
 def test_when_a_chunk_holds_a_gold_text(chunk: str, gold: str, expected: bool) -> None:
     assert holds(normalised(chunk), normalised(gold)) is expected
 
@@ -83,11 +91,15 @@ def test_what_cannot_be_compared_says_why() -> None:
 OWNER = f"{LONG} The owner is Mara Lind, see the directory for her telephone number."
 
 
-@pytest.mark.parametrize(("gold", "evidence", "expected"), [
-    ([OWNER], "the owner is mara lind, see", 1 / 3),
-    # "Mara Lind" alone is found anywhere: the reference context decides; a piece of it holds.
-    ([OWNER], "Mara Lind", 1 / 2), (None, "Mara Lind", 1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gold", "evidence", "expected"),
+    [
+        ([OWNER], "the owner is mara lind, see", 1 / 3),
+        # "Mara Lind" alone is found anywhere: the reference context decides; a piece of it holds.
+        ([OWNER], "Mara Lind", 1 / 2),
+        (None, "Mara Lind", 1.0),
+    ],
+)
 def test_evidence_is_the_gold_unless_it_turns_up_by_chance(
     gold: list[str] | None, evidence: str, expected: float
 ) -> None:
@@ -98,9 +110,13 @@ def test_evidence_is_the_gold_unless_it_turns_up_by_chance(
 
 @pytest.mark.parametrize(
     ("id", "metadata"),
-    [*(("chunk-3", [{key: "doc"}]) for key in ("document_id", "doc_id", "source")),
-     ("doc#0", None), ("doc#7-1a2b3c", None), ("doc::4", None)],
-)  # fmt: skip
+    [
+        *(("chunk-3", [{key: "doc"}]) for key in ("document_id", "doc_id", "source")),
+        ("doc#0", None),
+        ("doc#7-1a2b3c", None),
+        ("doc::4", None),
+    ],
+)
 def test_a_chunk_is_found_by_the_document_that_its_metadata_or_its_id_names(
     id: str, metadata: list[dict[str, str]] | None
 ) -> None:
@@ -130,9 +146,10 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     found = match(case, result, Matching.DOCUMENT_ID)
     assert isinstance(found, Matched)
     matches = (
-        Match(rank=2, gold=0, by=MatchedBy.ID), Match(rank=4, gold=2, by=MatchedBy.DOCUMENT),
+        Match(rank=2, gold=0, by=MatchedBy.ID),
+        Match(rank=4, gold=2, by=MatchedBy.DOCUMENT),
         Match(rank=5, gold=1, by=MatchedBy.ID),
-    )  # fmt: skip
+    )
     facts: Any = {"golds": ("a", "b", "c"), "grades": (2, 0, 1), "is_by_id": True, "chunks": 5}
     assert found == Matched(**facts, matches=matches, repeated=(3,))
     nothing = match(case, retrieved().value or result, Matching.DOCUMENT_ID)
@@ -141,18 +158,23 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
 
 
-@pytest.mark.parametrize(("place", "by"), [
-    (("doc", 0, 200), MatchedBy.OVERLAP),  # holds it
-    (("doc", 110, 140), MatchedBy.OVERLAP),  # is within it
-    (("doc", 0, 125), MatchedBy.OVERLAP),  # shares 25 of its 50 characters
-    (("doc", 0, 124), None),
-    (("doc", 140, 160), MatchedBy.OVERLAP),  # half of the shorter: the chunk
-    (("doc", 141, 161), None),
-    (("doc", 120, 120), None),  # an empty chunk holds nothing
-    # Without a place in the same document, texts are compared: and it holds the text.
-    (("other", 400, 500), MatchedBy.TEXT), (("doc", 400, None), MatchedBy.TEXT),
-    (("doc", None, 500), MatchedBy.TEXT), (("doc", 400, 500), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("place", "by"),
+    [
+        (("doc", 0, 200), MatchedBy.OVERLAP),  # holds it
+        (("doc", 110, 140), MatchedBy.OVERLAP),  # is within it
+        (("doc", 0, 125), MatchedBy.OVERLAP),  # shares 25 of its 50 characters
+        (("doc", 0, 124), None),
+        (("doc", 140, 160), MatchedBy.OVERLAP),  # half of the shorter: the chunk
+        (("doc", 141, 161), None),
+        (("doc", 120, 120), None),  # an empty chunk holds nothing
+        # Without a place in the same document, texts are compared: and it holds the text.
+        (("other", 400, 500), MatchedBy.TEXT),
+        (("doc", 400, None), MatchedBy.TEXT),
+        (("doc", None, 500), MatchedBy.TEXT),
+        (("doc", 400, 500), None),
+    ],
+)
 @pytest.mark.parametrize("end", [None, 150])
 def test_overlap_with_the_evidence_decides_where_both_sides_have_them(
     place: tuple[Any, ...], by: MatchedBy | None, end: int | None
@@ -191,11 +213,15 @@ OTHER = "What the page says, said by somebody in quite different words."
 HARBOUR = "Something else that the handbook says about the harbour and its cranes."
 PAGES = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
 CONTRADICTED = [
-    trace(gold=["0", "1"], gold_texts=PAGES[:2], retrieval=retrieved("0", "1", texts=[PAGES[0],
-     OTHER])),
-    trace(gold=["2", "3"], gold_texts=PAGES[2:], retrieval=retrieved("2", "3", texts=[OTHER,
-     OTHER])),
-]  # fmt: skip
+    trace(
+        gold=["0", "1"],
+        gold_texts=PAGES[:2],
+        retrieval=retrieved("0", "1", texts=[PAGES[0], OTHER]),
+    ),
+    trace(
+        gold=["2", "3"], gold_texts=PAGES[2:], retrieval=retrieved("2", "3", texts=[OTHER, OTHER])
+    ),
+]
 """One of four chunks with a gold id has its text; texts are found in one case of two."""
 
 
@@ -214,42 +240,80 @@ def found_as(text: str, *gold: str) -> list[Trace]:
     ]
 
 
-@pytest.mark.parametrize(("cases", "matching", "notes"), [
-    # An id that meets by chance decides nothing.
-    ([numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)], Matching.TEXT,
-     ["(1 of 60 retrieved ids"]),
-    # Both sides number 0 .. 59, but differently.
-    ([numbered(n, str(n * 7 % 60)) for n in range(60)], Matching.TEXT,
-     ["ids of the two sides do not mean the same, though 60 of 60"]),
-    # Each case retrieves everything, so that ids seem to find as much as texts.
-    ([trace(gold=[str(n)], gold_texts=[PAGES[n]], retrieval=retrieved("1", "2", "0",
-     texts=PAGES[:3])) for n in range(3)], Matching.TEXT,
-     ["of 3 chunks whose id is a relevant one, 0 have its text"]),
-    (CONTRADICTED, Matching.TEXT, ["of 4 chunks whose id is a relevant one, 1 have its text"]),
-    # Reference contexts in other words contradict nothing; that they differ is said.
-    (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
-    (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
-    (believed(3, 5), Matching.DOCUMENT_ID, []),
-    # A chunk agrees with any of the reference contexts, or with a part of one.
-    (found_as(LONG, HARBOUR, LONG), Matching.DOCUMENT_ID, []),
-    (found_as(HARBOUR, f"{HARBOUR} {LONG}"), Matching.DOCUMENT_ID, []),
-    # An id wins where its metadata names something else.
-    ([trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))],
-     Matching.ID, []),
-    # Ids of another case show that ids are comparable; foreign ones leave it to the texts.
-    ([trace(gold=["a"], retrieval=retrieved("b"))], Matching.NOT_COMPARABLE, ["none of 1"]),
-    ([trace(gold=["a"], retrieval=retrieved("b")), trace(gold=["b"], retrieval=retrieved("z"))],
-     Matching.DOCUMENT_ID, []),
-    # One side has no ids.
-    ([trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))],
-     Matching.TEXT, ["by their text: the RAG gives neither ids nor documents."]),
-    ([trace(gold_texts=[LONG], retrieval=retrieved("x"))], Matching.TEXT,
-     ["by their text: the dataset names no ids of what is relevant."]),
-    ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
-    ([trace(gold=["a"], retrieval=retrieved("a")),
-      trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))], Matching.DOCUMENT_ID,
-     ["2 of 3 relevant chunks were recognised by the document that they were cut from"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cases", "matching", "notes"),
+    [
+        # An id that meets by chance decides nothing.
+        (
+            [numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)],
+            Matching.TEXT,
+            ["(1 of 60 retrieved ids"],
+        ),
+        # Both sides number 0 .. 59, but differently.
+        (
+            [numbered(n, str(n * 7 % 60)) for n in range(60)],
+            Matching.TEXT,
+            ["ids of the two sides do not mean the same, though 60 of 60"],
+        ),
+        # Each case retrieves everything, so that ids seem to find as much as texts.
+        (
+            [
+                trace(
+                    gold=[str(n)],
+                    gold_texts=[PAGES[n]],
+                    retrieval=retrieved("1", "2", "0", texts=PAGES[:3]),
+                )
+                for n in range(3)
+            ],
+            Matching.TEXT,
+            ["of 3 chunks whose id is a relevant one, 0 have its text"],
+        ),
+        (CONTRADICTED, Matching.TEXT, ["of 4 chunks whose id is a relevant one, 1 have its text"]),
+        # Reference contexts in other words contradict nothing; that they differ is said.
+        (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
+        (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
+        (believed(3, 5), Matching.DOCUMENT_ID, []),
+        # A chunk agrees with any of the reference contexts, or with a part of one.
+        (found_as(LONG, HARBOUR, LONG), Matching.DOCUMENT_ID, []),
+        (found_as(HARBOUR, f"{HARBOUR} {LONG}"), Matching.DOCUMENT_ID, []),
+        # An id wins where its metadata names something else.
+        (
+            [trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))],
+            Matching.ID,
+            [],
+        ),
+        # Ids of another case show that ids are comparable; foreign ones leave it to the texts.
+        ([trace(gold=["a"], retrieval=retrieved("b"))], Matching.NOT_COMPARABLE, ["none of 1"]),
+        (
+            [
+                trace(gold=["a"], retrieval=retrieved("b")),
+                trace(gold=["b"], retrieval=retrieved("z")),
+            ],
+            Matching.DOCUMENT_ID,
+            [],
+        ),
+        # One side has no ids.
+        (
+            [trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))],
+            Matching.TEXT,
+            ["by their text: the RAG gives neither ids nor documents."],
+        ),
+        (
+            [trace(gold_texts=[LONG], retrieval=retrieved("x"))],
+            Matching.TEXT,
+            ["by their text: the dataset names no ids of what is relevant."],
+        ),
+        ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
+        (
+            [
+                trace(gold=["a"], retrieval=retrieved("a")),
+                trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z")),
+            ],
+            Matching.DOCUMENT_ID,
+            ["2 of 3 relevant chunks were recognised by the document that they were cut from"],
+        ),
+    ],
+)
 def test_how_the_chunks_of_a_run_are_compared(
     cases: list[Trace], matching: Matching, notes: list[str]
 ) -> None:
@@ -280,11 +344,20 @@ def test_short_texts_that_may_turn_up_anywhere_decide_nothing() -> None:
         assert verdict(*cases).matching is expected
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [
-    ("doc-1", "DOC-1"), ("https://x.org/a", "https://x.org/a/"),
-    ("annual report.pdf", "annual%20report.pdf"), ("guide", "guide.md"), ("./docs/a.txt", "docs/a"),
-    ("7", "007"), ("caf\u00e9", "cafe\u0301"), ("doc-1", "Doc-1#4"), (" a", "a"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("doc-1", "DOC-1"),
+        ("https://x.org/a", "https://x.org/a/"),
+        ("annual report.pdf", "annual%20report.pdf"),
+        ("guide", "guide.md"),
+        ("./docs/a.txt", "docs/a"),
+        ("7", "007"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("doc-1", "Doc-1#4"),
+        (" a", "a"),
+    ],
+)
 def test_that_only_the_writing_of_an_id_differs_is_said(ours: str, theirs: str) -> None:
     there = trace(gold=["there"], retrieval=retrieved("there"))
     found = verdict(there, trace(gold=[ours], retrieval=retrieved("other", theirs)))
@@ -297,10 +370,13 @@ def test_that_only_the_writing_of_an_id_differs_is_said(ours: str, theirs: str) 
     assert len(alone.notes) == 2
 
 
-@pytest.mark.parametrize(("ours", "theirs", "said"), [
-    ("caf\u00e9", "cafe\u0301", "in Unicode's form NFD, those of the gold in NFC"),
-    ("cafe\u0301", "caf\u00e9", "in Unicode's form NFC, those of the gold in NFD"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ("caf\u00e9", "cafe\u0301", "in Unicode's form NFD, those of the gold in NFC"),
+        ("cafe\u0301", "caf\u00e9", "in Unicode's form NFC, those of the gold in NFD"),
+    ],
+)
 def test_ids_that_look_the_same_are_named_by_their_form(ours: str, theirs: str, said: str) -> None:
     there = trace(gold=["there"], retrieval=retrieved("there"))
     (note,) = verdict(there, trace(gold=[ours], retrieval=retrieved("other", theirs))).notes

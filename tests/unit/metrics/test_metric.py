@@ -45,9 +45,15 @@ from tests.unit.metrics.builders import answered, cell, cells, failed, generated
     version=3,
 )
 def odd(
-    response: str, contexts: Sequence[str], *, k: int | None = None, style: Literal["a", "b"] = "a",
-    least: Annotated[int, AtLeast(1), "how few"] = 2, share: float = 1, loud: bool = False,
-) -> float:  # fmt: skip
+    response: str,
+    contexts: Sequence[str],
+    *,
+    k: int | None = None,
+    style: Literal["a", "b"] = "a",
+    least: Annotated[int, AtLeast(1), "how few"] = 2,
+    share: float = 1,
+    loud: bool = False,
+) -> float:
     """Something odd, in
     two lines.
 
@@ -82,16 +88,19 @@ def test_the_definition_is_what_the_function_says() -> None:
     assert isinstance(found.parameters[2].default, float)
 
 
-@pytest.mark.parametrize(("source", "shown"), [
-    ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
-    ("def f(response, n=3): ...", "reads 'n', which does not exist."),
-    ("def f(response, query=''): ...", "has a default for 'query'"),
-    ("def f(*all): ...", "takes '*all': name what it reads"),
-    ("def f(): ...", "reads nothing of a case. Known: query"),
-    ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
-    ("async def f(response): ...", "is a coroutine function"),
-    ("class f: ...", "is not a function"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
+        ("def f(response, n=3): ...", "reads 'n', which does not exist."),
+        ("def f(response, query=''): ...", "has a default for 'query'"),
+        ("def f(*all): ...", "takes '*all': name what it reads"),
+        ("def f(): ...", "reads nothing of a case. Known: query"),
+        ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
+        ("async def f(response): ...", "is a coroutine function"),
+        ("class f: ...", "is not a function"),
+    ],
+)
 def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: str) -> None:
     names: dict[str, Any] = {}
     exec(source, names)
@@ -99,13 +108,16 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
         metric(names["f"])
 
 
-@pytest.mark.parametrize(("options", "shown"), [
-    ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
-    ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
-    ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
-    ({"name": "two words"}, "needs a name of letters"),
-    ({"probability": True, "high": 5}, "is a probability: its values go from 0 to 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
+        ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
+        ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
+        ({"name": "two words"}, "needs a name of letters"),
+        ({"probability": True, "high": 5}, "is a probability: its values go from 0 to 1"),
+    ],
+)
 def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: dict[str, Any], shown: str
 ) -> None:
@@ -126,31 +138,53 @@ ANSWERED = trace(
     answerable=True,
     retrieval=replace(FOUND, value=replace(FOUND.value, scores=[0.9, 0.1])),
     generation=generated(
-        "an answer [1]", candidates=["one", "two"], confidence=0.75, seconds=1.5,
+        "an answer [1]",
+        candidates=["one", "two"],
+        confidence=0.75,
+        seconds=1.5,
         metadata={"usage": {"prompt_tokens": 3}},
     ),
-)  # fmt: skip
+)
 EXPECTED = Expectation(kind=ExpectationKind.MENTIONS, texts=("answer",))
 SCORED = replace(ANSWERED, case=replace(ANSWERED.case, expectations=(EXPECTED,)))
 FIXED = RetrievalResult(  # lists would let one metric change what the next one reads
-    ("text of a", "text of c"), context_ids=("a", "c"), scores=(0.9, 0.1),
+    ("text of a", "text of c"),
+    context_ids=("a", "c"),
+    scores=(0.9, 0.1),
     context_metadata=({"source": "x"}, {}),
-)  # fmt: skip
+)
 ANSWER = replace(cast("Any", SCORED.generation.value), multi_responses=("one", "two"))
 GIVEN: dict[str, Any] = {
-    "query": "query", "response": "an answer [1]", "multi_responses": ("one", "two"),
-    "confidence": 0.75, "declined": False, "reference": "right",
+    "query": "query",
+    "response": "an answer [1]",
+    "multi_responses": ("one", "two"),
+    "confidence": 0.75,
+    "declined": False,
+    "reference": "right",
     "citations": [Cited("an answer [1]", ("1",), (0,))],
-    "references": ("right", "also right"), "answerable": True,
-    "contexts": ("text of a", "text of c"), "context_ids": ("a", "c"), "scores": (0.9, 0.1),
-    "context_metadata": ({"source": "x"}, {}), "reference_contexts": ("text of a",),
-    "reference_context_ids": ("a", "z"), "grades": {"a": 2, "b": 0, "z": 1},
-    "evidence": SCORED.case.evidence, "retrieval_seconds": 0.5, "tokens": {"prompt_tokens": 3.0},
-    "generation_seconds": 1.5, "retrieval": FIXED, "generation": ANSWER, "case": SCORED.case,
-    "trace": replace(SCORED, retrieval=replace(SCORED.retrieval, value=FIXED),
-                     generation=replace(SCORED.generation, value=ANSWER)),
+    "references": ("right", "also right"),
+    "answerable": True,
+    "contexts": ("text of a", "text of c"),
+    "context_ids": ("a", "c"),
+    "scores": (0.9, 0.1),
+    "context_metadata": ({"source": "x"}, {}),
+    "reference_contexts": ("text of a",),
+    "reference_context_ids": ("a", "z"),
+    "grades": {"a": 2, "b": 0, "z": 1},
+    "evidence": SCORED.case.evidence,
+    "retrieval_seconds": 0.5,
+    "tokens": {"prompt_tokens": 3.0},
+    "generation_seconds": 1.5,
+    "retrieval": FIXED,
+    "generation": ANSWER,
+    "case": SCORED.case,
+    "trace": replace(
+        SCORED,
+        retrieval=replace(SCORED.retrieval, value=FIXED),
+        generation=replace(SCORED.generation, value=ANSWER),
+    ),
     "expectations": Expected(trace=SCORED),
-}  # fmt: skip
+}
 
 
 def noting(argument: str, seen: list[Any]) -> MetricLike:
@@ -210,28 +244,37 @@ def test_the_best_of_several_references_counts() -> None:
 # --- what becomes of what it returns
 
 
-@pytest.mark.parametrize(("given", "cell"), [
-    (0.5, Cell.measured(0.5)), (1, Cell.measured(1.0)), (True, Cell.measured(1.0)),
-    (np.float32(0.5), Cell.measured(0.5)), (np.array(0.25), Cell.measured(0.25)),
-    (1 + 1e-12, Cell.measured(1 + 1e-12)),
-    (None, Cell.skipped("the metric gave no value")),
-    (Skip("too short"), Cell.skipped("too short")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "cell"),
+    [
+        (0.5, Cell.measured(0.5)),
+        (1, Cell.measured(1.0)),
+        (True, Cell.measured(1.0)),
+        (np.float32(0.5), Cell.measured(0.5)),
+        (np.array(0.25), Cell.measured(0.25)),
+        (1 + 1e-12, Cell.measured(1 + 1e-12)),
+        (None, Cell.skipped("the metric gave no value")),
+        (Skip("too short"), Cell.skipped("too short")),
+    ],
+)
 def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: Cell) -> None:
     returns = metric(name="returns")(lambda response: given)
     assert cells([returns], answered("a"), answered("b")) == [(cell,), (cell,)]
 
 
-@pytest.mark.parametrize(("given", "shown"), [
-    (float("nan"), "gave nan, which is not a finite number"),
-    (10**400, "gave inf, which is not a finite number of up to 1e+100"),
-    (-1e200, "gave -1e+200, which is not a finite number"),
-    ("0.5", "gave '0.5' (a str), which is not a number"),
-    (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
-    (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
-    (-0.1, "gave -0.1, outside of its range, 0 to 1"),
-    ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (float("nan"), "gave nan, which is not a finite number"),
+        (10**400, "gave inf, which is not a finite number of up to 1e+100"),
+        (-1e200, "gave -1e+200, which is not a finite number"),
+        ("0.5", "gave '0.5' (a str), which is not a number"),
+        (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
+        (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
+        (-0.1, "gave -0.1, outside of its range, 0 to 1"),
+        ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
+    ],
+)
 def test_what_is_no_number_of_the_range_fails_the_case(given: object, shown: str) -> None:
     returns = metric(name="returns")(lambda response: given)
     (found,) = cells([returns], answered("a"))[0]
@@ -273,13 +316,16 @@ def test_parameters_and_cutoff_are_bound() -> None:
     assert cells([three], answered("a"))[0][0].value == 325.0
 
 
-@pytest.mark.parametrize(("given", "shown"), [
-    (settings, "'settings' needs a cutoff, as in settings@10"),
-    (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
-    (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
-    (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
-    (len, "'len' is not a metric: write @metric above the function"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (settings, "'settings' needs a cutoff, as in settings@10"),
+        (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
+        (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
+        (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
+        (len, "'len' is not a metric: write @metric above the function"),
+    ],
+)
 def test_what_cannot_be_bound_is_reported(given: MetricLike, shown: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(shown)):
         parse_metrics([given])
@@ -339,17 +385,20 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("text", "shown"), [
-    ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
-    ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
-    ("none.py:f", "there is no file 'none.py'"),
-    ("nowhere.at.all:f", "there is no module 'nowhere'"),
-    ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),
-    ("broken.py:f", "broken.py:5: the metric 'f' reads 'responze'"),
-    ("raises.py:f", "importing 'raises.py' failed: ZeroDivisionError"),
-    ("mine.py:recall", "'mine.py:recall' needs a cutoff, as in mine.py:recall@10"),
-    ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
+        ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
+        ("none.py:f", "there is no file 'none.py'"),
+        ("nowhere.at.all:f", "there is no module 'nowhere'"),
+        ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),
+        ("broken.py:f", "broken.py:5: the metric 'f' reads 'responze'"),
+        ("raises.py:f", "importing 'raises.py' failed: ZeroDivisionError"),
+        ("mine.py:recall", "'mine.py:recall' needs a cutoff, as in mine.py:recall@10"),
+        ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
+    ],
+)
 def test_a_place_without_a_metric_is_reported(here: Path, text: str, shown: str) -> None:
     broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
     (here / "broken.py").write_text(broken, encoding="utf-8")
@@ -400,11 +449,14 @@ def test_a_bad_case_costs_its_own_cell_only() -> None:
     assert failure.cause == "KeyError: 'why'" and "unlucky" in failure.traceback
 
 
-@pytest.mark.parametrize(("function", "error"), [
-    (lambda response: next(iter([])) if response == "b" else 1.0, "StopIteration"),
-    (lambda response: sys.exit(3) if response == "b" else 1.0, "SystemExit"),
-    (lambda response, reference: 1.0 if reference == "right" else 1 / 0, "ZeroDivisionError"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (lambda response: next(iter([])) if response == "b" else 1.0, "StopIteration"),
+        (lambda response: sys.exit(3) if response == "b" else 1.0, "SystemExit"),
+        (lambda response, reference: 1.0 if reference == "right" else 1 / 0, "ZeroDivisionError"),
+    ],
+)
 def test_whatever_a_function_raises_fails_its_case_alone(
     function: Callable[..., float], error: str
 ) -> None:

@@ -57,26 +57,43 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     asking = {name for name, known in fields.items() if {"llm", "embeddings"} & set(known)}
     assert asking - offered == {
         # of agents and pictures, and other names
-        "AgentGoalAccuracy", "AgentGoalAccuracyWithReference", "AgentGoalAccuracyWithoutReference",
-        "MultiModalFaithfulness", "MultiModalRelevance", "TopicAdherence",
-        "ContextPrecisionWithReference", "ContextPrecisionWithoutReference",
-    }  # fmt: skip
+        "AgentGoalAccuracy",
+        "AgentGoalAccuracyWithReference",
+        "AgentGoalAccuracyWithoutReference",
+        "MultiModalFaithfulness",
+        "MultiModalRelevance",
+        "TopicAdherence",
+        "ContextPrecisionWithReference",
+        "ContextPrecisionWithoutReference",
+    }
     assert offered - set(known.__all__) == {"AspectCritic"}
 
 
-@pytest.mark.parametrize(("metric", "calls", "texts"), [
-    ("ragas:faithfulness", 2, 0), ("ragas:answer_relevancy", 3, 4),
-    ("ragas:answer_relevancy(strictness=1)", 1, 2), ("ragas:response_groundedness", 2, 0),
-    ("ragas:factual_correctness", 4, 0),
-    ("ragas:factual_correctness(mode=precision)", 2, 0),
-    ("ragas:answer_correctness", 3, 2), ("ragas:answer_accuracy", 2, 0),
-    ("ragas:semantic_similarity", 0, 2), ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
-    ("ragas:summary_score", 3, 0), ("ragas:sql_semantic_equivalence", 1, 0),
-    ("ragas:context_precision", 2, 0), ("ragas:context_utilization", 2, 0),
-    ("ragas:context_recall", 1, 0), ("ragas:context_entity_recall", 2, 0),
-    ("ragas:context_relevance", 2, 0), ("ragas:rubrics_score", 1, 0), ("ragas:conciseness", 1, 0),
-    ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "calls", "texts"),
+    [
+        ("ragas:faithfulness", 2, 0),
+        ("ragas:answer_relevancy", 3, 4),
+        ("ragas:answer_relevancy(strictness=1)", 1, 2),
+        ("ragas:response_groundedness", 2, 0),
+        ("ragas:factual_correctness", 4, 0),
+        ("ragas:factual_correctness(mode=precision)", 2, 0),
+        ("ragas:answer_correctness", 3, 2),
+        ("ragas:answer_accuracy", 2, 0),
+        ("ragas:semantic_similarity", 0, 2),
+        ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
+        ("ragas:summary_score", 3, 0),
+        ("ragas:sql_semantic_equivalence", 1, 0),
+        ("ragas:context_precision", 2, 0),
+        ("ragas:context_utilization", 2, 0),
+        ("ragas:context_recall", 1, 0),
+        ("ragas:context_entity_recall", 2, 0),
+        ("ragas:context_relevance", 2, 0),
+        ("ragas:rubrics_score", 1, 0),
+        ("ragas:conciseness", 1, 0),
+        ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
+    ],
+)
 def test_a_case_takes_the_calls_that_its_definition_names(
     metric: str, calls: int, texts: int
 ) -> None:
@@ -127,11 +144,15 @@ def test_a_forgotten_verdict_is_no_verdict() -> None:
     assert "one entry for each of 2, not 1" in str(found.cell.failure)
 
 
-@pytest.mark.parametrize(("metric", "answer"), [
-    ("ragas:context_precision", {"reason": "x", "verdict": 2}),
-    ("ragas:answer_accuracy", {"rating": 3}), ("ragas:context_relevance", {"rating": 4}),
-    ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "answer"),
+    [
+        ("ragas:context_precision", {"reason": "x", "verdict": 2}),
+        ("ragas:answer_accuracy", {"rating": 3}),
+        ("ragas:context_relevance", {"rating": 4}),
+        ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
+    ],
+)
 def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[str, Any]) -> None:
     judge = Judge(lambda *_: answer)
     found = judged(metric, case(), judge)
@@ -140,13 +161,16 @@ def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[s
     assert len(judge.asked) == 1  # RAGAS asks five times, then gives the other judge's half
 
 
-@pytest.mark.parametrize(("metric", "answer", "reason"), [
-    ("ragas:faithfulness", {"statements": []}, "no statement"),
-    ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
-    ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
-    ("ragas:context_recall", {"classifications": []}, "no statement"),
-    ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "answer", "reason"),
+    [
+        ("ragas:faithfulness", {"statements": []}, "no statement"),
+        ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
+        ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
+        ("ragas:context_recall", {"classifications": []}, "no statement"),
+        ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
+    ],
+)
 def test_an_empty_list_is_no_score(metric: str, answer: Mapping[str, Any], reason: str) -> None:
     found = judged(metric, case(), Judge(lambda *_: answer))
     assert (found.cell.status, found.cell.value) == (Status.SKIPPED, None)
@@ -188,9 +212,11 @@ def test_a_declined_answer_is_abstained_where_it_would_distort() -> None:
         reads_answer = metric.definition.abstains
         assert (found.cell.status is Status.ABSTAINED) is reads_answer, metric.name
     assert {d.name for d in DEFINITIONS if not d.abstains} == {
-        "ragas:context_precision", "ragas:context_recall", "ragas:context_entity_recall",
+        "ragas:context_precision",
+        "ragas:context_recall",
+        "ragas:context_entity_recall",
         "ragas:context_relevance",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(("answerable", "value"), [(False, None), (True, 0.0)])
@@ -279,13 +305,17 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("response", "reference"), PAIRS)
-@pytest.mark.parametrize(("ours", "ragas_name", "class_name"), [
-    ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
-    ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
-    (None, "ragas:string_presence", "StringPresence"),
-    (None, "ragas:bleu", "BleuScore"), (None, "ragas:rouge", "RougeScore"),
-    (None, "ragas:chrf", "ChrfScore"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "ragas_name", "class_name"),
+    [
+        ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
+        ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
+        (None, "ragas:string_presence", "StringPresence"),
+        (None, "ragas:bleu", "BleuScore"),
+        (None, "ragas:rouge", "RougeScore"),
+        (None, "ragas:chrf", "ChrfScore"),
+    ],
+)
 def test_answers_score_as_in_ragas(
     ours: str | None, ragas_name: str, class_name: str, response: str, reference: str
 ) -> None:
@@ -295,11 +325,14 @@ def test_answers_score_as_in_ragas(
         assert value(ours, answered(response, reference)) == wanted
 
 
-@pytest.mark.parametrize(("ids", "gold", "precision", "recall"), [
-    (["a", "b", "a"], ["a", "c"], 1 / 2, 1 / 2),
-    (["a"], ["a"], 1.0, 1.0),
-    (["x"], ["a"], 0.0, 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ids", "gold", "precision", "recall"),
+    [
+        (["a", "b", "a"], ["a", "c"], 1 / 2, 1 / 2),
+        (["a"], ["a"], 1.0, 1.0),
+        (["x"], ["a"], 0.0, 0.0),
+    ],
+)
 def test_ids_score_as_in_ragas(
     ids: list[str], gold: list[str], precision: float, recall: float
 ) -> None:
@@ -326,14 +359,23 @@ def test_contexts_score_as_in_ragas() -> None:
 NAN = Cell.skipped("RAGAS gave NaN: the metric is not defined for this case")
 
 
-@pytest.mark.parametrize(("name", "one", "found"), [
-    ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
-    ("id_based_context_recall", trace(retrieval=retrieved("a")),
-     Cell.skipped("no reference context ids")),
-    # RAGAS takes the largest of no similarities, which raises.
-    ("non_llm_context_recall", trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
-     Cell.measured(0.0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "one", "found"),
+    [
+        ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
+        (
+            "id_based_context_recall",
+            trace(retrieval=retrieved("a")),
+            Cell.skipped("no reference context ids"),
+        ),
+        # RAGAS takes the largest of no similarities, which raises.
+        (
+            "non_llm_context_recall",
+            trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
+            Cell.measured(0.0),
+        ),
+    ],
+)
 def test_what_ragas_cannot_define_is_no_number(name: str, one: Trace, found: Cell) -> None:
     assert cell(f"ragas:{name}", one) == found
 

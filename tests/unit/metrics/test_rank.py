@@ -21,15 +21,23 @@ GRADES = {"a": 2, "d": 1, "x": 1, "b": 0}
 # judged. DCG = 2/log2(2) + 1/log2(5) = 2.430677; ideal = 2 + 1/log2(3) + 1/log2(4) = 3.130930.
 
 
-@pytest.mark.parametrize(("metric", "expected"), [
-    ("recall@5", 2 / 3), ("recall(rel=2)@5", 1.0), ("precision@10", 2 / 10),
-    ("precision(judged_only=true)@3", 2 / 3), ("MAP", (1 / 1 + 2 / 4) / 3),
-    ("nDCG@5", 2.4306765580733933 / 3.1309297535714578),
-    # 3 + 1/log2(5) against 3 + 1/log2(3) + 1/log2(4)
-    ("nDCG(dcg=exp-log2)@5", 3.4306765580733933 / 4.1309297535714574),
-    ("Judged@2", 1.0), ("Judged@5", 3 / 5), ("Judged@10", 3 / 5),
-    ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("recall@5", 2 / 3),
+        ("recall(rel=2)@5", 1.0),
+        ("precision@10", 2 / 10),
+        ("precision(judged_only=true)@3", 2 / 3),
+        ("MAP", (1 / 1 + 2 / 4) / 3),
+        ("nDCG@5", 2.4306765580733933 / 3.1309297535714578),
+        # 3 + 1/log2(5) against 3 + 1/log2(3) + 1/log2(4)
+        ("nDCG(dcg=exp-log2)@5", 3.4306765580733933 / 4.1309297535714574),
+        ("Judged@2", 1.0),
+        ("Judged@5", 3 / 5),
+        ("Judged@10", 3 / 5),
+        ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
+    ],
+)
 def test_a_ranking_computed_by_hand(metric: str, expected: float) -> None:
     assert value(metric, ranked(IDS, GRADES)) == pytest.approx(expected, abs=1e-12)
 
@@ -48,12 +56,17 @@ def test_without_a_relevant_context_nothing_is_measured(
     assert cell(metric, ranked(IDS, grades)) == Cell.skipped("no relevant context is known")
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    # One document of gain 2 at rank 1, and a missed one of gain 1.
-    ("recall@1", 2 / 3), ("precision@2", 1 / 2),
-    ("set_f1", 2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3)),
-    ("nDCG", 2 / (2 + 1 / math.log2(3))), ("MAP", 1 / 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # One document of gain 2 at rank 1, and a missed one of gain 1.
+        ("recall@1", 2 / 3),
+        ("precision@2", 1 / 2),
+        ("set_f1", 2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3)),
+        ("nDCG", 2 / (2 + 1 / math.log2(3))),
+        ("MAP", 1 / 2),
+    ],
+)
 def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
     name: str, expected: float
 ) -> None:
@@ -67,16 +80,24 @@ def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
     assert value(name, whole, matching=Matching.TEXT) == perfect
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("recall@3", 1 / 2), ("recall@4", 1.0), ("precision@4", 3 / 4), ("MRR", 1 / 2),
-    ("MAP", (1 / 2 + 2 / 4) / 2),
-    ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
-    ("Judged", 3 / 4),
-    # Without the first chunk, which nobody has judged: a, a again, b.
-    ("recall(judged_only=true)@2", 1 / 2), ("recall(judged_only=true)@3", 1.0),
-    ("set_precision(judged_only=true)", 1.0), ("MAP(judged_only=true)", (1 / 1 + 2 / 3) / 2),
-    ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("recall@3", 1 / 2),
+        ("recall@4", 1.0),
+        ("precision@4", 3 / 4),
+        ("MRR", 1 / 2),
+        ("MAP", (1 / 2 + 2 / 4) / 2),
+        ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
+        ("Judged", 3 / 4),
+        # Without the first chunk, which nobody has judged: a, a again, b.
+        ("recall(judged_only=true)@2", 1 / 2),
+        ("recall(judged_only=true)@3", 1.0),
+        ("set_precision(judged_only=true)", 1.0),
+        ("MAP(judged_only=true)", (1 / 1 + 2 / 3) / 2),
+        ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
+    ],
+)
 def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -> None:
     first, second = "The north reactor was switched off.", "The south reactor never stopped."
     chunks = ["Nothing of it.", f"{first} Once.", f"Twice. {first}", second]
@@ -142,10 +163,16 @@ def test_however_documents_are_cut_the_figures_are_those_of_documents(
 LEVELS = ("", "rel=2")
 JUDGED_ONLY = ("", "judged_only=true")
 MEASURES: dict[str, Any] = {
-    "recall": ir_measures.R, "precision": ir_measures.P, "hit_rate": ir_measures.Success,
-    "MRR": ir_measures.RR, "MAP": ir_measures.AP, "nDCG": ir_measures.nDCG,
-    "set_precision": ir_measures.SetP, "set_recall": ir_measures.SetR, "set_f1": ir_measures.SetF,
-}  # fmt: skip
+    "recall": ir_measures.R,
+    "precision": ir_measures.P,
+    "hit_rate": ir_measures.Success,
+    "MRR": ir_measures.RR,
+    "MAP": ir_measures.AP,
+    "nDCG": ir_measures.nDCG,
+    "set_precision": ir_measures.SetP,
+    "set_recall": ir_measures.SetR,
+    "set_f1": ir_measures.SetF,
+}
 GAINS = {grade: 2**grade - 1 for grade in range(1, 16)}
 
 

@@ -57,36 +57,47 @@ def test_a_metrics_name_reads_back_to_the_same_metric(metric: Metric) -> None:
     assert parse_metric(metric.name) == metric
 
 
-@pytest.mark.parametrize(("text", "name"), [
-    ("ndcg@10", "nDCG@10"), ("R@5", "recall@5"), ("P(rel=2)@5", "precision(rel=2)@5"),
-    ("P( rel = 2 , judged_only=TRUE ) @ 5", "precision(judged_only=true, rel=2)@5"),
-    ("P(rel=1)@5", "precision@5"), ("SetF(rel=3)", "set_f1(rel=3)"),
-    ("nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@10"),
-    ('nDCG(dcg="log2")@10', "nDCG@10"), ("rouge(variant=rougeL)", "rouge"),
-    ("brier(threshold=1)", "brier(threshold=1.0)"),
-    ("ragas:id_based_context_recall", "ragas:id_based_context_recall"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ndcg@10", "nDCG@10"),
+        ("R@5", "recall@5"),
+        ("P(rel=2)@5", "precision(rel=2)@5"),
+        ("P( rel = 2 , judged_only=TRUE ) @ 5", "precision(judged_only=true, rel=2)@5"),
+        ("P(rel=1)@5", "precision@5"),
+        ("SetF(rel=3)", "set_f1(rel=3)"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@10"),
+        ('nDCG(dcg="log2")@10', "nDCG@10"),
+        ("rouge(variant=rougeL)", "rouge"),
+        ("brier(threshold=1)", "brier(threshold=1.0)"),
+        ("ragas:id_based_context_recall", "ragas:id_based_context_recall"),
+    ],
+)
 def test_spellings(text: str, name: str) -> None:
     assert parse_metric(text).name == name
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("recal@5", "unknown metric 'recal'. Did you mean recall"),
-    ("recall", "'recall' needs a cutoff, as in recall@10"),
-    ("recall@0", "the cutoff of 'recall' must be at least 1"),
-    ("token_f1@5", "'token_f1' takes no cutoff"),
-    ("recall(k=3)@5", "'recall' has no parameter 'k': it has rel, judged_only"),
-    ("candidate_agreement(k=3)", "no parameter 'k': it has none"),
-    ("recall(rel=two)@5", "'recall': rel must be a whole number, not 'two'"),
-    ("recall(rel=0)@5", "'recall': rel must be at least 1"),
-    ("recall(rel=1, rel=2)@5", "is given the parameter 'rel' twice"),
-    ("recall(judged_only=yes)@5", "judged_only must be true or false, not 'yes'"),
-    ("brier(threshold=nan)", "threshold must be a number, not 'nan'"),
-    ("rouge(variant=rouge9)", "must be one of rouge1, rouge2, rougeL, not 'rouge9'"),
-    ("recall(rel)@5", "'recall(rel)@5': 'rel' is not parameter=value"),
-    ("recall@", "is not of the form name, name@k or name(parameter=value)@k"),
-    ("recall(rel=2@5", "is not of the form"), ("", "is not of the form"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recal@5", "unknown metric 'recal'. Did you mean recall"),
+        ("recall", "'recall' needs a cutoff, as in recall@10"),
+        ("recall@0", "the cutoff of 'recall' must be at least 1"),
+        ("token_f1@5", "'token_f1' takes no cutoff"),
+        ("recall(k=3)@5", "'recall' has no parameter 'k': it has rel, judged_only"),
+        ("candidate_agreement(k=3)", "no parameter 'k': it has none"),
+        ("recall(rel=two)@5", "'recall': rel must be a whole number, not 'two'"),
+        ("recall(rel=0)@5", "'recall': rel must be at least 1"),
+        ("recall(rel=1, rel=2)@5", "is given the parameter 'rel' twice"),
+        ("recall(judged_only=yes)@5", "judged_only must be true or false, not 'yes'"),
+        ("brier(threshold=nan)", "threshold must be a number, not 'nan'"),
+        ("rouge(variant=rouge9)", "must be one of rouge1, rouge2, rougeL, not 'rouge9'"),
+        ("recall(rel)@5", "'recall(rel)@5': 'rel' is not parameter=value"),
+        ("recall@", "is not of the form name, name@k or name(parameter=value)@k"),
+        ("recall(rel=2@5", "is not of the form"),
+        ("", "is not of the form"),
+    ],
+)
 def test_what_is_wrong_is_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         parse_metric(text)
@@ -101,8 +112,11 @@ def test_all_wrong_metrics_of_a_list_are_reported_at_once() -> None:
 def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
     text = 'P(rel=2, judged_only=true)@5,token_f1 MRR\n x(a=\'b, c\', d="e)\\" f")'
     assert split_metrics(text) == [
-        "P(rel=2, judged_only=true)@5", "token_f1", "MRR", 'x(a=\'b, c\', d="e)\\" f")',
-    ]  # fmt: skip
+        "P(rel=2, judged_only=true)@5",
+        "token_f1",
+        "MRR",
+        'x(a=\'b, c\', d="e)\\" f")',
+    ]
 
 
 @pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.name)

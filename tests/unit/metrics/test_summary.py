@@ -56,16 +56,21 @@ def signed(response: str) -> float:
     return 1.0
 
 
-@pytest.mark.parametrize(("metric", "values", "low", "high"), [
-    # Clopper and Pearson's, as a gate prints it
-    ("token_f1", [1.0] * 4, 0.025**0.25, 1.0),
-    # It stays in the metric's range: 2.9 / 3 -+ 4.302653 / 30, and 2.05 -+ 12.706205 * 1.95.
-    ("token_f1", [1.0, 1.0, 0.9], 0.8232449, 1.0), ("retrieval_latency", [0.1, 4.0], 0.0, 26.8271),
-    # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
-    (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0), (signed, [1.0] * 3, None, None),
-    # As 20 trials, of values that are probabilities; see test_mean.py.
-    ("answer_correct", [0.007] * 20, 0.0002105, 0.1909547),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "values", "low", "high"),
+    [
+        # Clopper and Pearson's, as a gate prints it
+        ("token_f1", [1.0] * 4, 0.025**0.25, 1.0),
+        # It stays in the metric's range: 2.9 / 3 -+ 4.302653 / 30, and 2.05 -+ 12.706205 * 1.95.
+        ("token_f1", [1.0, 1.0, 0.9], 0.8232449, 1.0),
+        ("retrieval_latency", [0.1, 4.0], 0.0, 26.8271),
+        # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
+        (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
+        (signed, [1.0] * 3, None, None),
+        # As 20 trials, of values that are probabilities; see test_mean.py.
+        ("answer_correct", [0.007] * 20, 0.0002105, 0.1909547),
+    ],
+)
 def test_intervals_of_means(
     metric: MetricLike, values: list[float], low: float | None, high: float | None
 ) -> None:
@@ -130,13 +135,16 @@ def test_each_case_costs_a_few_bytes() -> None:
     assert size < 20_000 * 60
 
 
-@pytest.mark.parametrize(("aggregate", "figure", "reason"), [
-    (max, 2.0, ""),
-    (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
-    (lambda values: dict[str, float]()["unlucky"], None, "KeyError: 'unlucky'"),
-    (lambda values: math.nan, None, "it is nan"),
-    (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("aggregate", "figure", "reason"),
+    [
+        (max, 2.0, ""),
+        (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
+        (lambda values: dict[str, float]()["unlucky"], None, "KeyError: 'unlucky'"),
+        (lambda values: math.nan, None, "it is nan"),
+        (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
+    ],
+)
 def test_a_function_of_ones_own_makes_the_figure_or_costs_the_figure_alone(
     aggregate: Any, figure: float | None, reason: str
 ) -> None:

@@ -98,12 +98,15 @@ def test_a_folder_without_a_model_is_refused_when_built(tmp_path: Path) -> None:
         CrossEncoderReranker(model=str(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(("settings", "broken", "message"), [
-    ({}, "model.onnx", "cannot be loaded"),
-    ({}, "tokenizer.json", "cannot be loaded"),
-    ({"columns": 3}, None, "not a cross-encoder"),
-    ({"second_input": "pixel_values"}, None, "wants pixel_values"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "broken", "message"),
+    [
+        ({}, "model.onnx", "cannot be loaded"),
+        ({}, "tokenizer.json", "cannot be loaded"),
+        ({"columns": 3}, None, "not a cross-encoder"),
+        ({"second_input": "pixel_values"}, None, "wants pixel_values"),
+    ],
+)
 def test_a_broken_model_or_one_of_another_kind_is_refused(
     tmp_path: Path, settings: dict[str, Any], broken: str | None, message: str
 ) -> None:

@@ -27,24 +27,43 @@ def results(key: str, **more: Any) -> list[dict[str, Any]]:
 
 
 ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
-    "cohere": ({**ASKED, "documents": TEXTS, "top_n": 3},
-               {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}}),
-    "jina": ({**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
-             {"results": results("relevance_score")}),
+    "cohere": (
+        {**ASKED, "documents": TEXTS, "top_n": 3},
+        {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}},
+    ),
+    "jina": (
+        {**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
+        {"results": results("relevance_score")},
+    ),
     "voyage": (
         {**ASKED, "documents": TEXTS, "top_k": 3, "return_documents": False, "truncation": True},
         {"object": "list", "data": results("relevance_score"), "usage": {"total_tokens": 26}},
     ),
-    "nim": ({"model": "m", "query": {"text": "q"}, "passages": [{"text": text} for text in TEXTS],
-             "truncate": "END"},
-            {"rankings": results("logit")}),
-    "mixedbread": ({**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
-                   {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")}),
-    "pinecone": ({**ASKED, "documents": [{"text": text} for text in TEXTS], "top_n": 3,
-                  "return_documents": False, "parameters": {"truncate": "END"}},
-                 {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}}),
+    "nim": (
+        {
+            "model": "m",
+            "query": {"text": "q"},
+            "passages": [{"text": text} for text in TEXTS],
+            "truncate": "END",
+        },
+        {"rankings": results("logit")},
+    ),
+    "mixedbread": (
+        {**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
+        {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")},
+    ),
+    "pinecone": (
+        {
+            **ASKED,
+            "documents": [{"text": text} for text in TEXTS],
+            "top_n": 3,
+            "return_documents": False,
+            "parameters": {"truncate": "END"},
+        },
+        {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
+    ),
     "tei": ({**ASKED, "texts": TEXTS, "truncate": True, "return_text": False}, results("score")),
-}  # fmt: skip
+}
 """What each service documents: a request and its answer."""
 
 
@@ -111,16 +130,19 @@ def test_no_secret_in_errors_and_representations() -> None:
     assert "hidden-word" not in shown
 
 
-@pytest.mark.parametrize(("answer", "message"), [
-    ({"result": []}, "a list of results"),
-    ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
-    ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
-    ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
-    ([{"index": True, "score": 1}], "must hold 'index'"),
-    ([{"index": 0, "score": "high"}], "must hold 'index'"),
-    ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
-    (["first"], "must hold 'index'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"result": []}, "a list of results"),
+        ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
+        ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
+        ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
+        ([{"index": True, "score": 1}], "must hold 'index'"),
+        ([{"index": 0, "score": "high"}], "must hold 'index'"),
+        ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
+        (["first"], "must hold 'index'"),
+    ],
+)
 def test_an_answer_that_is_none_is_refused(answer: object, message: str) -> None:
     with (
         serving(lambda payload: (200, answer)) as served,

@@ -30,18 +30,27 @@ class SortingChat:
         return f'{{"order": [{", ".join(number for number, _ in best)}]}}'
 
 
-@pytest.mark.parametrize(("numbers", "found"), [
-    ("[2, 3, 1]", "bca"), ("[3, 1]", "cab"), ("[2, 2, 9, 0, 1]", "bac"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        ("[2, 3, 1]", "bca"),
+        ("[3, 1]", "cab"),
+        ("[2, 2, 9, 0, 1]", "bac"),
+    ],
+)
 def test_an_order_is_repaired(numbers: str, found: str) -> None:
     chat = Scripted(f'Sure! <{{"order": {numbers}}}>')
     reranker = LlmListwiseReranker(chat=chat)
     assert "".join(order(reranker, query(), [chunk(id) for id in "abc"])) == found
 
 
-@pytest.mark.parametrize(("answer", "message"), [
-    ("I cannot\nsay", "holds no JSON"), ('{"order": [7]}', "named none of 3 passages"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("I cannot\nsay", "holds no JSON"),
+        ('{"order": [7]}', "named none of 3 passages"),
+    ],
+)
 def test_an_answer_without_an_order_is_an_error(answer: str, message: str) -> None:
     with pytest.raises(LLMReplyError, match=message):
         LlmListwiseReranker(chat=Scripted(answer)).score(query(), [chunk(id) for id in "abc"])

@@ -65,9 +65,17 @@ score_field: [1]
 @pytest.mark.usefixtures("here")
 def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
     assert problems(saved(tmp_path, PROBLEMS)) == [
-        (1, "on_error"), (2, "operatrs"), (5, "type"), (8, "k"), (9, "budget"), (10, "facto"),
-        (13, "template"), (14, "header"), (15, "operators"), (16, "score_field"),
-    ]  # fmt: skip
+        (1, "on_error"),
+        (2, "operatrs"),
+        (5, "type"),
+        (8, "k"),
+        (9, "budget"),
+        (10, "facto"),
+        (13, "template"),
+        (14, "header"),
+        (15, "operators"),
+        (16, "score_field"),
+    ]
 
 
 @pytest.mark.parametrize("load", [load_post_retrieval, load_variants])
@@ -107,24 +115,27 @@ def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
 # --- operators from mappings
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    (7, "a mapping with an 'action', not 7"),
-    ({}, "'action' is missing. Known: none, rerank, filter"),
-    ({"action": "filtre"}, "Did you mean 'filter'"),
-    ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
-    ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
-    ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
-    ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
-    ({"action": "none", "type": "x"}, "unknown setting 'type'"),
-    ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
-    ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
-    ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
-    ({"action": "merge", "type": "link_expand"}, "method neighbours"),
-    ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
-    ({"action": "filter", "type": "llm"}, "needs a language model"),
-    ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
-    ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (7, "a mapping with an 'action', not 7"),
+        ({}, "'action' is missing. Known: none, rerank, filter"),
+        ({"action": "filtre"}, "Did you mean 'filter'"),
+        ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
+        ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
+        ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
+        ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
+        ({"action": "none", "type": "x"}, "unknown setting 'type'"),
+        ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
+        ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
+        ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
+        ({"action": "merge", "type": "link_expand"}, "method neighbours"),
+        ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
+        ({"action": "filter", "type": "llm"}, "needs a language model"),
+        ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
+        ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
+    ],
+)
 def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_operator(given)
@@ -218,25 +229,28 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("given", "message"), [
-    ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
-    (7, "no reranker either: it lacks name, score"),
-    ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
-    ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
-    ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
-    ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
-    ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
-    ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
-    ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
-    ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
-    ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
-    ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
-    ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
-    ("mine.py:NoScore", "'mine.py:NoScore' is not a reranker: it lacks "),
-    ({"name": "mine.py:Shorter", "powr": 1}, r"unknown setting 'powr'. Did you mean 'power'\?"),
-    ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
-    ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
+        (7, "no reranker either: it lacks name, score"),
+        ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
+        ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
+        ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
+        ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
+        ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
+        ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
+        ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
+        ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
+        ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
+        ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
+        ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
+        ("mine.py:NoScore", "'mine.py:NoScore' is not a reranker: it lacks "),
+        ({"name": "mine.py:Shorter", "powr": 1}, r"unknown setting 'powr'. Did you mean 'power'\?"),
+        ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
+        ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
+    ],
+)
 def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_reranker(given)

@@ -67,15 +67,18 @@ def test_a_reranker_sees_the_scores_of_the_one_before_it_and_equals_keep_their_o
     assert ids(rerank(query(), again, FixedScores(0, 0, 0)).chunks) == ["c", "b", "a"]
 
 
-@pytest.mark.parametrize(("reranker", "message"), [
-    (Raising(RuntimeError("broken")), "broken"),
-    (Raising(SystemExit(3)), "3"),
-    (FixedScores(1, 2), "'fixed' gave 2 scores for 3 chunks"),
-    (FixedScores(1, 2, 3, 4), "'fixed' gave 4 scores for 3 chunks"),
-    (FixedScores(1, float("nan"), 3), "score nan for chunk 2 of 3"),
-    (FixedScores(1, float("inf"), 3), "score inf for chunk 2 of 3"),
-    (FixedScores(1, "many", 3), "many"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reranker", "message"),
+    [
+        (Raising(RuntimeError("broken")), "broken"),
+        (Raising(SystemExit(3)), "3"),
+        (FixedScores(1, 2), "'fixed' gave 2 scores for 3 chunks"),
+        (FixedScores(1, 2, 3, 4), "'fixed' gave 4 scores for 3 chunks"),
+        (FixedScores(1, float("nan"), 3), "score nan for chunk 2 of 3"),
+        (FixedScores(1, float("inf"), 3), "score inf for chunk 2 of 3"),
+        (FixedScores(1, "many", 3), "many"),
+    ],
+)
 def test_a_failure_keeps_the_order_and_is_recorded(reranker: Reranker, message: str) -> None:
     done = rerank(query(), ranked(THREE), reranker, top_k=2)
     assert places(done.chunks) == [("a", 1, 3.0), ("b", 2, 2.0)]
@@ -178,13 +181,15 @@ def stage(*operators: dict[str, Any], score_field: str | None = None) -> PostRet
 
 
 DATA: dict[str, Any] = {
-    "question": "Whom?", "query_embedding": [1.0, 0.0], "session": 7,
+    "question": "Whom?",
+    "query_embedding": [1.0, 0.0],
+    "session": 7,
     "memory_data": [
         {"text": "Far.", "score": 0.9, "entry_id": "e1", "metadata": {"embedding": [0.0, 1.0]}},
         {"text": "Near.", "score": 0.1, "tag": "t", "metadata": {"embedding": [1.0, 0.0]}},
         {"text": "Bare."},
     ],
-}  # fmt: skip
+}
 
 
 def test_items_are_reranked_by_the_embeddings_given_and_keep_their_keys() -> None:
@@ -204,25 +209,33 @@ def test_items_are_reranked_by_the_embeddings_given_and_keep_their_keys() -> Non
     assert "rerank_score" not in DATA["memory_data"][0]["metadata"]
 
 
-@pytest.mark.parametrize(("data", "items"), [
-    ({}, []), ({"memory_data": None}, []), ({"memory_data": []}, []),
-    # An item that nothing else is known of stays bare.
-    ({"memory_data": [{"text": "Bare."}]}, [{"text": "Bare.", "metadata": {}}]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "items"),
+    [
+        ({}, []),
+        ({"memory_data": None}, []),
+        ({"memory_data": []}, []),
+        # An item that nothing else is known of stays bare.
+        ({"memory_data": [{"text": "Bare."}]}, [{"text": "Bare.", "metadata": {}}]),
+    ],
+)
 def test_what_is_hardly_anything_stays_so(data: dict[str, Any], items: list[Any]) -> None:
     found = stage({"action": "none"}).execute(data)
     assert (found["memory_data"], found["history_text"]) == (items, "Bare." * len(items))
 
 
-@pytest.mark.parametrize(("data", "message"), [
-    ({"memory_data": "text"}, "memory_data must be a list, not str"),
-    ({"memory_data": ["text"]}, r"memory_data\[0\] must be a mapping, not str"),
-    ({"memory_data": [{"text": "a"}, {}]}, r"memory_data\[1\]: text must be a text, not None"),
-    ({"memory_data": [{"text": "a", "score": "x"}]}, "score must be a finite number, not 'x'"),
-    ({"memory_data": [{"text": "a", "score": float("nan")}]}, "finite number, not nan"),
-    ({"memory_data": [{"text": "a", "metadata": 3}]}, "metadata must be a mapping, not int"),
-    ({"question": 3}, "question must be a text, not int"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"memory_data": "text"}, "memory_data must be a list, not str"),
+        ({"memory_data": ["text"]}, r"memory_data\[0\] must be a mapping, not str"),
+        ({"memory_data": [{"text": "a"}, {}]}, r"memory_data\[1\]: text must be a text, not None"),
+        ({"memory_data": [{"text": "a", "score": "x"}]}, "score must be a finite number, not 'x'"),
+        ({"memory_data": [{"text": "a", "score": float("nan")}]}, "finite number, not nan"),
+        ({"memory_data": [{"text": "a", "metadata": 3}]}, "metadata must be a mapping, not int"),
+        ({"question": 3}, "question must be a text, not int"),
+    ],
+)
 def test_what_is_no_memory_is_refused_with_its_place(data: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         stage({"action": "none"}).execute(data)
@@ -270,11 +283,14 @@ def test_only_what_is_lacking_is_asked(tmp_path: Path) -> None:
     assert len(paid.asked) == 2
 
 
-@pytest.mark.parametrize(("reranker", "query", "chunks"), [
-    (Paid(factor=2), ASKED, [A]),
-    (Paid(), Query(text="other?"), [A]),
-    (Paid(), ASKED, [chunk("a", "changed")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reranker", "query", "chunks"),
+    [
+        (Paid(factor=2), ASKED, [A]),
+        (Paid(), Query(text="other?"), [A]),
+        (Paid(), ASKED, [chunk("a", "changed")]),
+    ],
+)
 def test_another_model_query_or_text_is_asked_and_so_is_another_list_scored_together(
     reranker: Paid, query: Query, chunks: list[Chunk]
 ) -> None:

@@ -21,17 +21,25 @@ from tests.behaviour.rags import NotingRAG, cases, run
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("value", "shown", "precision"), [
-    (1998, "1998", "year"), ("2024", "2024", "year"), (2024.0, "2024", "year"),
-    ("1998 AD", "1998", "year"), ("2023-05", "2023-05", "month"),
-    ("May 2023", "2023-05", "month"), ("May 3, 2024", "2024-05-03", "day"),
-    ("3 May 2024", "2024-05-03", "day"), (20240501, "2024-05-01", "day"),
-    ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
-    (1714560000, "2024-05-01", "time"),
-    (datetime(2024, 5, 1, 12), "2024-05-01", "time"),
-    (date(2024, 5, 1), "2024-05-01", "day"),
-    ("1714560000000000000", "2024-05-01", "time"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "shown", "precision"),
+    [
+        (1998, "1998", "year"),
+        ("2024", "2024", "year"),
+        (2024.0, "2024", "year"),
+        ("1998 AD", "1998", "year"),
+        ("2023-05", "2023-05", "month"),
+        ("May 2023", "2023-05", "month"),
+        ("May 3, 2024", "2024-05-03", "day"),
+        ("3 May 2024", "2024-05-03", "day"),
+        (20240501, "2024-05-01", "day"),
+        ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
+        (1714560000, "2024-05-01", "time"),
+        (datetime(2024, 5, 1, 12), "2024-05-01", "time"),
+        (date(2024, 5, 1), "2024-05-01", "day"),
+        ("1714560000000000000", "2024-05-01", "time"),
+    ],
+)
 def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, precision: str) -> None:
     known = known_time(value)
     assert known is not None
@@ -41,12 +49,20 @@ def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, prec
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("value", [
-    NOON, NOON.replace(tzinfo=None),
-    NOON.astimezone(timezone(timedelta(hours=8))),
-    "2024-05-01T12:00:00", " 2024-05-01T14:00:00+02:00 ", 1714564800, 1714564800.0,
-    1714564800000, "1714564800",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        NOON,
+        NOON.replace(tzinfo=None),
+        NOON.astimezone(timezone(timedelta(hours=8))),
+        "2024-05-01T12:00:00",
+        " 2024-05-01T14:00:00+02:00 ",
+        1714564800,
+        1714564800.0,
+        1714564800000,
+        "1714564800",
+    ],
+)
 def test_one_point_in_time_in_many_spellings(value: object) -> None:
     assert parse_time(value) == NOON
 
@@ -59,11 +75,19 @@ def test_what_names_no_year_is_no_time(value: object) -> None:
     assert known_time(value) is None
 
 
-@pytest.mark.parametrize(("value", "age"), [
-    (1998, "26 years old"), (2024, "this year"), (2025, "in 1 year"), ("2024-06", "this month"),
-    ("2023-05", "13 months old"), ("2024-06-02", "today"), ("2024-06-01", "1 day old"),
-    ("2024-06-04", "in 2 days"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "age"),
+    [
+        (1998, "26 years old"),
+        (2024, "this year"),
+        (2025, "in 1 year"),
+        ("2024-06", "this month"),
+        ("2023-05", "13 months old"),
+        ("2024-06-02", "today"),
+        ("2024-06-01", "1 day old"),
+        ("2024-06-04", "in 2 days"),
+    ],
+)
 def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> None:
     known = known_time(value)
     assert known is not None

@@ -41,8 +41,9 @@ def write_tiny_cross_encoder(
     tokens = ["start", "end"] if reads else []
     inputs = ["input_ids", *([second_input] if second_input else [])]
     constants = [
-        _constant("minus_five", b"\x00\x00\xa0\xc0"), _constant("zero", b"\x00\x00\x00\x00"),
-    ]  # fmt: skip
+        _constant("minus_five", b"\x00\x00\xa0\xc0"),
+        _constant("zero", b"\x00\x00\x00\x00"),
+    ]
     outputs: dict[str, list[int | str]] = {"logits": [1, columns]}
     outputs |= {name: [1, "length"] for name in tokens}
     outputs |= {"answers": [1, 1]} if doubts else {}
@@ -72,12 +73,13 @@ def write_model(
 def _tokenizer() -> dict[str, object]:
     cut = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
     return {
-        "version": "1.0", "truncation": cut,
+        "version": "1.0",
+        "truncation": cut,
         "added_tokens": [],
         "pre_tokenizer": {"type": "Whitespace"},
         **dict.fromkeys(("padding", "normalizer", "post_processor", "decoder")),
         "model": {"type": "WordLevel", "vocab": {f"w{n}": n for n in range(10)}, "unk_token": "w0"},
-    }  # fmt: skip
+    }
 
 
 def _varint(number: int) -> bytes:

@@ -27,12 +27,15 @@ class Needing:
     retrieve = staticmethod(find)
 
 
-@pytest.mark.parametrize("function", [
-    lambda query, top_k: [str(top_k)],
-    lambda query, k=1: [str(k)],
-    lambda query, *, limit=1: [str(limit)],
-    partial(lambda index, query, top_n=1: [str(top_n)], "index"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda query, top_k: [str(top_k)],
+        lambda query, k=1: [str(k)],
+        lambda query, *, limit=1: [str(limit)],
+        partial(lambda index, query, top_n=1: [str(top_n)], "index"),
+    ],
+)
 def test_a_function_is_given_the_number_by_its_own_name_for_it(
     function: Callable[..., Any],
 ) -> None:
@@ -40,14 +43,17 @@ def test_a_function_is_given_the_number_by_its_own_name_for_it(
     assert rag_of(retrieve=function, top_k=6).batch_retrieve(["q"]) == [["6"]]
 
 
-@pytest.mark.parametrize("value", [
-    RetrievalResult(["a"], context_ids=["1"], scores=[0.5]),
-    [("a", 0.5)],
-    {"documents": [{"content": "a", "id": 1, "score": 0.5}]},
-    {"contexts": ["a"], "ids": ["1"], "scores": [0.5]},
-    ({"page_content": "a", "metadata": {"score": 0.5, "id": "1"}},),
-    [{"text": "a", "id": 1, "score": 0.5, "metadata": {"page": 1}}],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        RetrievalResult(["a"], context_ids=["1"], scores=[0.5]),
+        [("a", 0.5)],
+        {"documents": [{"content": "a", "id": 1, "score": 0.5}]},
+        {"contexts": ["a"], "ids": ["1"], "scores": [0.5]},
+        ({"page_content": "a", "metadata": {"score": 0.5, "id": "1"}},),
+        [{"text": "a", "id": 1, "score": 0.5, "metadata": {"page": 1}}],
+    ],
+)
 def test_many_forms_of_a_retrieval_are_read(value: Any) -> None:
     result = rag_of(retrieve=lambda query: value).retrieve_with_metadata("q")
     assert (list(result.contexts), result.scores) == (["a"], [0.5])
@@ -60,17 +66,21 @@ def test_ids_and_scores_are_kept_only_when_all_have_one() -> None:
     assert result == RetrievalResult(["a", "b"])
 
 
-@pytest.mark.parametrize(("half", "value", "message"), [
-    ("retrieve", None, "must return a list of strings or documents.*not a NoneType"),
-    ("retrieve", [{"title": "a"}], "document 0 is a dict without a text"),
-    ("retrieve", [object()], "document 0 is a object without a text"),
-    ("retrieve", {"answer": "a"}, "a mapping with 'answer' and no contexts"),
-    ("generate", None, "returned None, and must return a string"),
-    ("generate", ["a"], r"returned a list \(a retriever is a class with 'retrieve'"),
-    ("generate", iter("ab"), r"returned a str\w*iterator \(join its pieces\)"),
-    ("generate", {"contexts": []}, "and no answer"), ("generate", {"answers": []}, "no answer"),
-    ("generate", {}, "no keys and no answer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("half", "value", "message"),
+    [
+        ("retrieve", None, "must return a list of strings or documents.*not a NoneType"),
+        ("retrieve", [{"title": "a"}], "document 0 is a dict without a text"),
+        ("retrieve", [object()], "document 0 is a object without a text"),
+        ("retrieve", {"answer": "a"}, "a mapping with 'answer' and no contexts"),
+        ("generate", None, "returned None, and must return a string"),
+        ("generate", ["a"], r"returned a list \(a retriever is a class with 'retrieve'"),
+        ("generate", iter("ab"), r"returned a str\w*iterator \(join its pieces\)"),
+        ("generate", {"contexts": []}, "and no answer"),
+        ("generate", {"answers": []}, "no answer"),
+        ("generate", {}, "no keys and no answer"),
+    ],
+)
 def test_what_cannot_be_read_is_refused(half: str, value: Any, message: str) -> None:
     rag = rag_of(**{half: lambda *_: value})
     with pytest.raises(InterfaceError, match=message):
@@ -87,12 +97,19 @@ class Engine:
     def start(self) -> None: ...
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    (Everything(),
-     [*("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
-      "as_rag(retrieve=..., generate=...)"]),
-    (Engine(), ["retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            Everything(),
+            [
+                *("the interface's methods", "a LangChain chain", "has: invoke, retrieve"),
+                "as_rag(retrieve=..., generate=...)",
+            ],
+        ),
+        (Engine(), ["retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"]),
+    ],
+)
 def test_what_is_ambiguous_or_unknown_is_refused_with_the_ways_out(
     given: object, said: list[str]
 ) -> None:
@@ -101,16 +118,19 @@ def test_what_is_ambiguous_or_unknown_is_refused_with_the_ways_out(
     assert [words for words in said if words not in str(raised.value)] == []
 
 
-@pytest.mark.parametrize(("arguments", "options", "message"), [
-    ((), {}, "as_rag needs one of"),
-    ((Engine(),), {"retrieve": find}, "not both"),
-    (("module:attribute",), {}, "load_rag takes names"),
-    ((find,), {"top_k": 0}, "top_k must be at least 1"),
-    ((), {"generate": tell, "top_k": 3}, "top_k is for retrieval"),
-    ((), {"retrieve": as_rag(generate=tell)}, "does no retrieval"),
-    ((), {"generate": as_rag(retrieve=find)}, "does no generation"),
-    ((Needing,), {}, r"Needing cannot be built without arguments.*index"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((), {}, "as_rag needs one of"),
+        ((Engine(),), {"retrieve": find}, "not both"),
+        (("module:attribute",), {}, "load_rag takes names"),
+        ((find,), {"top_k": 0}, "top_k must be at least 1"),
+        ((), {"generate": tell, "top_k": 3}, "top_k is for retrieval"),
+        ((), {"retrieve": as_rag(generate=tell)}, "does no retrieval"),
+        ((), {"generate": as_rag(retrieve=find)}, "does no generation"),
+        ((Needing,), {}, r"Needing cannot be built without arguments.*index"),
+    ],
+)
 def test_contradictions_are_refused(
     arguments: tuple[Any, ...], options: dict[str, Any], message: str
 ) -> None:

@@ -133,17 +133,28 @@ TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
 @pytest.mark.parametrize(
     ("retriever", "found"),
     [
-        (Component(),
-         RetrievalResult(TEXTS, context_ids=["1", "2"], scores=SCORES,
-          context_metadata=[{"page": 1}, {}])),
-        (Retriever(NODES),
-         RetrievalResult(TEXTS, context_ids=["n1", "n2"], scores=SCORES,
-          context_metadata=[{"page": 1, "document_id": "doc1"}, {}])),
-        (Retriever([NodeWithScore(ImageNode())]),
-         RetrievalResult(["a caption"], context_ids=["image"])),
+        (
+            Component(),
+            RetrievalResult(
+                TEXTS, context_ids=["1", "2"], scores=SCORES, context_metadata=[{"page": 1}, {}]
+            ),
+        ),
+        (
+            Retriever(NODES),
+            RetrievalResult(
+                TEXTS,
+                context_ids=["n1", "n2"],
+                scores=SCORES,
+                context_metadata=[{"page": 1, "document_id": "doc1"}, {}],
+            ),
+        ),
+        (
+            Retriever([NodeWithScore(ImageNode())]),
+            RetrievalResult(["a caption"], context_ids=["image"]),
+        ),
     ],
     ids=["Haystack", "LlamaIndex", "LlamaIndex, no text"],
-)  # fmt: skip
+)
 def test_a_retriever(retriever: Any, found: RetrievalResult) -> None:
     rag = rag_of(retriever)
     assert rag.families == {"retrieval"}
@@ -183,10 +194,13 @@ def test_built_answers_are_read_and_without_documents_a_pipeline_only_generates(
 NO_TEXT = {"retriever": {"query_embedding": socket(list)}}
 
 
-@pytest.mark.parametrize(("pipeline", "message"), [
-    (Pipeline(gives={"c": {"count": {}}}), r"no component gives 'documents'.*there are count"),
-    (Pipeline(takes=NO_TEXT), r"takes retriever\.query_embedding, and only the"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        (Pipeline(gives={"c": {"count": {}}}), r"no component gives 'documents'.*there are count"),
+        (Pipeline(takes=NO_TEXT), r"takes retriever\.query_embedding, and only the"),
+    ],
+)
 def test_a_pipeline_that_cannot_be_asked_is_refused(pipeline: Pipeline, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         as_rag(pipeline)

@@ -47,18 +47,24 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     assert system.asked == ["q", "q"]
 
 
-@pytest.mark.parametrize("value", [
-    {"answer": "a", "contexts": ["c"]},
-    {"response": "a", "retrieved_contexts": ["c"]},
-    {"result": "a", "source_documents": [{"page_content": "c"}]},
-    {"output": "a", "documents": ({"content": "c"},)},
-    {"answer": "a", "context": "c"}, ("a", ["c"]), (["c"], "a"), ("a", ["c"], {"tokens": 3}),
-    (RetrievalResult(["c"]), GenerationResult("a")),
-    {"answer": "a", "contexts": np.array(["c"]), "scores": np.array([1.0])},
-    Said("a", ["c"]),
-    make_dataclass("Held", ["response", "documents"])("a", ["c"]),
-    create_model("Model", answer=str, contexts=list[str])(answer="a", contexts=["c"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"answer": "a", "contexts": ["c"]},
+        {"response": "a", "retrieved_contexts": ["c"]},
+        {"result": "a", "source_documents": [{"page_content": "c"}]},
+        {"output": "a", "documents": ({"content": "c"},)},
+        {"answer": "a", "context": "c"},
+        ("a", ["c"]),
+        (["c"], "a"),
+        ("a", ["c"], {"tokens": 3}),
+        (RetrievalResult(["c"]), GenerationResult("a")),
+        {"answer": "a", "contexts": np.array(["c"]), "scores": np.array([1.0])},
+        Said("a", ["c"]),
+        make_dataclass("Held", ["response", "documents"])("a", ["c"]),
+        create_model("Model", answer=str, contexts=list[str])(answer="a", contexts=["c"]),
+    ],
+)
 def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
     rag = rag_of(System(value))
     assert rag.retrieve("q") == ["c"]

@@ -47,9 +47,13 @@ class Given(RAGInterface, families=("retrieval",)):
 def test_secrets_are_masked_wherever_they_stand() -> None:
     headers = {"Authorization": "Bearer hush", "Accept": "text/plain"}
     arguments: dict[str, Any] = {
-        "openai_api_key": "hush", "headers": headers, "value": "Bearer hush", "token": None,
-        "dsn": "postgresql://bob:hush@db/x", "max_tokens": 100,
-    }  # fmt: skip
+        "openai_api_key": "hush",
+        "headers": headers,
+        "value": "Bearer hush",
+        "token": None,
+        "dsn": "postgresql://bob:hush@db/x",
+        "max_tokens": 100,
+    }
     found = describe_rag(Given(Settings()), "https://bob:hush@host/rag", arguments)
     text = json.dumps(found)
     assert "hush" not in text and "bob" not in text
@@ -63,11 +67,15 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
 def test_nothing_of_the_machine_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments: dict[str, Any] = {
-        "inside": str(tmp_path / "data" / "index"), "path": Path("data/x"),
-        "outside": "/srv/data/v1/index", "other": "/srv/data/v2/index",
-        "object": object(), "function": json.dumps, "set": {"b", "a"},
+        "inside": str(tmp_path / "data" / "index"),
+        "path": Path("data/x"),
+        "outside": "/srv/data/v1/index",
+        "other": "/srv/data/v2/index",
+        "object": object(),
+        "function": json.dumps,
+        "set": {"b", "a"},
         "tuple": (1, 2.5, float("nan"), b"x", Colour.RED),
-    }  # fmt: skip
+    }
     found = describe_rag(Given(), "module:Given", arguments)["arguments"]
     assert found["inside"] == "data/index"
     assert found["path"] == "data/x"
@@ -148,13 +156,16 @@ def test_names_of_secrets() -> None:
     assert [name for name in OTHER.split() if is_secret(name)] == []
 
 
-@pytest.mark.parametrize(("url", "masked"), [
-    ("http://host/path?q=1#x", "http://host/path?q=1#x"),
-    ("http://user@host", "http://***@host"),
-    ("http://user:p%40ss@host:80/x", "http://***@host:80/x"),
-    ("http://h/x?access_token=a&b=c", "http://h/x?access_token=***&b=c"),
-    ("http://[bad", "***"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("http://host/path?q=1#x", "http://host/path?q=1#x"),
+        ("http://user@host", "http://***@host"),
+        ("http://user:p%40ss@host:80/x", "http://***@host:80/x"),
+        ("http://h/x?access_token=a&b=c", "http://h/x?access_token=***&b=c"),
+        ("http://[bad", "***"),
+    ],
+)
 def test_urls(url: str, masked: str) -> None:
     assert mask_url(url) == masked
 
@@ -165,11 +176,20 @@ def test_texts() -> None:
     assert mask_text(text, ["xyz", "xyzxyz"]) == masked
 
 
-@pytest.mark.parametrize("prose", [
-    "Invalid token: unexpected end", "eos_token=50256, max_tokens=4096", "token_f1: 0.53211",
-    "got an unexpected token=None", "the secret: never give up", "?code=404", "sort_key=name",
-    "-----BEGIN CERTIFICATE-----\nMIIE", "api_key_env=MY_KEY",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Invalid token: unexpected end",
+        "eos_token=50256, max_tokens=4096",
+        "token_f1: 0.53211",
+        "got an unexpected token=None",
+        "the secret: never give up",
+        "?code=404",
+        "sort_key=name",
+        "-----BEGIN CERTIFICATE-----\nMIIE",
+        "api_key_env=MY_KEY",
+    ],
+)
 def test_what_is_no_credential_stays(prose: str) -> None:
     assert mask_text(prose) == prose
 

@@ -49,11 +49,16 @@ async def generate(self: object, query: str, contexts: list[str]) -> str:
     return "a"
 
 
-@pytest.mark.parametrize(("bases", "families", "methods", "message"), [
-    *(((), families, {}, "families must name retrieval or generation")
-      for families in ((), ("ranking",), "rank")),
-    ((), ("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bases", "families", "methods", "message"),
+    [
+        *(
+            ((), families, {}, "families must name retrieval or generation")
+            for families in ((), ("ranking",), "rank")
+        ),
+        ((), ("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
+    ],
+)
 def test_what_cannot_work_is_refused(bases: Any, families: Any, methods: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         defined("Odd", *bases, families=families, methods=methods)

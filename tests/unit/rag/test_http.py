@@ -66,15 +66,18 @@ def test_one_bad_query_fails_alone(server: Server, make: Make) -> None:
     assert pickle.loads(pickle.dumps(raised.value)).outcomes[0] == good
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    ([], r"must answer with \{'results': \[...\]\}"),
-    ({"results": {}}, "must answer with"),
-    ({"results": []}, "answered with 0 results for 1 queries"),
-    ({"results": ["a"]}, "a result must be an object, not str"),
-    ({"results": [{"context": ["a"]}]}, "needs 'contexts'"),
-    ({"results": [{"contexts": ["a"], "score": [1]}]}, "did you mean 'scores'"),
-    ({"results": [{"contexts": [1]}]}, r"contexts\[0\] must be a string, not a int"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([], r"must answer with \{'results': \[...\]\}"),
+        ({"results": {}}, "must answer with"),
+        ({"results": []}, "answered with 0 results for 1 queries"),
+        ({"results": ["a"]}, "a result must be an object, not str"),
+        ({"results": [{"context": ["a"]}]}, "needs 'contexts'"),
+        ({"results": [{"contexts": ["a"], "score": [1]}]}, "did you mean 'scores'"),
+        ({"results": [{"contexts": [1]}]}, r"contexts\[0\] must be a string, not a int"),
+    ],
+)
 def test_a_malformed_answer_is_refused(server: Server, make: Make, body: Any, message: str) -> None:
     server.then(Answer(body))
     with pytest.raises(InterfaceError, match=message):
@@ -95,14 +98,17 @@ def test_an_error_shows_status_url_and_the_head_of_the_body(server: Server, make
 TOMORROW = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
 
 
-@pytest.mark.parametrize(("answers", "waits"), [
-    ([(502, ""), (503, "")], [0.5, 1.0]),
-    ([(504, ""), (503, "7"), (503, "soon")], [0.5, 7.0, 2.0]),
-    ([(503, TOMORROW)], None),
-    ([(503, "3600")], None),
-    ([(429, ""), (429, "7"), (429, "")], [1.0, 7.0, 4.0]),
-    ([(503, "")] * 4, [0.5, 1.0, 2.0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers", "waits"),
+    [
+        ([(502, ""), (503, "")], [0.5, 1.0]),
+        ([(504, ""), (503, "7"), (503, "soon")], [0.5, 7.0, 2.0]),
+        ([(503, TOMORROW)], None),
+        ([(503, "3600")], None),
+        ([(429, ""), (429, "7"), (429, "")], [1.0, 7.0, 4.0]),
+        ([(503, "")] * 4, [0.5, 1.0, 2.0]),
+    ],
+)
 def test_a_trouble_is_waited_out_within_reason(
     server: Server, endpoint: Any, answers: list[tuple[int, str]], waits: Any
 ) -> None:
@@ -175,11 +181,14 @@ def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
     assert [(r.path, r.body) for r in server.requests] == [("/x", {"a": 1}), ("/y", {"a": 1})]
 
 
-@pytest.mark.parametrize(("status", "location", "raised", "requests"), [
-    (307, "http://bob:pw12@elsewhere.test/x", r"elsewhere\.test/x, another host: not", 1),
-    (302, "/login", "answered 302 with a redirect to /login", 1),  # it would drop the body
-    (307, "/x", "answered 307", 6),  # and again, and again
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "location", "raised", "requests"),
+    [
+        (307, "http://bob:pw12@elsewhere.test/x", r"elsewhere\.test/x, another host: not", 1),
+        (302, "/login", "answered 302 with a redirect to /login", 1),  # it would drop the body
+        (307, "/x", "answered 307", 6),  # and again, and again
+    ],
+)
 def test_a_redirect_that_leads_nowhere_is_not_followed(
     server: Server, endpoint: Any, status: int, location: str, raised: str, requests: int
 ) -> None:
@@ -249,13 +258,16 @@ def test_one_call_endpoints_are_asked_once(server: Server) -> None:
     rag.adapts[0].close()
 
 
-@pytest.mark.parametrize(("url", "options", "message"), [
-    ("ftp://host", {}, "is not an http:// or https:// URL"),
-    ("http://", {}, "is not an http:// or https:// URL"),
-    ("http://host", {"timeout": 0}, "timeout must be above 0"),
-    ("http://host", {"retries": -1}, "retries at least 0"),
-    ("http://host", {"token": 1}, "takes no token; it takes headers, timeout, retries"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("ftp://host", {}, "is not an http:// or https:// URL"),
+        ("http://", {}, "is not an http:// or https:// URL"),
+        ("http://host", {"timeout": 0}, "timeout must be above 0"),
+        ("http://host", {"retries": -1}, "retries at least 0"),
+        ("http://host", {"token": 1}, "takes no token; it takes headers, timeout, retries"),
+    ],
+)
 def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         http_rag(url, **options)
@@ -264,13 +276,19 @@ def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message:
 # --- versions
 
 
-@pytest.mark.parametrize(("page", "named"), [
-    ({"headers": {"X-Ragbench-Version": "7"}, "status": 404}, {"version": "7"}),
-    ({"body": {"version": 7}}, {"version": "7"}),
-    ({"headers": {"x-ragbench-version": "7"}, "body": {"version": "8"}}, {"version": "7"}),
-    ({"body": []}, {}), ({"text": "<html>"}, {}), ({"body": {"version": None}}, {}),
-    ({"body": {"version": ""}}, {}), (None, {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("page", "named"),
+    [
+        ({"headers": {"X-Ragbench-Version": "7"}, "status": 404}, {"version": "7"}),
+        ({"body": {"version": 7}}, {"version": "7"}),
+        ({"headers": {"x-ragbench-version": "7"}, "body": {"version": "8"}}, {"version": "7"}),
+        ({"body": []}, {}),
+        ({"text": "<html>"}, {}),
+        ({"body": {"version": None}}, {}),
+        ({"body": {"version": ""}}, {}),
+        (None, {}),
+    ],
+)
 def test_a_server_is_its_address_and_the_version_it_names(
     server: Server, make: Make, page: Any, named: dict[str, str]
 ) -> None:

@@ -118,14 +118,23 @@ def load(write: Write) -> Load:
     return build
 
 
-@pytest.mark.parametrize(("attribute", "arguments", "contexts"), [
-    ("MyRAG", {}, ["q 5"]), ("MyRAG", {"top_k": 3}, ["q 3"]),
-    ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
-    ("instance", {}, ["q 4"]), ("Space.instance", {}, ["q 2"]), ("Space.build", {}, ["q 7"]),
-    ("Space.build", {"top_k": 1}, ["q 1"]), ("factory", {}, ["q 5"]),
-    ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
-    ("adapted", {}, ["x"]), ("answer", {}, ["q"]), ("chat", {}, ["q"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attribute", "arguments", "contexts"),
+    [
+        ("MyRAG", {}, ["q 5"]),
+        ("MyRAG", {"top_k": 3}, ["q 3"]),
+        ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
+        ("instance", {}, ["q 4"]),
+        ("Space.instance", {}, ["q 2"]),
+        ("Space.build", {}, ["q 7"]),
+        ("Space.build", {"top_k": 1}, ["q 1"]),
+        ("factory", {}, ["q 5"]),
+        ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
+        ("adapted", {}, ["x"]),
+        ("answer", {}, ["q"]),
+        ("chat", {}, ["q"]),
+    ],
+)
 def test_classes_factories_instances_and_functions(
     load: Load, attribute: str, arguments: dict[str, Any], contexts: list[str]
 ) -> None:
@@ -151,23 +160,30 @@ def test_the_rest_goes_into_the_annotated_configuration(load: Load) -> None:
     assert load("TakesForeign", model="large").foreign.model == "large"
 
 
-@pytest.mark.parametrize(("attribute", "arguments", "message"), [
-    ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
-    ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
-    ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
-    ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
-    ("makes_nothing", {}, r"is not a RAG: it takes no question, and was called to make one: "),
-    ("of_two", {}, r"needs question and context. A function that is asked needs the question al"),
-    ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
-    ("factory", {"k": 1}, r"takes no k. It takes index"),
-    ("answer", {"k": 1}, r"takes no k. It takes query, model"),
-    ("strict_factory", {}, r"missing a required argument: 'index'. It takes index"),
-    ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
-    ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
-    ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
-    ("MyRAG.retrieve", {}, "is a method of a class: name that of an object"),
-    ("later", {}, "is a coroutine: a factory must be a plain function"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attribute", "arguments", "message"),
+    [
+        ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
+        ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
+        ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
+        ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
+        ("makes_nothing", {}, r"is not a RAG: it takes no question, and was called to make one: "),
+        (
+            "of_two",
+            {},
+            r"needs question and context. A function that is asked needs the question al",
+        ),
+        ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
+        ("factory", {"k": 1}, r"takes no k. It takes index"),
+        ("answer", {"k": 1}, r"takes no k. It takes query, model"),
+        ("strict_factory", {}, r"missing a required argument: 'index'. It takes index"),
+        ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
+        ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
+        ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
+        ("MyRAG.retrieve", {}, "is a method of a class: name that of an object"),
+        ("later", {}, "is a coroutine: a factory must be a plain function"),
+    ],
+)
 def test_what_cannot_be_used_is_reported(
     load: Load, attribute: str, arguments: dict[str, Any], message: str
 ) -> None:
@@ -203,13 +219,18 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(write: Write) -
     assert str(root / "good_rag.py") in frames
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
-    ("def", "importing 'bad_rag' failed: SyntaxError"),
-    ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
-    ("from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
-     "failed: InterfaceError: class Half has no generation"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
+        ("def", "importing 'bad_rag' failed: SyntaxError"),
+        ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
+        (
+            "from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
+            "failed: InterfaceError: class Half has no generation",
+        ),
+    ],
+)
 def test_whatever_an_import_raises_is_reported(write: Write, text: str, message: str) -> None:
     root = write("bad_rag.py", text)
     with pytest.raises(ConfigError, match=message):

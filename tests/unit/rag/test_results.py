@@ -19,30 +19,42 @@ class Array:
         return [1.0, 2.0]
 
 
-@pytest.mark.parametrize(("form", "value", "options", "message"), [
-    (RetrievalResult, "one text", {}, "contexts must be a list, not a str"),
-    (RetrievalResult, None, {}, "contexts must be a list, not None"),
-    (RetrievalResult, {"a"}, {}, "contexts must be a list, not a set"),
-    (RetrievalResult, ["a"], {"context_ids": "x"}, "context_ids must be a list, not a str"),
-    (RetrievalResult, ["a"], {"context_ids": []}, "context_ids has 0 elements for 1 contexts"),
-    (RetrievalResult, ["a"], {"scores": [0.1, 0.2]}, "scores has 2 elements for 1 contexts"),
-    (RetrievalResult, ["a"], {"scores": Array()}, r"not a Array; call its tolist\(\)"),
-    (RetrievalResult, ["a", "b"], {"context_metadata": [{}]}, "context_metadata has 1 element"),
-    (RetrievalResult, ["a", "b"], {"metadata": [{}]}, "a list of 1 for 2 contexts"),
-    (RetrievalResult, ["a", "b"], {"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping"),
-    (RetrievalResult, ["a"], {"metadata": [{}], "context_metadata": [{}]},
-     "where context_metadata is given"),
-    (GenerationResult, None, {}, "response must be a string, not None"),
-    (GenerationResult, ["a"], {}, "response must be a string, not a list"),
-    (GenerationResult, "a", {"multi_responses": "ab"}, "multi_responses must be a list, not a"),
-    (GenerationResult, "a", {"confidence": 1.01}, r"confidence must lie in \[0, 1\], not 1.01"),
-    (GenerationResult, "a", {"confidence": -0.1}, r"confidence must lie in \[0, 1\], not -0.1"),
-    (GenerationResult, "a", {"confidence": float("nan")}, r"must lie in \[0, 1\], not nan"),
-    (GenerationResult, "a", {"confidence": "high"}, "confidence must be a number, not a str"),
-    (GenerationResult, "a", {"abstained": "no"}, "must be True, False or None, not 'no'"),
-    (GenerationResult, "a", {"abstained": 0}, "must be True, False or None, not 0"),
-    (RetrievalResult.from_mapping, {"contexts": ["a"], "took": 1}, {}, "no field 'took': other th"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("form", "value", "options", "message"),
+    [
+        (RetrievalResult, "one text", {}, "contexts must be a list, not a str"),
+        (RetrievalResult, None, {}, "contexts must be a list, not None"),
+        (RetrievalResult, {"a"}, {}, "contexts must be a list, not a set"),
+        (RetrievalResult, ["a"], {"context_ids": "x"}, "context_ids must be a list, not a str"),
+        (RetrievalResult, ["a"], {"context_ids": []}, "context_ids has 0 elements for 1 contexts"),
+        (RetrievalResult, ["a"], {"scores": [0.1, 0.2]}, "scores has 2 elements for 1 contexts"),
+        (RetrievalResult, ["a"], {"scores": Array()}, r"not a Array; call its tolist\(\)"),
+        (RetrievalResult, ["a", "b"], {"context_metadata": [{}]}, "context_metadata has 1 element"),
+        (RetrievalResult, ["a", "b"], {"metadata": [{}]}, "a list of 1 for 2 contexts"),
+        (RetrievalResult, ["a", "b"], {"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping"),
+        (
+            RetrievalResult,
+            ["a"],
+            {"metadata": [{}], "context_metadata": [{}]},
+            "where context_metadata is given",
+        ),
+        (GenerationResult, None, {}, "response must be a string, not None"),
+        (GenerationResult, ["a"], {}, "response must be a string, not a list"),
+        (GenerationResult, "a", {"multi_responses": "ab"}, "multi_responses must be a list, not a"),
+        (GenerationResult, "a", {"confidence": 1.01}, r"confidence must lie in \[0, 1\], not 1.01"),
+        (GenerationResult, "a", {"confidence": -0.1}, r"confidence must lie in \[0, 1\], not -0.1"),
+        (GenerationResult, "a", {"confidence": float("nan")}, r"must lie in \[0, 1\], not nan"),
+        (GenerationResult, "a", {"confidence": "high"}, "confidence must be a number, not a str"),
+        (GenerationResult, "a", {"abstained": "no"}, "must be True, False or None, not 'no'"),
+        (GenerationResult, "a", {"abstained": 0}, "must be True, False or None, not 0"),
+        (
+            RetrievalResult.from_mapping,
+            {"contexts": ["a"], "took": 1},
+            {},
+            "no field 'took': other th",
+        ),
+    ],
+)
 def test_a_malformed_result_is_refused(form: Any, value: Any, options: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         form(value, **options)

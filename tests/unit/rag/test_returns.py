@@ -59,9 +59,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("retrieve", retrieved(context_ids=[1.0]), "context id must be a string, not 1.0"),
     ("generate", ["a"], "not a list"),
     ("generate", RetrievalResult(["a"]), "not a RetrievalResult"),
-    ("generate", GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
-     r"multi_responses\[1\] must be a string, not a int"),
-]  # fmt: skip
+    (
+        "generate",
+        GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
+        r"multi_responses\[1\] must be a string, not a int",
+    ),
+]
 
 
 @pytest.mark.parametrize(("method", "value", "message"), WRONG)
@@ -76,14 +79,17 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
             rag.generate_with_metadata("q", [])
 
 
-@pytest.mark.parametrize(("value", "message"), [
-    (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
-    ("ab", "not a str"),
-    ({"a": 1}, "not a dict"),
-    ([["a"]], "returned 1 results for 2 queries"),
-    ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
-    ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
+        ("ab", "not a str"),
+        ({"a": 1}, "not a dict"),
+        ([["a"]], "returned 1 results for 2 queries"),
+        ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
+        ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
+    ],
+)
 def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])
@@ -109,10 +115,13 @@ class Colour(StrEnum):
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        (7, "7"), (np.int64(7), "7"), (np.str_("x"), "x"), (Colour.RED, "red"),
+        (7, "7"),
+        (np.int64(7), "7"),
+        (np.str_("x"), "x"),
+        (Colour.RED, "red"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ],
-)  # fmt: skip
+)
 def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     given: Any, kept: str
 ) -> None:

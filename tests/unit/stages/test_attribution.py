@@ -92,46 +92,64 @@ def declined(found: Trace) -> Trace:
     return replace(found, generation=said("I don't know.", abstained=True))
 
 
-@pytest.mark.parametrize(("found", "settings", "cause", "stage", "basis"), [
-    (trace("There are 27 days."), {}, Cause.RIGHT, None, Basis.IDS),
-    (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
-    (declined(trace()), {}, Cause.DECLINED, "generate", Basis.IDS),
-    (trace("12 weeks", gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.IDS),
-    (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT, None, Basis.IDS),
-    # the searched documents
-    (trace("12", gold_at=None), {"corpus": ABSENT}, Cause.NOT_IN_CORPUS, None, Basis.IDS),
-    (trace("12"), {"corpus": ABSENT}, Cause.NOT_USED, "generate", Basis.IDS),
-    # what is known of the gold
-    (trace("12", case=SPANS), {}, Cause.NOT_USED, "generate", Basis.TEXTS),
-    (trace("12", case=SPANS, gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.TEXTS),
-    (trace("12", case=REFERENCE), {}, Cause.NOT_USED, "generate", Basis.REFERENCE),
-    # by words alone it is not known what retrieval missed, nor that right answers lack it
-    (trace("12", case=REFERENCE, gold_at=None), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
-    (declined(trace(case=REFERENCE, gold_at=None)), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
-    (trace("27 days", case=REFERENCE, gold_at=None), {}, Cause.RIGHT, None, Basis.REFERENCE),
-    (replace(trace(case=REFERENCE, gold_at=None), generation=NOTHING), {}, Cause.UNKNOWN, None,
-     Basis.REFERENCE),
-    (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
-    (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
-     Basis.IDS),
-    # all gold contexts are needed; nothing has to be retrieved
-    (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
-    (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
-    (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
-    (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
-    (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
-    # unanswerable
-    (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
-    (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
-    # a run that only retrieves
-    (replace(trace(), generation=NOTHING), {}, Cause.SHOWN, None, Basis.IDS),
-    (replace(trace(gold_at=None), generation=NOTHING), {}, Cause.NOT_RETRIEVED, "retrieve",
-     Basis.IDS),
-    # a judge of correctness goes before words, from half of what it can give
-    (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.RIGHT, None, Basis.IDS),
-    (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
-    (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("found", "settings", "cause", "stage", "basis"),
+    [
+        (trace("There are 27 days."), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (declined(trace()), {}, Cause.DECLINED, "generate", Basis.IDS),
+        (trace("12 weeks", gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.IDS),
+        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT, None, Basis.IDS),
+        # the searched documents
+        (trace("12", gold_at=None), {"corpus": ABSENT}, Cause.NOT_IN_CORPUS, None, Basis.IDS),
+        (trace("12"), {"corpus": ABSENT}, Cause.NOT_USED, "generate", Basis.IDS),
+        # what is known of the gold
+        (trace("12", case=SPANS), {}, Cause.NOT_USED, "generate", Basis.TEXTS),
+        (trace("12", case=SPANS, gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.TEXTS),
+        (trace("12", case=REFERENCE), {}, Cause.NOT_USED, "generate", Basis.REFERENCE),
+        # by words alone it is not known what retrieval missed, nor that right answers lack it
+        (trace("12", case=REFERENCE, gold_at=None), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
+        (declined(trace(case=REFERENCE, gold_at=None)), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
+        (trace("27 days", case=REFERENCE, gold_at=None), {}, Cause.RIGHT, None, Basis.REFERENCE),
+        (
+            replace(trace(case=REFERENCE, gold_at=None), generation=NOTHING),
+            {},
+            Cause.UNKNOWN,
+            None,
+            Basis.REFERENCE,
+        ),
+        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
+        (
+            trace("12", gold_at=None, validation=judged(True)),
+            {},
+            Cause.NOT_RETRIEVED,
+            "retrieve",
+            Basis.IDS,
+        ),
+        # all gold contexts are needed; nothing has to be retrieved
+        (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
+        (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
+        # unanswerable
+        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
+        (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
+        # a run that only retrieves
+        (replace(trace(), generation=NOTHING), {}, Cause.SHOWN, None, Basis.IDS),
+        (
+            replace(trace(gold_at=None), generation=NOTHING),
+            {},
+            Cause.NOT_RETRIEVED,
+            "retrieve",
+            Basis.IDS,
+        ),
+        # a judge of correctness goes before words, from half of what it can give
+        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.RIGHT, None, Basis.IDS),
+        (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
+    ],
+)
 def test_what_was_retrieved_and_answered_comes_to_one_cause(
     found: Trace, settings: dict[str, Any], cause: Cause, stage: str | None, basis: Basis | None
 ) -> None:
@@ -141,14 +159,17 @@ def test_what_was_retrieved_and_answered_comes_to_one_cause(
     assert stage is None or result.stage == stage
 
 
-@pytest.mark.parametrize(("lost", "cause", "stage", "reported"), [
-    (GoldCause.RANKED_LOWER, Cause.NOT_RETRIEVED, "ranking", "has it at rank 12"),
-    (GoldCause.LOST_BY_INDEX, Cause.NOT_RETRIEVED, "index", "exact search: rank 12"),
-    (GoldCause.LOST_BY_FILTER, Cause.NOT_RETRIEVED, "filter", "The filter excludes it"),
-    (GoldCause.CUT, Cause.NOT_RETRIEVED, "chunking", "no chunk holds all of it"),
-    (GoldCause.NOT_INDEXED, Cause.NOT_IN_CORPUS, "indexing", "No chunk of the collection"),
-    (GoldCause.UNKNOWN, Cause.NOT_RETRIEVED, "retrieve", "not in the 3 retrieved"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lost", "cause", "stage", "reported"),
+    [
+        (GoldCause.RANKED_LOWER, Cause.NOT_RETRIEVED, "ranking", "has it at rank 12"),
+        (GoldCause.LOST_BY_INDEX, Cause.NOT_RETRIEVED, "index", "exact search: rank 12"),
+        (GoldCause.LOST_BY_FILTER, Cause.NOT_RETRIEVED, "filter", "The filter excludes it"),
+        (GoldCause.CUT, Cause.NOT_RETRIEVED, "chunking", "no chunk holds all of it"),
+        (GoldCause.NOT_INDEXED, Cause.NOT_IN_CORPUS, "indexing", "No chunk of the collection"),
+        (GoldCause.UNKNOWN, Cause.NOT_RETRIEVED, "retrieve", "not in the 3 retrieved"),
+    ],
+)
 def test_gold_that_was_looked_for_in_the_collection(
     lost: GoldCause, cause: Cause, stage: str, reported: str
 ) -> None:
@@ -174,17 +195,20 @@ LETTER = Case(id="q", query="Which?", reference="B")
 """Too short to be looked for in chunks; answers are compared with it."""
 
 
-@pytest.mark.parametrize(("case", "response", "gold_at", "present", "cause", "basis"), [
-    (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
-    (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
-    (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
-    (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
-    (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
-    (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
-    (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
-    (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),
-    (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("case", "response", "gold_at", "present", "cause", "basis"),
+    [
+        (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
+        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
+        (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
+        (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
+        (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
+        (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
+        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),
+        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+    ],
+)
 def test_a_validator_decides_where_no_gold_does_and_is_named(
     case: Case, response: str, gold_at: int | None, present: bool, cause: Cause, basis: Basis
 ) -> None:
@@ -195,11 +219,14 @@ def test_a_validator_decides_where_no_gold_does_and_is_named(
         assert "lexical" in result.detail
 
 
-@pytest.mark.parametrize(("known", "basis"), [
-    ({"reference_context_ids": ("b", "d")}, Basis.IDS),
-    ({"evidence": (Evidence(text="27 days of paid annual leave"),)}, Basis.TEXTS),
-    ({}, Basis.REFERENCE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("known", "basis"),
+    [
+        ({"reference_context_ids": ("b", "d")}, Basis.IDS),
+        ({"evidence": (Evidence(text="27 days of paid annual leave"),)}, Basis.TEXTS),
+        ({}, Basis.REFERENCE),
+    ],
+)
 def test_gold_is_followed_to_the_operator_that_dropped_it(
     known: dict[str, Any], basis: Basis
 ) -> None:
@@ -222,14 +249,25 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
     assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
 
 
-@pytest.mark.parametrize(("response", "golds", "supported", "detail"), [
-    # The chunk on parking holds it.
-    ("Parking costs 40 euros.", ["handbook"], True,
-     "; another shown chunk contains that answer"),
-    ("It is 12 weeks.", ["handbook", "gone"], False,
-     "; no other shown chunk contains that answer; 1 of 2 gold contexts were not shown"),
-    ("No", ["handbook"], None, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("response", "golds", "supported", "detail"),
+    [
+        # The chunk on parking holds it.
+        (
+            "Parking costs 40 euros.",
+            ["handbook"],
+            True,
+            "; another shown chunk contains that answer",
+        ),
+        (
+            "It is 12 weeks.",
+            ["handbook", "gone"],
+            False,
+            "; no other shown chunk contains that answer; 1 of 2 gold contexts were not shown",
+        ),
+        ("No", ["handbook"], None, ""),
+    ],
+)
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported(
     response: str, golds: list[str], supported: bool | None, detail: str
 ) -> None:
@@ -263,8 +301,11 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
         tally.add(replace(CASE, id=id), attribute(trace(said, gold_at=gold_at)))
     (lost, right), _ = tally.result()
     assert (lost.cause, lost.cases, right.cause, right.cases) == (
-        Cause.NOT_RETRIEVED, 2, Cause.RIGHT, 1,
-    )  # fmt: skip
+        Cause.NOT_RETRIEVED,
+        2,
+        Cause.RIGHT,
+        1,
+    )
     assert (lost.stages, lost.examples) == ((("retrieve", 2),), ("b", "c"))
     assert lost.by_words == 2
     assert lost.reliability is not None

@@ -24,19 +24,33 @@ def judged(name: str, *judgements: Judgement, response: str = ANSWER) -> list[Ju
     return [*judged_answers(response, ["a", "b"], parse_metrics([name]), [judgements])]
 
 
-@pytest.mark.parametrize(("response", "said", "shown"), [
-    (ANSWER,
-     [("Employees get 27 days of leave.", 1), ("The office in Porto closes at six.", 0),
-      ("There is an office in Porto.", 1), ("The moon is made of cheese.", 0)],
-     [("You get 27 days of leave.", "supported", [0]),
-      ("The office in Porto closes at six.", "partially supported", [1, 2]),
-      (None, "not supported", [3])]),
-    # Two sentences make it equally.
-    ("Dogs bark. Cats and dogs bark.", [("dogs bark", 1)], [(None, "supported", [0])]),
-    # A claim that is the whole answer hides no other.
-    ("Dogs bark.", [("Dogs bark.", 1), ("Cats sing.", 0)],
-     [("Dogs bark.", "supported", [0]), (None, "not supported", [1])]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("response", "said", "shown"),
+    [
+        (
+            ANSWER,
+            [
+                ("Employees get 27 days of leave.", 1),
+                ("The office in Porto closes at six.", 0),
+                ("There is an office in Porto.", 1),
+                ("The moon is made of cheese.", 0),
+            ],
+            [
+                ("You get 27 days of leave.", "supported", [0]),
+                ("The office in Porto closes at six.", "partially supported", [1, 2]),
+                (None, "not supported", [3]),
+            ],
+        ),
+        # Two sentences make it equally.
+        ("Dogs bark. Cats and dogs bark.", [("dogs bark", 1)], [(None, "supported", [0])]),
+        # A claim that is the whole answer hides no other.
+        (
+            "Dogs bark.",
+            [("Dogs bark.", 1), ("Cats sing.", 0)],
+            [("Dogs bark.", "supported", [0]), (None, "not supported", [1])],
+        ),
+    ],
+)
 def test_each_claim_stands_under_the_one_sentence_that_makes_it(
     response: str, said: list[tuple[str, int]], shown: list[tuple[str | None, str, list[int]]]
 ) -> None:
@@ -48,10 +62,16 @@ def test_each_claim_stands_under_the_one_sentence_that_makes_it(
 
 def support(*said: tuple[str, str, list[Quote]], unproved: str | None = None) -> Judgement:
     verdicts = [
-        {"number": at, "reason": "so", "verdict": verdict, "sentence": sentence,
-         "quotes": [quote.text for quote in quotes], **({"unproved": unproved} if unproved else {})}
+        {
+            "number": at,
+            "reason": "so",
+            "verdict": verdict,
+            "sentence": sentence,
+            "quotes": [quote.text for quote in quotes],
+            **({"unproved": unproved} if unproved else {}),
+        }
         for at, (sentence, verdict, quotes) in enumerate(said, 1)
-    ]  # fmt: skip
+    ]
     quotes = tuple(quote for _, _, quotes in said for quote in quotes)
     step = JudgeStep(asked="SupportVerdicts", answer={"verdicts": verdicts}, quotes=quotes)
     return Judgement(cell=Cell.measured(1.0), steps=(step,))

@@ -85,14 +85,17 @@ def poison(items: Sequence[str]) -> Sequence[object]:
     return [ways[item]() if item in ways else item.upper()]
 
 
-@pytest.mark.parametrize(("item", "failure"), [
-    ("segfault", "ProcessDied: took the process down (signal 11, SIGSEGV)"),
-    ("exit", "ProcessDied: took the process down (exit code 9)"),
-    ("kill", "ProcessDied: took the process down (signal 9, SIGKILL: perhaps for lack of"),
-    ("raise", "ZeroDivisionError"),
-    ("sys.exit", "SystemExit"),
-    ("lambda", "pickle"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("item", "failure"),
+    [
+        ("segfault", "ProcessDied: took the process down (signal 11, SIGSEGV)"),
+        ("exit", "ProcessDied: took the process down (exit code 9)"),
+        ("kill", "ProcessDied: took the process down (signal 9, SIGKILL: perhaps for lack of"),
+        ("raise", "ZeroDivisionError"),
+        ("sys.exit", "SystemExit"),
+        ("lambda", "pickle"),
+    ],
+)
 def test_a_case_fails_by_what_it_does_to_its_process(item: str, failure: str) -> None:
     outcome = ask_in_child(poison, item, stage="retrieve")
     assert outcome.status is Status.FAILED

@@ -22,8 +22,9 @@ from tests.unit.metrics.builders import generated, retrieved
 
 def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAnswers:
     """What is reported of a variant whose cases are given these answers."""
-    cases = [Case(id=str(at), query=str(at), reference_context_ids=("a",))
-             for at in range(len(prepared))]  # fmt: skip
+    cases = [
+        Case(id=str(at), query=str(at), reference_context_ids=("a",)) for at in range(len(prepared))
+    ]
     found = retrieved("a", "b")
     window = [Trace(case=one, retrieval=found, generation=NOT_GENERATED) for one in cases]
     answering: Any = SimpleNamespace(answer=lambda query, left, said: prepared[int(query)])

@@ -24,16 +24,20 @@ def ends(found: Estimated) -> tuple[float, float, float]:
     return found.low, found.value, found.high
 
 
-@pytest.mark.parametrize(("table", "observed", "kappa", "quadratic"), [
-    # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
-    ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
-    # One that says one thing agrees no more than by chance; where both do, nothing is known.
-    ([[0, 10], [0, 90]], 0.9, 0.0, 0.0), ([[0, 0], [0, 9]], 1.0, None, None),
-    # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
-    ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
-    # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
-    ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "observed", "kappa", "quadratic"),
+    [
+        # Cohen's usual example: 35 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2.
+        ([[20, 5], [10, 15]], 0.7, 0.4, 0.4),
+        # One that says one thing agrees no more than by chance; where both do, nothing is known.
+        ([[0, 10], [0, 90]], 0.9, 0.0, 0.0),
+        ([[0, 0], [0, 9]], 1.0, None, None),
+        # 14 of 20; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33; the plain one counts each alike.
+        ([[5, 0, 1], [2, 5, 1], [1, 1, 4]], 0.7, 0.37 / 0.67, 1 - 0.6 / 1.3),
+        # Marginals 2, 1, 1 and 1, 1, 2; one of four is two apart: 4/4 of (2+16+1+2+4+1)/16.
+        ([[1, 0, 1], [0, 1, 0], [0, 0, 1]], 0.75, 0.75 - 0.25 * 5 / 11, 1 - 16 / 26),
+    ],
+)
 def test_figures_by_hand(
     table: list[list[int]], observed: float, kappa: float | None, quadratic: float | None
 ) -> None:
@@ -132,14 +136,17 @@ def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
     assert ends(found.quadratic)[2] < ends(found.kappa)[0]
 
 
-@pytest.mark.parametrize(("ratings", "alpha"), [
-    # One of three pairs differs: 1 - 2 / (18 / 5), of the 9 pairs of unlike values.
-    ([[1, 1], [0, 1], [0, 0]], 1 - 2 / 3.6),
-    ([[1, 1, 1], [0, 0], [0.5]], 1.0),  # what one person rated says nothing
-    ([[0, 1], [1, 0]], 1 - 4 / (8 / 3)),  # worse than chance
-    ([[1, 1], [1, 1]], None),
-    ([[1], [0]], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ratings", "alpha"),
+    [
+        # One of three pairs differs: 1 - 2 / (18 / 5), of the 9 pairs of unlike values.
+        ([[1, 1], [0, 1], [0, 0]], 1 - 2 / 3.6),
+        ([[1, 1, 1], [0, 0], [0.5]], 1.0),  # what one person rated says nothing
+        ([[0, 1], [1, 0]], 1 - 4 / (8 / 3)),  # worse than chance
+        ([[1, 1], [1, 1]], None),
+        ([[1], [0]], None),
+    ],
+)
 def test_alpha_by_hand(ratings: list[list[float]], alpha: float | None) -> None:
     found = krippendorff_alpha(ratings)
     assert found == (None if alpha is None else pytest.approx(alpha))

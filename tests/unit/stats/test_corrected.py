@@ -29,14 +29,17 @@ def test_a_mean_by_hand() -> None:
     assert (corrected_mean([], []), corrected_difference([], [])) == (None, None)
 
 
-@pytest.mark.parametrize(("judged", "labels", "expected"), [
-    # A judge that never varies corrects nothing: the labels' own mean, Wilson with t(4).
-    ([1.0] * 12, [1, 0, 1, 0, 1, 0, *[None] * 6], 0.5),
-    # Labels that all agree: an interval still, of as many labels as there are.
-    ([1.0, 0.0] * 6, [1, 1, 1, 1, 1, 1, *[None] * 6], 1.0),
-    # One that is right about all it was asked is believed about the rest.
-    ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6], [1, 0, 1, 0, 1, 0, *[None] * 6], 0.75),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("judged", "labels", "expected"),
+    [
+        # A judge that never varies corrects nothing: the labels' own mean, Wilson with t(4).
+        ([1.0] * 12, [1, 0, 1, 0, 1, 0, *[None] * 6], 0.5),
+        # Labels that all agree: an interval still, of as many labels as there are.
+        ([1.0, 0.0] * 6, [1, 1, 1, 1, 1, 1, *[None] * 6], 1.0),
+        # One that is right about all it was asked is believed about the rest.
+        ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6], [1, 0, 1, 0, 1, 0, *[None] * 6], 0.75),
+    ],
+)
 def test_means_and_intervals(
     judged: list[float], labels: list[float | None], expected: float
 ) -> None:

@@ -28,17 +28,25 @@ SPREAD = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
 WORSE, NOT_WORSE, CANNOT_TELL = ChangeKind.WORSE, ChangeKind.NOT_WORSE, ChangeKind.CANNOT_TELL
 
 
-@pytest.mark.parametrize(("differences", "tolerance", "largest_drop", "change"), [
-    (DROPS, 0.0, 1.0, WORSE), (DROPS, 0.36, 1.0, CANNOT_TELL),
-    # Of 20 cases that lose .012 each, one in fifty may gain .6: then nothing was lost.
-    # ln(0.15) / ln(1.012) = -159.04
-    ([-0.012] * 159, 0.0, 1.0, CANNOT_TELL), ([-0.012] * 160, 0.0, 1.0, WORSE),
-    # 0.95^58 is above 5%, 0.95^59 below.
-    ([0.0] * 58, 0.05, 1.0, CANNOT_TELL), ([0.0] * 59, 0.05, 1.0, NOT_WORSE),
-    # Without a scale the spread decides; of equal values none is seen, and nothing claimed.
-    (SPREAD, 0.1, None, NOT_WORSE), ([0.0] * 500, 0.1, None, CANNOT_TELL),
-    ([], 0.05, 1.0, CANNOT_TELL), ([-1.0], 0.05, 1.0, CANNOT_TELL),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("differences", "tolerance", "largest_drop", "change"),
+    [
+        (DROPS, 0.0, 1.0, WORSE),
+        (DROPS, 0.36, 1.0, CANNOT_TELL),
+        # Of 20 cases that lose .012 each, one in fifty may gain .6: then nothing was lost.
+        # ln(0.15) / ln(1.012) = -159.04
+        ([-0.012] * 159, 0.0, 1.0, CANNOT_TELL),
+        ([-0.012] * 160, 0.0, 1.0, WORSE),
+        # 0.95^58 is above 5%, 0.95^59 below.
+        ([0.0] * 58, 0.05, 1.0, CANNOT_TELL),
+        ([0.0] * 59, 0.05, 1.0, NOT_WORSE),
+        # Without a scale the spread decides; of equal values none is seen, and nothing claimed.
+        (SPREAD, 0.1, None, NOT_WORSE),
+        ([0.0] * 500, 0.1, None, CANNOT_TELL),
+        ([], 0.05, 1.0, CANNOT_TELL),
+        ([-1.0], 0.05, 1.0, CANNOT_TELL),
+    ],
+)
 def test_what_the_differences_show(
     differences: list[float], tolerance: float, largest_drop: float | None, change: ChangeKind
 ) -> None:
@@ -92,14 +100,19 @@ def test_whatever_the_data(
 UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
 
 
-@pytest.mark.parametrize(("work", "message"), [
-    *((partial(question, [0.0], tolerance=tolerance, largest_drop=scale), "tolerance")
-      for tolerance, scale in ((-0.1, 1.0), (1.0, 1.0), (math.nan, 1.0), (0.1, math.inf))),
-    (partial(question, [-3.0, 0.0], tolerance=0.05), "below the smallest possible"),
-    (partial(detectable, UNIT, 10, alpha=0.0), "alpha"),
-    (partial(detectable, UNIT, 10, power=1.0), "power"),
-    (partial(clusters_to_rule_out, 0.1, UNIT, reach=0.0), "reach"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        *(
+            (partial(question, [0.0], tolerance=tolerance, largest_drop=scale), "tolerance")
+            for tolerance, scale in ((-0.1, 1.0), (1.0, 1.0), (math.nan, 1.0), (0.1, math.inf))
+        ),
+        (partial(question, [-3.0, 0.0], tolerance=0.05), "below the smallest possible"),
+        (partial(detectable, UNIT, 10, alpha=0.0), "alpha"),
+        (partial(detectable, UNIT, 10, power=1.0), "power"),
+        (partial(clusters_to_rule_out, 0.1, UNIT, reach=0.0), "reach"),
+    ],
+)
 def test_what_cannot_be_answered_is_refused(work: Callable[[], Any], message: str) -> None:
     with pytest.raises((ConfigError, InputError), match=message):
         decide(work())
@@ -165,11 +178,16 @@ def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
     assert bounded is not None and student < bounded < 1.1 * student
 
 
-@pytest.mark.parametrize(("values", "step"), [
-    ([-1.0, 0.0, 1.0, 0.0], 1.0), ([-1.0, 0.5, 0.0], 0.5), ([0.9, -0.6, 0.3], 0.3),
-    ([-1.0, 0.3, 0.0], 0.0),  # 1 is no multiple of .3
-    ([-1.0, 1e-12, 1.0], 1.0),  # what rounding leaves is no step
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([-1.0, 0.0, 1.0, 0.0], 1.0),
+        ([-1.0, 0.5, 0.0], 0.5),
+        ([0.9, -0.6, 0.3], 0.3),
+        ([-1.0, 0.3, 0.0], 0.0),  # 1 is no multiple of .3
+        ([-1.0, 1e-12, 1.0], 1.0),  # what rounding leaves is no step
+    ],
+)
 def test_a_step_is_the_smallest_move_that_all_others_are_multiples_of(
     values: list[float], step: float
 ) -> None:

@@ -63,16 +63,21 @@ def rare_gains(draw: np.random.Generator, cases: int, _: float) -> Array:
     return np.where(draw.random(cases) < 0.02, 0.588, -0.012)
 
 
-@pytest.mark.parametrize(("world", "cases", "drop", "size", "tolerance", "least", "most"), [
-    # 5% and four standard errors; a test that ignores clusters is far off.
-    (noisy_documents, 50, 0.0, 5, 0.0, 0.01, 0.10), (noisy_documents, 50, 0.0, 1, 0.0, 0.14, 1.0),
-    # Every cluster losing made a drop of .15 look like hidden gains: 44% were called worse.
-    (noisy_documents, 50, 0.15, 5, 0.02, 0.7, 1.0),
-    (flips, 20, 0.0, 1, 0.0, 0.0, 0.09), (flips, 4, 0.0, 1, 0.0, 0.0, 0.0),
-    # A t test calls more than one in ten of these not worse.
-    (breaks, 60, 0.05, 1, 0.05, 0.0, 0.10),
-    *((rare_gains, cases, 0.0, 1, 0.0, 0.0, 0.05) for cases in (20, 50, 200)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("world", "cases", "drop", "size", "tolerance", "least", "most"),
+    [
+        # 5% and four standard errors; a test that ignores clusters is far off.
+        (noisy_documents, 50, 0.0, 5, 0.0, 0.01, 0.10),
+        (noisy_documents, 50, 0.0, 1, 0.0, 0.14, 1.0),
+        # Every cluster losing made a drop of .15 look like hidden gains: 44% were called worse.
+        (noisy_documents, 50, 0.15, 5, 0.02, 0.7, 1.0),
+        (flips, 20, 0.0, 1, 0.0, 0.0, 0.09),
+        (flips, 4, 0.0, 1, 0.0, 0.0, 0.0),
+        # A t test calls more than one in ten of these not worse.
+        (breaks, 60, 0.05, 1, 0.05, 0.0, 0.10),
+        *((rare_gains, cases, 0.0, 1, 0.0, 0.0, 0.05) for cases in (20, 50, 200)),
+    ],
+)
 def test_how_often_a_world_is_called_changed(
     world: Draw, cases: int, drop: float, size: int, tolerance: float, least: float, most: float
 ) -> None:

@@ -39,11 +39,15 @@ def test_the_direction_and_what_is_tolerated() -> None:
     assert exchange_p_values([loss], null_means=[-0.6])[0] > 0.5
 
 
-@pytest.mark.parametrize(("present", "earlier", "expected"), [
-    # One of three runs is the present one; the one that did not measure is neither up nor down.
-    ([[0.0]] * 4, [[1.0, None]] * 4, pytest.approx(1 / 81, rel=0.2)),
-    ([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3, 1.0), ([[None]], [[1.0, 1.0]], 1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("present", "earlier", "expected"),
+    [
+        # One of three runs is the present one; the one that did not measure is neither up nor down.
+        ([[0.0]] * 4, [[1.0, None]] * 4, pytest.approx(1 / 81, rel=0.2)),
+        ([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3, 1.0),
+        ([[None]], [[1.0, 1.0]], 1.0),
+    ],
+)
 def test_what_was_not_measured_is_no_evidence(present: Any, earlier: Any, expected: float) -> None:
     sample = sample_of(present, earlier)
     assert exchange_p_values([sample], null_means=[0.0], resamples=20_000) == (expected,)

@@ -29,10 +29,12 @@ def written_out(
 ) -> list[float]:
     """Step-down p-values by every arrangement of the clusters' signs."""
     names = sorted({name for test in tests for name in test})
-    totals = np.array([
-        [sum(value - null for value in test.get(name, [])) for name in names]
-        for test, null in zip(tests, null_means, strict=True)
-    ])  # fmt: skip
+    totals = np.array(
+        [
+            [sum(value - null for value in test.get(name, [])) for name in names]
+            for test, null in zip(tests, null_means, strict=True)
+        ]
+    )
     norms = np.sqrt((totals**2).sum(axis=1)) + 1e-300
     signs = np.array(list(product((1.0, -1.0), repeat=len(names))))
     drawn = (totals / norms[:, None]) @ signs.T

@@ -66,33 +66,43 @@ UNIT = {"bounds": (0.0, 1.0)}
 OUTCOMES = {"bounds": (0.0, 1.0), "probability": True}
 
 
-@pytest.mark.parametrize(("values", "clusters", "facts", "low", "high"), [
-    ([], None, {}, None, None), ([0.5], None, {}, None, None), ([1.0] * 3, None, {}, None, None),
-    ([0.5, 0.7], ["a", "a"], {}, None, None), ([0.5, 0.7], ["a", "a"], OUTCOMES, None, None),
-    # Squares of .34: 0.5 +- 2.570582 * sqrt(.34 / 5 / 6).
-    ([0.2, 0.9, 0.4, 0.7, 0.5, 0.3], None, {}, 0.226341, 0.773659),
-    # Two clusters that are alike by chance: the error of the cases, t(0.975; 1) * sqrt(1 / 12).
-    ([0.0, 1.0, 0.0, 1.0], [1, 1, 2, 2], {}, -3.167965, 4.167965),
-    ([0.0] * 2, None, {"bounds": (-1.0, 3.0)}, -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN),
-    ([1.0] * 2, None, UNIT, UNSEEN, 1.0),
-    ([2.0] * 2, None, {"bounds": (1.0, 3.0)}, 1.0 + UNSEEN, 3.0 - UNSEEN),
-    # m (1 - m) / 20: 20 trials; t(0.975; 19) = 2.093024, t^2 / 20 = 0.2190375.
-    # (0.007 + 0.1095187 -+ sqrt(0.2190375 (0.006951 + 0.0547594))) / 1.2190375
-    ([0.007] * 20, None, OUTCOMES, 0.00021, 0.19096),
-    ([0.993] * 20, None, OUTCOMES, 1 - 0.19096, 1 - 0.00021),
-    # Of five clusters t(0.975; 4) = 2.776445, t^2 / 20 = 0.3854323.
-    ([0.007] * 20, [*range(5)] * 4, OUTCOMES, 0.00012, 0.28819),
-    # SE^2 = 2 * (0.8^2 + 0.8^2) / 4^2 = 0.16, and 4 * 0.09 / 4^2 = 0.0225 around it: 0.25 / 0.1825
-    # trials of t(0.975; 1) = 12.7062: nearly nothing is known.
-    ([0.1, 0.1, 0.9, 0.9], [1, 1, 2, 2], OUTCOMES, 0.00211, 0.99789),
-    # Of 0 and 1 alone it is the interval of any score: 0.75 +- 3.182446 * 0.25.
-    ([0.0, 1.0, 1.0, 1.0], None, OUTCOMES, 0.0, 1.0),
-    ([0.0] * 2, None, OUTCOMES, 0.0, 1.0 - UNSEEN),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "clusters", "facts", "low", "high"),
+    [
+        ([], None, {}, None, None),
+        ([0.5], None, {}, None, None),
+        ([1.0] * 3, None, {}, None, None),
+        ([0.5, 0.7], ["a", "a"], {}, None, None),
+        ([0.5, 0.7], ["a", "a"], OUTCOMES, None, None),
+        # Squares of .34: 0.5 +- 2.570582 * sqrt(.34 / 5 / 6).
+        ([0.2, 0.9, 0.4, 0.7, 0.5, 0.3], None, {}, 0.226341, 0.773659),
+        # Two clusters that are alike by chance: the error of the cases, t(0.975; 1) * sqrt(1 / 12).
+        ([0.0, 1.0, 0.0, 1.0], [1, 1, 2, 2], {}, -3.167965, 4.167965),
+        ([0.0] * 2, None, {"bounds": (-1.0, 3.0)}, -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN),
+        ([1.0] * 2, None, UNIT, UNSEEN, 1.0),
+        ([2.0] * 2, None, {"bounds": (1.0, 3.0)}, 1.0 + UNSEEN, 3.0 - UNSEEN),
+        # m (1 - m) / 20: 20 trials; t(0.975; 19) = 2.093024, t^2 / 20 = 0.2190375.
+        # (0.007 + 0.1095187 -+ sqrt(0.2190375 (0.006951 + 0.0547594))) / 1.2190375
+        ([0.007] * 20, None, OUTCOMES, 0.00021, 0.19096),
+        ([0.993] * 20, None, OUTCOMES, 1 - 0.19096, 1 - 0.00021),
+        # Of five clusters t(0.975; 4) = 2.776445, t^2 / 20 = 0.3854323.
+        ([0.007] * 20, [*range(5)] * 4, OUTCOMES, 0.00012, 0.28819),
+        # SE^2 = 2 * (0.8^2 + 0.8^2) / 4^2 = 0.16, and 4 * 0.09 / 4^2 = 0.0225 around it:
+        # 0.25 / 0.1825
+        # trials of t(0.975; 1) = 12.7062: nearly nothing is known.
+        ([0.1, 0.1, 0.9, 0.9], [1, 1, 2, 2], OUTCOMES, 0.00211, 0.99789),
+        # Of 0 and 1 alone it is the interval of any score: 0.75 +- 3.182446 * 0.25.
+        ([0.0, 1.0, 1.0, 1.0], None, OUTCOMES, 0.0, 1.0),
+        ([0.0] * 2, None, OUTCOMES, 0.0, 1.0 - UNSEEN),
+    ],
+)
 def test_intervals_by_hand(
-    values: list[float], clusters: list[Any] | None, facts: dict[str, Any],
-    low: float | None, high: float | None,
-) -> None:  # fmt: skip
+    values: list[float],
+    clusters: list[Any] | None,
+    facts: dict[str, Any],
+    low: float | None,
+    high: float | None,
+) -> None:
     found = mean_interval(values, clusters, **facts)
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
 
@@ -147,11 +157,17 @@ def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
     assert ClusterTotals.of(values, codes).standard_error == pytest.approx(float(fitted.bse[0]))
 
 
-@pytest.mark.parametrize(("values", "labels", "error"), [
-    ([], None, None), ([1.0], None, None), ([1.0, 2.0], ["a", "a"], None),
-    # No spread, though the sum of equal values is rounded.
-    ([0.1] * 7, None, 0.0), ([0.1] * 7, [0, 0, 0, 1, 2, 2, 3], 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "labels", "error"),
+    [
+        ([], None, None),
+        ([1.0], None, None),
+        ([1.0, 2.0], ["a", "a"], None),
+        # No spread, though the sum of equal values is rounded.
+        ([0.1] * 7, None, 0.0),
+        ([0.1] * 7, [0, 0, 0, 1, 2, 2, 3], 0.0),
+    ],
+)
 def test_without_clusters_there_is_no_standard_error_and_without_spread_it_is_0(
     values: list[float], labels: list[Any] | None, error: float | None
 ) -> None:
@@ -232,18 +248,26 @@ def test_many_cases_are_the_t_test() -> None:
     assert found > expected
 
 
-@pytest.mark.parametrize(("values", "tolerance", "scale", "are_rare"), [
-    # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
-    ([0.0] * 18 + [-1.0], 0.0, 1.0, True), ([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, False),
-    # On a scale of 2 it gains 2.
-    ([-0.1] * 19, 0.0, 2.0, True), ([-0.11] * 19, 0.0, 2.0, False),
-    # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95) or 0.06 (1.14); the gain is 1.1.
-    ([-0.15] * 19, 0.1, 1.0, True), ([-0.16] * 19, 0.1, 1.0, False),
-    # Gains are rare up to a tenth of what moved; what did not move says nothing.
-    ([-0.02] * 9 + [0.02], 0.0, 1.0, True), ([-0.02] * 8 + [0.02], 0.0, 1.0, False),
-    ([-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, False),
-    ([-0.01] * 20, 0.0, None, False), ([-0.9] * 20, 0.0, 1.0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "tolerance", "scale", "are_rare"),
+    [
+        # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
+        ([0.0] * 18 + [-1.0], 0.0, 1.0, True),
+        ([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, False),
+        # On a scale of 2 it gains 2.
+        ([-0.1] * 19, 0.0, 2.0, True),
+        ([-0.11] * 19, 0.0, 2.0, False),
+        # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95) or 0.06 (1.14); the gain is 1.1.
+        ([-0.15] * 19, 0.1, 1.0, True),
+        ([-0.16] * 19, 0.1, 1.0, False),
+        # Gains are rare up to a tenth of what moved; what did not move says nothing.
+        ([-0.02] * 9 + [0.02], 0.0, 1.0, True),
+        ([-0.02] * 8 + [0.02], 0.0, 1.0, False),
+        ([-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, False),
+        ([-0.01] * 20, 0.0, None, False),
+        ([-0.9] * 20, 0.0, 1.0, False),
+    ],
+)
 def test_rare_gains_are_asked_about_where_they_could_make_up_for_the_loss(
     values: list[float], tolerance: float, scale: float | None, are_rare: bool
 ) -> None:
@@ -263,17 +287,25 @@ def test_the_p_value_of_equal_losses_by_hand(
     assert found == pytest.approx((1.0 + ratio) ** -20)
 
 
-@pytest.mark.parametrize(("work", "error", "message"), [
-    *((partial(ClusterTotals.of, [0.0, bad]), InputError, "value 1 is")
-      for bad in (math.nan, math.inf, -math.inf, 1e300)),
-    (lambda: ClusterTotals.of([0.0, 1.0], ["a"]), InputError, "2 values and 1 cluster labels"),
-    (lambda: mean_interval([math.nan, 1.0]), InputError, "value 0 is"),
-    (lambda: proportion_interval(3, 2), InputError, "3 successes of 2 trials"),
-    (partial(mean_interval, [0.0, 1.0], confidence=1.0), ConfigError, "probability"),
-    *((partial(proportion_interval, 1, 2, bad), ConfigError, "confidence") for bad in (1.0, 0.0)),
-    (lambda: p_value([0.0], -1.0), ConfigError, "every mean would do"),
-    (lambda: p_value([-1.5, 0.0], -0.1), InputError, "below the smallest possible"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("work", "error", "message"),
+    [
+        *(
+            (partial(ClusterTotals.of, [0.0, bad]), InputError, "value 1 is")
+            for bad in (math.nan, math.inf, -math.inf, 1e300)
+        ),
+        (lambda: ClusterTotals.of([0.0, 1.0], ["a"]), InputError, "2 values and 1 cluster labels"),
+        (lambda: mean_interval([math.nan, 1.0]), InputError, "value 0 is"),
+        (lambda: proportion_interval(3, 2), InputError, "3 successes of 2 trials"),
+        (partial(mean_interval, [0.0, 1.0], confidence=1.0), ConfigError, "probability"),
+        *(
+            (partial(proportion_interval, 1, 2, bad), ConfigError, "confidence")
+            for bad in (1.0, 0.0)
+        ),
+        (lambda: p_value([0.0], -1.0), ConfigError, "every mean would do"),
+        (lambda: p_value([-1.5, 0.0], -0.1), InputError, "below the smallest possible"),
+    ],
+)
 def test_what_cannot_be_computed_with_is_refused(
     work: Callable[[], object], error: type[Exception], message: str
 ) -> None:

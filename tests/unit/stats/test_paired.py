@@ -58,18 +58,22 @@ def test_samples_of_the_same_cases_name_their_clusters_alike() -> None:
     assert coded.key(1) == 4
 
 
-@pytest.mark.parametrize(("scores", "expected", "needed"), [
-    # Within: (1 + 1 + 1 + 1) / 2 = 2. Means 2 and 6: between squares 2 * (4 + 4) / 1 = 16;
-    # (16 - 2) / 2 = 7. 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
-    ([[1.0, 3.0], [5.0, 7.0]], (2.0, 7.0, 2.0, 1 / 8, 9.0), 3),
-    # Means 1 and 4, within 2 / 1. Centre 6 / 3 = 2: squares 2 * 1 + 1 * 4 = 6, and
-    # n0 = 3 - (4 + 1) / 3 = 4 / 3, so that between = (6 - 2) / (4 / 3). 2 / (4 / 3) = 1.5 of 4.5.
-    ([[0.0, 2.0], [4.0], []], (2.0, 3.0, 4 / 3, 1 / 3, 5.0), 6),
-    ([[1.0], [2.0], []], (None, None, 1.0, None, None), None),
-    ([[1.0, 2.0]], (0.5, None, 2.0, None, None), None),
-    ([[0.5, 0.5], [0.5, 0.5]], (0.0, 0.0, 2.0, 0.0, 0.0), 1),
-    ([], (None, None, None, None, None), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "expected", "needed"),
+    [
+        # Within: (1 + 1 + 1 + 1) / 2 = 2. Means 2 and 6: between squares 2 * (4 + 4) / 1 = 16;
+        # (16 - 2) / 2 = 7. 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
+        ([[1.0, 3.0], [5.0, 7.0]], (2.0, 7.0, 2.0, 1 / 8, 9.0), 3),
+        # Means 1 and 4, within 2 / 1. Centre 6 / 3 = 2: squares 2 * 1 + 1 * 4 = 6, and
+        # n0 = 3 - (4 + 1) / 3 = 4 / 3, so that between = (6 - 2) / (4 / 3). 2 / (4 / 3)
+        # = 1.5 of 4.5.
+        ([[0.0, 2.0], [4.0], []], (2.0, 3.0, 4 / 3, 1 / 3, 5.0), 6),
+        ([[1.0], [2.0], []], (None, None, 1.0, None, None), None),
+        ([[1.0, 2.0]], (0.5, None, 2.0, None, None), None),
+        ([[0.5, 0.5], [0.5, 0.5]], (0.0, 0.0, 2.0, 0.0, 0.0), 1),
+        ([], (None, None, None, None, None), None),
+    ],
+)
 def test_the_noise_of_repeats_by_hand(
     scores: list[list[float]], expected: tuple[float | None, ...], needed: int | None
 ) -> None:

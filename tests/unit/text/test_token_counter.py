@@ -107,14 +107,17 @@ def test_a_tokenizer_file_counts_the_text_alone(word_level: Path, tmp_path: Path
     assert token_counter(f"tokenizers:{copy}").name == counter.name  # of its content, not its place
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
-    ("approximate:3", "unknown token counter"),
-    ("tiktoken:", "unknown token counter"),
-    pytest.param("tokenizers:no.json", "no.json: No such file", marks=NEEDS),
-    pytest.param("tokenizers:Makefile", "Makefile is not a tokenizer.json", marks=NEEDS),
-    pytest.param("tiktoken:x", "unknown tiktoken encoding 'x'. Known: .*cl100k", marks=NEEDS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
+        ("approximate:3", "unknown token counter"),
+        ("tiktoken:", "unknown token counter"),
+        pytest.param("tokenizers:no.json", "no.json: No such file", marks=NEEDS),
+        pytest.param("tokenizers:Makefile", "Makefile is not a tokenizer.json", marks=NEEDS),
+        pytest.param("tiktoken:x", "unknown tiktoken encoding 'x'. Known: .*cl100k", marks=NEEDS),
+    ],
+)
 def test_what_is_no_counter_is_refused(
     spec: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,11 +28,16 @@ calibrate = partial(learned, shipped=Thresholds(relevant=0.5, present=0.5))
 def label(probability: float, present: bool, *, chunks: bool = False) -> Labelled:
     is_yes = probability >= 0.5
     verdict = Verdict(
-        query_id="", relevant_chunk_ids=("a",) if is_yes else (), evidence=(), message="",
-        relevance={"a": probability, "b": probability / 4}, answer_present=is_yes,
-        answer_probability=probability, retrieval_quality=RetrievalQuality.POOR,
+        query_id="",
+        relevant_chunk_ids=("a",) if is_yes else (),
+        evidence=(),
+        message="",
+        relevance={"a": probability, "b": probability / 4},
+        answer_present=is_yes,
+        answer_probability=probability,
+        retrieval_quality=RetrievalQuality.POOR,
         validator="lexical",
-    )  # fmt: skip
+    )
     relevant = frozenset(["a"] if present else []) if chunks else None
     return Labelled(verdict=verdict, answer_present=present, relevant_chunk_ids=relevant)
 
@@ -86,9 +91,10 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     stored = json.loads(calibration_text(calibrate(labelled(100), "lexical").calibration))
     other = json.dumps({**stored, "validator": "llm"})
     for text, said in (
-        ("{", "no calibration"), ('{"version": 9}', "version 9, not 2"),
+        ("{", "no calibration"),
+        ('{"version": 9}', "version 9, not 2"),
         (other, "made for the validator 'llm'"),
-    ):  # fmt: skip
+    ):
         path.write_text(text)
         with pytest.raises(ConfigError, match=said):
             build_validator({"name": "lexical", "calibration": str(path)})

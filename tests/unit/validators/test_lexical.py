@@ -55,9 +55,15 @@ def test_a_long_chunk_does_not_hide_the_answer_of_another_one(piece: str) -> Non
 
 @pytest.mark.parametrize(
     "query",
-    ["What is the answer to this? " * 2000, "who is x and what is y " * 2000, "a.b-" * 12_000,
-     "a" + " " * 48_000 + "b", "a" * 48_000, "x1 " * 16_000],
-)  # fmt: skip
+    [
+        "What is the answer to this? " * 2000,
+        "who is x and what is y " * 2000,
+        "a.b-" * 12_000,
+        "a" + " " * 48_000 + "b",
+        "a" * 48_000,
+        "x1 " * 16_000,
+    ],
+)
 def test_a_long_query_is_read_whole(query: str) -> None:
     assert not build_validator("lexical").validate(query, [ANSWER]).answer_present
 
@@ -97,15 +103,18 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
         assert isinstance(VALIDATORS.load(name), type)
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ("lexicla", "Did you mean 'lexical'"),
-    ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
-    ({"present": 0.5}, "needs a 'name'"),
-    (3, "it lacks name, identity, validate"),
-    ({"name": "lexical", "present": 0.0}, "between 0 and 1"),
-    ({"name": "lexical", "relevant": 0.9, "present": 0.5}, "at most as high as present"),
-    ({**CASCADE, "low": 0.99}, "low first"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("lexicla", "Did you mean 'lexical'"),
+        ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
+        ({"present": 0.5}, "needs a 'name'"),
+        (3, "it lacks name, identity, validate"),
+        ({"name": "lexical", "present": 0.0}, "between 0 and 1"),
+        ({"name": "lexical", "relevant": 0.9, "present": 0.5}, "at most as high as present"),
+        ({**CASCADE, "low": 0.99}, "low first"),
+    ],
+)
 def test_what_cannot_be_built_is_refused(given: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         build_validator(given)
@@ -136,8 +145,14 @@ class Fixed:
 
 def test_only_the_unsure_band_goes_on() -> None:
     for probability, chunks, escalated in (
-        (0.0, 1, 0), (0.09, 1, 0), (0.1, 1, 1), (0.5, 1, 1), (0.9, 1, 0), (1.0, 1, 0), (0.5, 0, 0)
-    ):  # fmt: skip
+        (0.0, 1, 0),
+        (0.09, 1, 0),
+        (0.1, 1, 1),
+        (0.5, 1, 1),
+        (0.9, 1, 0),
+        (1.0, 1, 0),
+        (0.5, 0, 0),
+    ):
         cheap, dear = Fixed("cheap", probability), Fixed("dear", 0.7)
         cascade = CascadeValidator(first=cheap, second=dear, low=0.1, high=0.9)
         verdict = cascade.validate("q?", [Chunk(id="a", text="x")] * chunks)

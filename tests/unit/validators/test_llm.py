@@ -44,13 +44,16 @@ def test_a_quote_that_stands_there_is_evidence_in_the_chunks_own_form() -> None:
     assert verdict.details == {"quotes": 1.0, "fabricated_quotes": 0.0, "unproved": 0.0}
 
 
-@pytest.mark.parametrize(("present", "place", "quotes", "quality"), [
-    (True, 2, ["was founded in 1995"], RetrievalQuality.GOOD),
-    (False, 2, ["was founded in"], RetrievalQuality.PARTIAL),
-    (False, 2, [], RetrievalQuality.POOR),
-    (True, 2, ["it was sold in ten years"], RetrievalQuality.POOR),
-    (True, 1, ["was founded in 1995"], RetrievalQuality.POOR),  # it stands in another chunk
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("present", "place", "quotes", "quality"),
+    [
+        (True, 2, ["was founded in 1995"], RetrievalQuality.GOOD),
+        (False, 2, ["was founded in"], RetrievalQuality.PARTIAL),
+        (False, 2, [], RetrievalQuality.POOR),
+        (True, 2, ["it was sold in ten years"], RetrievalQuality.POOR),
+        (True, 1, ["was founded in 1995"], RetrievalQuality.POOR),  # it stands in another chunk
+    ],
+)
 def test_every_rating_rests_on_quotes(
     present: bool, place: int, quotes: list[str], quality: RetrievalQuality
 ) -> None:

@@ -137,10 +137,12 @@ def test_words_answer_to_what_the_reader_does_not_understand() -> None:
 
 def test_the_reader_is_not_asked_in_languages_that_it_was_not_taught() -> None:
     for query, language in (
-        ("När grundades företaget?", "sv"), ("Kiedy założono firmę?", "pl"),
-        ("Kapan perusahaan didirikan?", "id"), ("Công ty được thành lập khi nào?", "vi"),
+        ("När grundades företaget?", "sv"),
+        ("Kiedy założono firmę?", "pl"),
+        ("Kapan perusahaan didirikan?", "id"),
+        ("Công ty được thành lập khi nào?", "vi"),
         ("מתי נוסדה החברה?", "he"),
-    ):  # fmt: skip
+    ):
         verdict = judge(LocalValidator(), query, ["Potatoes are rich in starch."])
         assert not verdict.answer_present
         assert any(f"({language})" in one for one in verdict.warnings)

@@ -57,9 +57,11 @@ REPORTS = ["The product has a dashboard and alerts.", "Teams can share reports."
 CAMERA = ["The X200 has a battery that lasts nine hours.", "The lens is made of glass."]
 COVERED = ["The warranty of the X200 covers the battery and the screen.", "It is sold in Leeds."]
 MUSEUM = [
-    "The museum opens at 10 o'clock every day.", "A ticket costs twelve euros.",
-    "There is a cafe.", "The address of the museum is 4 Harbour Street, Leeds.",
-]  # fmt: skip
+    "The museum opens at 10 o'clock every day.",
+    "A ticket costs twelve euros.",
+    "There is a cafe.",
+    "The address of the museum is 4 Harbour Street, Leeds.",
+]
 OPENS = "When does the museum open and what does a ticket cost?"
 CONTRACT = ["本合同于2023年12月31日到期。", "付款应在三十天内完成。"]
 BATTERY = "How long does the battery of the X200 last?"

@@ -15,26 +15,29 @@ def against(query: str, text: str) -> str:
     return unbound(query, text, text, SLOTS)
 
 
-@pytest.mark.parametrize(("query", "text", "said"), [
-    ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
-    ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
-    ("What is the default of cache.ttl?", "cache.size is 300 by default.", "'cache.size' is"),
-    ("What changed in v2.3?", "In v3.2 the index was rewritten.", "'v3.2' is"),
-    ("What does --dry-run do?", "--force skips all checks.", "'--force' is"),
-    ("How large is an m5.xlarge?", "An m5.large has 8 GiB.", "'m5.large' is"),
-    ("Where is part 4711-B?", "4711-C is in aisle nine.", "'4711-C' is"),
-    ("What does api.v1.users replace?", "api.v1.orders replaces /buys.", "'api.v1.orders' is"),
-    ("How many seats has the A320neo?", "The A321neo has 244 seats.", "'A321neo' is"),
-    ("Who won the 2018 regatta?", "The 2016 regatta was won by Selene.", "'2016' is"),
-    ("What was sold in 2018?", "year,tons\n2019,150", "'2019' is"),
-    ("What does a parcel of 5 kg cost?", "A parcel of 2 kg costs 4 euros.", "'2' is"),
-    ("How do I install it on Windows?", "On Ubuntu, run apt install.", "'Ubuntu' is"),
-    ("In what year did it go public?", "It went public in Oslo.", "it names no date"),
-    ("What is the maximum load?", "The minimum load is 40 kg.", "'minimum', not 'maximum'"),
-    ("Who opposed the treaty?", "The treaty was supported by all.", "'supported', not"),
-    ("Which rooms are not heated?", "All rooms are heated.", "the question asks what is not"),
-    ("Who founded the guild?", "The founder of the guild is unknown.", "'is unknown'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "text", "said"),
+    [
+        ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
+        ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
+        ("What is the default of cache.ttl?", "cache.size is 300 by default.", "'cache.size' is"),
+        ("What changed in v2.3?", "In v3.2 the index was rewritten.", "'v3.2' is"),
+        ("What does --dry-run do?", "--force skips all checks.", "'--force' is"),
+        ("How large is an m5.xlarge?", "An m5.large has 8 GiB.", "'m5.large' is"),
+        ("Where is part 4711-B?", "4711-C is in aisle nine.", "'4711-C' is"),
+        ("What does api.v1.users replace?", "api.v1.orders replaces /buys.", "'api.v1.orders' is"),
+        ("How many seats has the A320neo?", "The A321neo has 244 seats.", "'A321neo' is"),
+        ("Who won the 2018 regatta?", "The 2016 regatta was won by Selene.", "'2016' is"),
+        ("What was sold in 2018?", "year,tons\n2019,150", "'2019' is"),
+        ("What does a parcel of 5 kg cost?", "A parcel of 2 kg costs 4 euros.", "'2' is"),
+        ("How do I install it on Windows?", "On Ubuntu, run apt install.", "'Ubuntu' is"),
+        ("In what year did it go public?", "It went public in Oslo.", "it names no date"),
+        ("What is the maximum load?", "The minimum load is 40 kg.", "'minimum', not 'maximum'"),
+        ("Who opposed the treaty?", "The treaty was supported by all.", "'supported', not"),
+        ("Which rooms are not heated?", "All rooms are heated.", "the question asks what is not"),
+        ("Who founded the guild?", "The founder of the guild is unknown.", "'is unknown'"),
+    ],
+)
 def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, said: str) -> None:
     assert said in against(query, text)
 
@@ -81,16 +84,19 @@ def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
 ASKED = "When does the pool close?"
 
 
-@pytest.mark.parametrize(("text", "left"), [
-    (f"Most viewed: {ASKED}", ""),
-    (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
-    (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
-    (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
-    (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
-    (f"{ASKED} At nine in the evening.", None),
-    (f"Q: {ASKED} A: 21:00.", None),
-    ("The pool closes at 21:00.", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"Most viewed: {ASKED}", ""),
+        (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
+        (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
+        (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
+        (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
+        (f"{ASKED} At nine in the evening.", None),
+        (f"Q: {ASKED} A: 21:00.", None),
+        ("The pool closes at 21:00.", None),
+    ],
+)
 def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: str | None) -> None:
     found = without_echo(ASKED, text)
     assert len(found) == len(text)
@@ -98,11 +104,20 @@ def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: s
     assert left is None or ASKED not in found
 
 
-@pytest.mark.parametrize(("text", "left"), [
-    ("- Leave\n2. Rest\n(3) 2**10\n4.2 Pay", "Leave Rest 2**10 Pay"),
-    ("## Help\n> **Note** List<int>\nQ: Why?\nA: <p id='x'>So</p>", "Help Note List<int> Why? So"),
-    ("2.5 mg\n2018. Yes\nA: -5\n7. So\nUser: Bo\nNote: b", "2.5 mg 2018. Yes -5 7. So User: Bo b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("- Leave\n2. Rest\n(3) 2**10\n4.2 Pay", "Leave Rest 2**10 Pay"),
+        (
+            "## Help\n> **Note** List<int>\nQ: Why?\nA: <p id='x'>So</p>",
+            "Help Note List<int> Why? So",
+        ),
+        (
+            "2.5 mg\n2018. Yes\nA: -5\n7. So\nUser: Bo\nNote: b",
+            "2.5 mg 2018. Yes -5 7. So User: Bo b",
+        ),
+    ],
+)
 def test_marks_are_no_words_but_what_is_asked_about_stays(text: str, left: str) -> None:
     assert without_marks("What is a user in 7?", text).split() == left.split()
 

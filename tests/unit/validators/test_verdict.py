@@ -116,25 +116,31 @@ def test_what_is_probably_there_says_what_it_lacks_in_the_words_of_the_query() -
     assert verdict.reasons == ("c0: probably there (0.70): it does not say 'devices', 'waves'",)
 
 
-@pytest.mark.parametrize(("query", "text"), [
-    ("Is the shop open on Sunday?", "The shop is open on Sunday."),
-    ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
-    (QUERY, "The mill was built in 1995."),
-    ("Who won the 2018 world cup?", "The 2018 world cup was won by France."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Is the shop open on Sunday?", "The shop is open on Sunday."),
+        ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
+        (QUERY, "The mill was built in 1995."),
+        ("Who won the 2018 world cup?", "The 2018 world cup was won by France."),
+    ],
+)
 def test_what_says_more_or_answers_yes_or_no_stays_an_answer(query: str, text: str) -> None:
     assert judged([0.99], query=query, text=text).answer_present
     # Yes or no is answered by what answers another question, too.
     assert judged([0.97], query=query, text=text, answered=0.1).answer_present is ("Is" in query)
 
 
-@pytest.mark.parametrize(("first", "second", "expected", "quality"), [
-    (0.95, 0.97, 0.95, GOOD),  # the lower one
-    (0.97, 0.92, 0.92, GOOD),
-    (0.97, 0.70, 0.70, PARTIAL),
-    (0.97, 0.01, 0.01, PARTIAL),  # it stays on the topic
-    (0.40, 0.99, 0.40, POOR),  # what is off the topic is not asked again
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "expected", "quality"),
+    [
+        (0.95, 0.97, 0.95, GOOD),  # the lower one
+        (0.97, 0.92, 0.92, GOOD),
+        (0.97, 0.70, 0.70, PARTIAL),
+        (0.97, 0.01, 0.01, PARTIAL),  # it stays on the topic
+        (0.40, 0.99, 0.40, POOR),  # what is off the topic is not asked again
+    ],
+)
 def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
     first: float, second: float, expected: float, quality: RetrievalQuality
 ) -> None:
@@ -171,16 +177,31 @@ STAFF = "The office in {} people."
 CHIEF = "Who is the chief executive?"
 
 
-@pytest.mark.parametrize(("query", "text", "one", "other", "kind", "detail"), [
-    ("Who acquired Instagram?", BID, "Facebook", "Apple", "name", "Facebook against Apple"),
-    ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
-    ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
-    ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
-    (CHIEF, "{}", "The chief executive is Jane Roe.", "Chief executive: John Doe", "name",
-     "Jane Roe against John Doe"),
-    ("Does it cover batteries?", COVERS, "covers", "never covers", "negation",
-     "c0 says what c1 denies"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "text", "one", "other", "kind", "detail"),
+    [
+        ("Who acquired Instagram?", BID, "Facebook", "Apple", "name", "Facebook against Apple"),
+        ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
+        ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
+        ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
+        (
+            CHIEF,
+            "{}",
+            "The chief executive is Jane Roe.",
+            "Chief executive: John Doe",
+            "name",
+            "Jane Roe against John Doe",
+        ),
+        (
+            "Does it cover batteries?",
+            COVERS,
+            "covers",
+            "never covers",
+            "negation",
+            "c0 says what c1 denies",
+        ),
+    ],
+)
 def test_what_differs_is_reported(
     query: str, text: str, one: str, other: str, kind: str, detail: str
 ) -> None:
@@ -189,15 +210,18 @@ def test_what_differs_is_reported(
     assert (conflict.first.chunk_id, conflict.second.chunk_id) == ("c0", "c1")
 
 
-@pytest.mark.parametrize(("query", "text", "one", "other"), [
-    # Names of which one stands in the question separate the subjects.
-    ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
-    # A name and a number differ: two things are spoken of.
-    ("How big is the office?", "The {} people.", "Rome office has 40", "Bonn office has 60"),
-    ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
-    ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
-    ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "text", "one", "other"),
+    [
+        # Names of which one stands in the question separate the subjects.
+        ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
+        # A name and a number differ: two things are spoken of.
+        ("How big is the office?", "The {} people.", "Rome office has 40", "Bonn office has 60"),
+        ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
+        ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
+        ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
+    ],
+)
 def test_what_only_looks_so_is_no_conflict(query: str, text: str, one: str, other: str) -> None:
     conflicts = find_conflicts(query, evidence(text.format(one), text.format(other)))
     assert "name" not in {conflict.kind for conflict in conflicts}

@@ -100,17 +100,20 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
 LEAVE = texts("27 days of leave a year")
 
 
-@pytest.mark.parametrize(("known", "operators", "ranks", "lost_by"), [
-    (case("elsewhere"), [TopK(k=1)], (None, None), None),  # never retrieved is not lost
-    (case("badge"), [Threshold(min_score=2), TopK(k=4)], (1, None, None), 0),  # leaves nothing
-    (LEAVE, [FirstWords(words=4), TopK(k=4)], (2, None, None), 0),
-    (LEAVE, [FirstWords(words=8), TopK(k=2)], (2, 2, 2), None),
-    (LEAVE, [FirstWords(words=8), TopK(k=1)], (2, 2, None), 1),
-    # Of two cuts the one that took the text.
-    (LEAVE, [FirstWords(words=8), FirstWords(words=3), Backwards()], (2, 2, None, None), 1),
-    (LEAVE, [OneOfAll()], (2, 1), None),
-    (case("leave"), [OneOfAll()], (2, None), 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("known", "operators", "ranks", "lost_by"),
+    [
+        (case("elsewhere"), [TopK(k=1)], (None, None), None),  # never retrieved is not lost
+        (case("badge"), [Threshold(min_score=2), TopK(k=4)], (1, None, None), 0),  # leaves nothing
+        (LEAVE, [FirstWords(words=4), TopK(k=4)], (2, None, None), 0),
+        (LEAVE, [FirstWords(words=8), TopK(k=2)], (2, 2, 2), None),
+        (LEAVE, [FirstWords(words=8), TopK(k=1)], (2, 2, None), 1),
+        # Of two cuts the one that took the text.
+        (LEAVE, [FirstWords(words=8), FirstWords(words=3), Backwards()], (2, 2, None, None), 1),
+        (LEAVE, [OneOfAll()], (2, 1), None),
+        (case("leave"), [OneOfAll()], (2, None), 0),
+    ],
+)
 def test_gold_is_lost_by_the_operator_that_took_it_out(
     known: Case, operators: list[Operator], ranks: tuple[int | None, ...], lost_by: int | None
 ) -> None:
@@ -208,8 +211,10 @@ def counted(*found: Biography) -> OperatorTable:
 def test_an_operator_that_stands_twice_is_distinguished_by_its_step() -> None:
     table = counted(biography(LEAVE_AND_DESK, TopK(k=3), Backwards(), TopK(k=1)))
     assert [(one.operator, one.lost_for_good) for one in table.operators] == [
-        ("filter.top_k (step 1)", 1), ("test.backwards", 0), ("filter.top_k (step 3)", 1),
-    ]  # fmt: skip
+        ("filter.top_k (step 1)", 1),
+        ("test.backwards", 0),
+        ("filter.top_k (step 3)", 1),
+    ]
 
 
 def test_examples_and_reasons_are_the_first_five_cases_and_the_most_frequent() -> None:
@@ -222,15 +227,18 @@ def test_examples_and_reasons_are_the_first_five_cases_and_the_most_frequent() -
     assert (table.cases, table.judged, [count for _, count in table.no_gold]) == (4, 1, [2, 1])
 
 
-@pytest.mark.parametrize(("grades", "matching", "ids", "order"), [
-    ({"leave": 1, "desk": 3}, Matching.ID, True, [3, 1, 0, 2]),
-    ({"leave": 3, "desk": 1}, Matching.ID, True, [1, 3, 0, 2]),
-    ({"leave": 2, "desk": 2, "gone": 3}, Matching.ID, True, [1, 3, 0, 2]),
-    ({"badge": 0, "desk": 1}, Matching.ID, True, [3, 0, 1, 2]),
-    ({"gone": 1}, Matching.ID, True, [0, 1, 2, 3]),
-    (None, Matching.TEXT, True, [3, 0, 1, 2]),
-    (None, Matching.TEXT, False, [3, 0, 1, 2]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("grades", "matching", "ids", "order"),
+    [
+        ({"leave": 1, "desk": 3}, Matching.ID, True, [3, 1, 0, 2]),
+        ({"leave": 3, "desk": 1}, Matching.ID, True, [1, 3, 0, 2]),
+        ({"leave": 2, "desk": 2, "gone": 3}, Matching.ID, True, [1, 3, 0, 2]),
+        ({"badge": 0, "desk": 1}, Matching.ID, True, [3, 0, 1, 2]),
+        ({"gone": 1}, Matching.ID, True, [0, 1, 2, 3]),
+        (None, Matching.TEXT, True, [3, 0, 1, 2]),
+        (None, Matching.TEXT, False, [3, 0, 1, 2]),
+    ],
+)
 def test_the_best_order_has_the_highest_grades_first_and_leaves_the_rest_alone(
     grades: dict[str, int] | None, matching: Matching, ids: bool, order: list[int]
 ) -> None:

@@ -63,17 +63,22 @@ def test_a_case_that_stands_there_twice_counts_twice() -> None:
     assert doubts(*together) == {}
 
 
-@pytest.mark.parametrize(("text", "broken", "meant"), [
-    ("the caf\u00c3\u00a9", "caf\u00c3\u00a9", "'café'"),
-    ("it\u00e2\u20ac\u2122s", "it\u00e2\u20ac\u2122s", "'it\u2019s'"),
-    ("AT&amp;T", "&amp;", "'&'"),
-    ("it&#39;s", "&#39;", "'''"),
-    ("5&nbsp;km", "&nbsp;", "a space"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "broken", "meant"),
+    [
+        ("the caf\u00c3\u00a9", "caf\u00c3\u00a9", "'café'"),
+        ("it\u00e2\u20ac\u2122s", "it\u00e2\u20ac\u2122s", "'it\u2019s'"),
+        ("AT&amp;T", "&amp;", "'&'"),
+        ("it&#39;s", "&#39;", "'''"),
+        ("5&nbsp;km", "&nbsp;", "a space"),
+    ],
+)
 def test_letters_that_were_broken_on_the_way(text: str, broken: str, meant: str) -> None:
     places: list[dict[str, Any]] = [
-        {"query": text}, {"reference": text}, {"reference_contexts": (text,)},
-    ]  # fmt: skip
+        {"query": text},
+        {"reference": text},
+        {"reference_contexts": (text,)},
+    ]
     for place in places:
         found = doubts(case("a", **place))
         assert f"'{broken}' where {meant} is meant" in found["data letters"]

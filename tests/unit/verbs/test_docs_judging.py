@@ -32,9 +32,13 @@ def graded(payload: Payload) -> str:
     ids=["judging", "models"],
 )
 def test_the_program_runs(
-    guide: str, say: Callable[[Payload], str], printed: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    guide: str,
+    say: Callable[[Payload], str],
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     (program,) = fenced(guide, "python")
     with FaultServer(say=say) as server:

@@ -24,8 +24,11 @@ from tests.llm_server import FaultServer, Payload, support_verdicts
 from tests.unit.llm.builders import judged_by, model
 
 VERDICTS = {
-    "s": "supported", "p": "partially_supported", "n": "not_supported", "u": "supported",
-}  # fmt: skip
+    "s": "supported",
+    "p": "partially_supported",
+    "n": "not_supported",
+    "u": "supported",
+}
 QUOTES = {"s": ["bees  FLY"], "p": ["Bees fly.", "Bees swim."], "n": [], "u": ["Bees swim."]}
 """Only the last verdict has no quote that stands in the evidence."""
 
@@ -52,9 +55,12 @@ seen: dict[str, int] = {}
 
 
 def card(
-    tmp_path: Path, claims: list[LabelledClaim], metric: str = "support",
-    server: FaultServer | None = None, **changes: Any,
-) -> JudgeCard:  # fmt: skip
+    tmp_path: Path,
+    claims: list[LabelledClaim],
+    metric: str = "support",
+    server: FaultServer | None = None,
+    **changes: Any,
+) -> JudgeCard:
     seen.clear()
     asked = server or FaultServer(say=said)
     with judged_by(asked, model(tmp_path), repeats=2, preflight=False) as judging:
@@ -87,8 +93,10 @@ def test_a_card_by_hand(tmp_path: Path) -> None:
     assert found.currency == "USD" and (found.cost or 0) > 0
     # The judge called 2 claims not supported, rightly; 2 partially, 1 of them rightly; 1 supported.
     assert [(c.precision.value, c.recall.value) for c in found.classes] == [
-        (1.0, 1.0), (0.5, 1.0), (1.0, 0.5),
-    ]  # fmt: skip
+        (1.0, 1.0),
+        (0.5, 1.0),
+        (1.0, 0.5),
+    ]
     assert [(c.precision.count, c.recall.count) for c in found.classes] == [(2, 2), (2, 1), (1, 2)]
     # Levels 2 0 2 1 0 against 1 0 .5 .5 0: mid-ranks 4.5 1.5 4.5 3 1.5 and 5 1.5 3.5 3.5 1.5.
     assert found.rank_correlation.value == pytest.approx(8.25 / math.sqrt(9 * 9))
@@ -136,8 +144,10 @@ EVERY = probes_named(["all"])
 def many(count: int = 24) -> list[LabelledClaim]:
     texts = (f"{'Bees' if n % 2 else 'Cows'} fly {'a' * n}" for n in range(count))
     evidence = ("Bees fly about.", "x y z")
-    return [LabelledClaim(id=str(n), claim=text, evidence=evidence, level=2 * (n % 2))
-            for n, text in enumerate(texts)]  # fmt: skip
+    return [
+        LabelledClaim(id=str(n), claim=text, evidence=evidence, level=2 * (n % 2))
+        for n, text in enumerate(texts)
+    ]
 
 
 def says(shown: dict[str, Any]) -> str:
@@ -148,9 +158,11 @@ def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) ->
     found = card(tmp_path, many(), server=judge_that(says), probes=EVERY)
     assert found.agreement.value == 1.0 and found.kappa.value == 1.0
     assert [(probe.probe, probe.share, probe.count) for probe in found.probes] == [
-        (Probe.POSITION, 0.0, 24), (Probe.VERBOSITY, 0.0, 24), (Probe.INJECTION_ANSWER, 0.0, 12),
+        (Probe.POSITION, 0.0, 24),
+        (Probe.VERBOSITY, 0.0, 24),
+        (Probe.INJECTION_ANSWER, 0.0, 12),
         (Probe.INJECTION_CONTEXT, 0.0, 12),
-    ]  # fmt: skip
+    ]
     # At kappa 1 every resample agrees: no spread, and still an interval.
     assert found.conclusion.usefulness is Usefulness.USE and found.conclusion.reasons == ()
 
@@ -215,11 +227,14 @@ def values(report: Report) -> list[float | None]:
     return [row.cells[0].value for row in report.rows()]
 
 
-@pytest.mark.parametrize(("panel", "wanted"), [
-    (("strict", "kind", "odd"), [1 / 3, 2 / 3, 1 / 3, 2 / 3]),
-    (("strict", "kind", "vague"), [0.5] * 4),
-    (("kind", "vague"), [None] * 4),  # as many unproved as not
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("panel", "wanted"),
+    [
+        (("strict", "kind", "odd"), [1 / 3, 2 / 3, 1 / 3, 2 / 3]),
+        (("strict", "kind", "vague"), [0.5] * 4),
+        (("kind", "vague"), [None] * 4),  # as many unproved as not
+    ],
+)
 def test_a_score_is_the_mean_of_the_judges(
     tmp_path: Path, panel: tuple[str, ...], wanted: list[float | None]
 ) -> None:
@@ -233,13 +248,16 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
     assert report.judging is not None
     [line] = report.judging.lines
     assert [(juror.judge, juror.score, juror.measured) for juror in line.jurors] == [
-        ("strict", 0.0, 4), ("kind", 1.0, 4), ("odd", 0.5, 4),
-    ]  # fmt: skip
+        ("strict", 0.0, 4),
+        ("kind", 1.0, 4),
+        ("odd", 0.5, 4),
+    ]
     # One always says 0: agreement with it is what chance gives.
     assert [(p.first, p.second, p.same, p.difference, p.kappa) for p in line.pairs] == [
-        ("strict", "kind", 0.0, 1.0, 0.0), ("strict", "odd", 0.5, 0.5, 0.0),
+        ("strict", "kind", 0.0, 1.0, 0.0),
+        ("strict", "odd", 0.5, 0.5, 0.0),
         ("kind", "odd", 0.5, 0.5, 0.0),
-    ]  # fmt: skip
+    ]
     # Each judge agrees with itself: what differs between them is no unsteadiness.
     assert line.steadiness is not None
     assert (line.steadiness.changed, line.steadiness.deviation, line.steadiness.cases) == (0, 0, 12)
@@ -255,10 +273,17 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
 
 def test_a_panel_is_named_by_models_or_by_settings() -> None:
     section = {
-        "model": "gpt-4o-mini", "api_key_env": "OURS", "temperature": 0.5, "price_input": 1,
+        "model": "gpt-4o-mini",
+        "api_key_env": "OURS",
+        "temperature": 0.5,
+        "price_input": 1,
         "price_output": 2,
-        "panel": ["anthropic/claude-haiku-4-5", "gpt-4o", {"model": "m", "base_url": "http://h/v1"}],
-    }  # fmt: skip
+        "panel": [
+            "anthropic/claude-haiku-4-5",
+            "gpt-4o",
+            {"model": "m", "base_url": "http://h/v1"},
+        ],
+    }
     environ = {"ANTHROPIC_API_KEY": "a", "OURS": "o"}
     other, same, own = resolve_panel(environ, section=section, file="f")
     assert other.endpoint.base_url == "https://api.anthropic.com/v1"

@@ -64,9 +64,16 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
 ) -> None:
     """A smaller form of benchmarks/judge_faults.py."""
     shares = {
-        "429": 0.06, "500": 0.06, "hang": 0.02, "cut": 0.04, "bad_json": 0.03, "wrong_schema": 0.03,
-        "refusal": 0.02, "empty_choices": 0.02, "garbage": 0.02,
-    }  # fmt: skip
+        "429": 0.06,
+        "500": 0.06,
+        "hang": 0.02,
+        "cut": 0.04,
+        "bad_json": 0.03,
+        "wrong_schema": 0.03,
+        "refusal": 0.02,
+        "empty_choices": 0.02,
+        "garbage": 0.02,
+    }
     server = FaultServer(faults=shares, seed=3, retry_after="60")
     report = judged(tmp_path, InMemory(server, latency=0.001), 30, clock=HastyClock())
     cells = [cell for row in report.rows() for cell in row.cells]

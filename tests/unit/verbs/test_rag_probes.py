@@ -84,9 +84,13 @@ def tried(rag: Any) -> Collected:
 
 
 ALL = {
-    "retrieval repeats", "retrieval in batches", "retrieval top_k", "generation repeats",
-    "generation in batches", "generation reads",
-}  # fmt: skip
+    "retrieval repeats",
+    "retrieval in batches",
+    "retrieval top_k",
+    "generation repeats",
+    "generation in batches",
+    "generation reads",
+}
 
 
 def test_a_sound_rag_passes_all_and_an_asynchronous_one_with_one_context_too() -> None:
@@ -96,18 +100,29 @@ def test_a_sound_rag_passes_all_and_an_asynchronous_one_with_one_context_too() -
         assert all(holds for holds, _ in found.values())
 
 
-@pytest.mark.parametrize(("faults", "doubts"), [
-    ({"turned": lambda results: results[::-1]},
-     {"retrieval in batches": "the other's", "generation in batches": "the other's"}),
-    ({"found": lambda query, top_k, beside: texts(query, top_k + beside - 1)},
-     {"retrieval in batches": "another result in a batch"}),
-    ({"found": lambda query, *_: texts(query, 5)},
-     {"retrieval top_k": "asked for 1 context it gives 5"}),
-    ({"said": lambda query, _: f"27 days, for {query}"},  # retrieves for itself
-     {"generation reads": "does not come from the contexts"}),
-    ({"found": alone}, {"retrieval again": "ValueError: one at a time"}),
-    (RESTLESS, {"retrieval repeats": "two results", "generation repeats": "two results"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("faults", "doubts"),
+    [
+        (
+            {"turned": lambda results: results[::-1]},
+            {"retrieval in batches": "the other's", "generation in batches": "the other's"},
+        ),
+        (
+            {"found": lambda query, top_k, beside: texts(query, top_k + beside - 1)},
+            {"retrieval in batches": "another result in a batch"},
+        ),
+        (
+            {"found": lambda query, *_: texts(query, 5)},
+            {"retrieval top_k": "asked for 1 context it gives 5"},
+        ),
+        (
+            {"said": lambda query, _: f"27 days, for {query}"},  # retrieves for itself
+            {"generation reads": "does not come from the contexts"},
+        ),
+        ({"found": alone}, {"retrieval again": "ValueError: one at a time"}),
+        (RESTLESS, {"retrieval repeats": "two results", "generation repeats": "two results"}),
+    ],
+)
 def test_each_fault_is_found_and_no_other(
     faults: dict[str, Callable[..., Any]], doubts: dict[str, str]
 ) -> None:

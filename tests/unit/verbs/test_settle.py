@@ -50,12 +50,15 @@ def settled(before: float, now: float, *, direction: Direction) -> GateResult:
     return settle(verdict, after, earlier, wanted, asked(before, now), most=4_000)
 
 
-@pytest.mark.parametrize(("before", "now", "direction", "ground"), [
-    (0.8, 0.4, Direction.HIGHER, Ground.SETTLED_WORSE),
-    (0.95, 0.95, Direction.HIGHER, Ground.SETTLED_NOT_WORSE),
-    (0.2, 0.7, Direction.LOWER, Ground.SETTLED_WORSE),
-    (0.7, 0.1, Direction.LOWER, Ground.SETTLED_NOT_WORSE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "direction", "ground"),
+    [
+        (0.8, 0.4, Direction.HIGHER, Ground.SETTLED_WORSE),
+        (0.95, 0.95, Direction.HIGHER, Ground.SETTLED_NOT_WORSE),
+        (0.2, 0.7, Direction.LOWER, Ground.SETTLED_WORSE),
+        (0.7, 0.1, Direction.LOWER, Ground.SETTLED_NOT_WORSE),
+    ],
+)
 def test_what_was_open_is_settled(
     before: float, now: float, direction: Direction, ground: Ground
 ) -> None:

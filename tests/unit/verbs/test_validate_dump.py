@@ -48,12 +48,19 @@ class Plain:
         piece = EvidenceQuote(chunk_id=first.id, start=0, end=4, text=first.text[:4])
         rivals = Conflict(kind="number", first=piece, second=piece, detail="12 against 14")
         return Verdict(
-            query_id="", relevant_chunk_ids=(first.id,), validator=self.name, evidence=(piece,),
-            relevance={chunk.id: 0.25 for chunk in chunks}, answer_present=len(query) % 2 == 0,
-            answer_probability=1 / 3, retrieval_quality=RetrievalQuality.PARTIAL,
-            message=f"said of {query}", warnings=("I am not sure", "12 against 14"),
-            conflicts=(rivals,), details={"seen": 1.0, "half": 0.5},
-        )  # fmt: skip
+            query_id="",
+            relevant_chunk_ids=(first.id,),
+            validator=self.name,
+            evidence=(piece,),
+            relevance={chunk.id: 0.25 for chunk in chunks},
+            answer_present=len(query) % 2 == 0,
+            answer_probability=1 / 3,
+            retrieval_quality=RetrievalQuality.PARTIAL,
+            message=f"said of {query}",
+            warnings=("I am not sure", "12 against 14"),
+            conflicts=(rivals,),
+            details={"seen": 1.0, "half": 0.5},
+        )
 
 
 def record(number: int, query: str = "") -> dict[str, Any]:
@@ -208,12 +215,16 @@ def grown(faulty: Path) -> None:
         file.write("\n" + json.dumps(record(FAR)))
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    (other_bytes, "it has changed since the command began to read it"),
-    (grown, "it has changed since the command began to read it"),
-    pytest.param(Path.unlink, "a worker cannot read it: there is no such file",
-                 marks=pytest.mark.nightly),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (other_bytes, "it has changed since the command began to read it"),
+        (grown, "it has changed since the command began to read it"),
+        pytest.param(
+            Path.unlink, "a worker cannot read it: there is no such file", marks=pytest.mark.nightly
+        ),
+    ],
+)
 def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command_goes_on(
     faulty: Path, tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:

@@ -34,13 +34,24 @@ TIMED = {"report.html", "timings.json"}
 """Files that hold durations."""
 ALL = {"report.json", "report.md", "cases.csv", *TIMED}
 HOSTILE = [
-    "plain", "", "=cmd|' /C calc'!A0",
-    "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1",
-    "a | b | c", "# title\n\n- list\n| --- |", "名前 🜚 é", 'quote " and \\" and \\',
+    "plain",
+    "",
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "＝1",
+    "a | b | c",
+    "# title\n\n- list\n| --- |",
+    "名前 🜚 é",
+    'quote " and \\" and \\',
     "`code` *bold* _under_ ~~gone~~ [link](http://x) ![i](x)",
     "<script>alert(1)</script> <!-- & -->",
     "nul \x00 and escape \x1b[31m and \u202eturned",
-]  # fmt: skip
+]
 
 
 class HostileRAG(NotingRAG):
@@ -58,11 +69,16 @@ class HostileRAG(NotingRAG):
 def hostile_cases() -> list[Case]:
     return [
         Case(
-            id=f"{number} {text}", query=text, reference=text, reference_context_ids=(text,),
-            cluster=text, tags=(text, "shared"), language=text,
+            id=f"{number} {text}",
+            query=text,
+            reference=text,
+            reference_context_ids=(text,),
+            cluster=text,
+            tags=(text, "shared"),
+            language=text,
         )
         for number, text in enumerate(HOSTILE)
-    ]  # fmt: skip
+    ]
 
 
 def hostile_report(folder: Path) -> Report:
@@ -170,9 +186,16 @@ def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("#")] == [
-        lines[0], "## Cases", "## Metrics", "## Not measured", "## Where the answers were lost",
-        "## Slices", "## Failures", "## Origin", "## Notes",
-    ]  # fmt: skip
+        lines[0],
+        "## Cases",
+        "## Metrics",
+        "## Not measured",
+        "## Where the answers were lost",
+        "## Slices",
+        "## Failures",
+        "## Origin",
+        "## Notes",
+    ]
     assert lines[0].startswith(r"# ragbench evaluation: R\|A\|G \<img\> on \<b\>data\|set\`\</b\>")
 
 
@@ -212,13 +235,22 @@ def report_with(rows: list[CaseRow]) -> Report:
     dataset: dict[str, Any] = dict.fromkeys(("limit", "sample", "seed"))
     dataset |= {"name": "d", "source": "", "cases": len(rows), "fingerprint": "0" * 32}
     manifest = {
-        "dataset": dataset, "rag": {"name": "r"}, "git": None, "packages": {},
+        "dataset": dataset,
+        "rag": {"name": "r"},
+        "git": None,
+        "packages": {},
         "fingerprints": {"rag": "0" * 32, "dataset": "0" * 32},
-    }  # fmt: skip
+    }
     return Report(
-        manifest=manifest, metrics=(), summaries=(), stages=(), failures=(), latencies=(),
-        notes=(), rows=lambda: iter(rows),
-    )  # fmt: skip
+        manifest=manifest,
+        metrics=(),
+        summaries=(),
+        stages=(),
+        failures=(),
+        latencies=(),
+        notes=(),
+        rows=lambda: iter(rows),
+    )
 
 
 UNKNOWN = ("reference", "reference_ids", "cluster", "language", "retrieved_ids", "response")
@@ -281,19 +313,30 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
 SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, total=10)
 
 
-@pytest.mark.parametrize(("right", "counts", "text"), [
-    (None, {}, "No case."),
-    (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
-    (replace(SHARE, low=None, by_words=0, untold=0), {Cause.RIGHT: (8, 0)},
-     "Right: 60% of 8 cases."),
-    (SHARE, {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-     "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
-     "2 are lost, most as “shown, declined”: 2 (20%)."),
-    (replace(SHARE, by_words=0, untold=0),
-     {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-     "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
-     "retrieved”: 2 (50%, estimated)."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("right", "counts", "text"),
+    [
+        (None, {}, "No case."),
+        (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
+        (
+            replace(SHARE, low=None, by_words=0, untold=0),
+            {Cause.RIGHT: (8, 0)},
+            "Right: 60% of 8 cases.",
+        ),
+        (
+            SHARE,
+            {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
+            "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
+            "2 are lost, most as “shown, declined”: 2 (20%).",
+        ),
+        (
+            replace(SHARE, by_words=0, untold=0),
+            {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
+            "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
+            "retrieved”: 2 (50%, estimated).",
+        ),
+    ],
+)
 def test_the_headline_says_the_share_with_what_is_not_known(
     right: RightShare | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:
@@ -320,10 +363,32 @@ class _Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-OWN = frozenset({
-    "details", "summary", "b", "span", "i", "div", "p", "h3", "a", "em", "del", "ins", "u", "q",
-    "small", "mark", "table", "tr", "th", "td", "blockquote", "pre",
-})  # fmt: skip
+OWN = frozenset(
+    {
+        "details",
+        "summary",
+        "b",
+        "span",
+        "i",
+        "div",
+        "p",
+        "h3",
+        "a",
+        "em",
+        "del",
+        "ins",
+        "u",
+        "q",
+        "small",
+        "mark",
+        "table",
+        "tr",
+        "th",
+        "td",
+        "blockquote",
+        "pre",
+    }
+)
 
 
 def claimed(row: CaseRow, text: str) -> CaseRow:
@@ -338,18 +403,33 @@ def claimed(row: CaseRow, text: str) -> CaseRow:
 
 def against(row: CaseRow, text: str) -> Against:
     before = CaseBefore(
-        kind=CaseKind.FAILING, cause=Cause.DECLINED, response=text,
+        kind=CaseKind.FAILING,
+        cause=Cause.DECLINED,
+        response=text,
         ids=IdChange(gained=((text, 1),), lost=((text, 2),), moved=((text, 1, 2),), kept=0),
         scores=((text, Cell.measured(1.0), Cell.skipped(text)),),
-    )  # fmt: skip
+    )
     pair = RunPair(
-        first="baseline", second="run", cases=1, newly_failing=1, mixed=0, newly_fixed=0,
-        other_ids=1, other_response=1,
-    )  # fmt: skip
+        first="baseline",
+        second="run",
+        cases=1,
+        newly_failing=1,
+        mixed=0,
+        newly_fixed=0,
+        other_ids=1,
+        other_response=1,
+    )
     return Against(
-        source=text, rag=text, cases={row.id: before}, changed=(), pair=pair, flows=(),
-        edited=0, added=0, gone=0,
-    )  # fmt: skip
+        source=text,
+        rag=text,
+        cases={row.id: before},
+        changed=(),
+        pair=pair,
+        flows=(),
+        edited=0,
+        added=0,
+        gone=0,
+    )
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

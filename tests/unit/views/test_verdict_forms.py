@@ -85,10 +85,16 @@ COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 SUITE = "errors failures name tests time"
 # What the JUnit schema of CI servers allows, as far as it is used here.
 ATTRIBUTES = {
-    "testsuites": SUITE, "testsuite": "errors failures name skipped tests time", "properties": "",
-    "property": "name value", "testcase": "classname name time", "failure": "message type",
-    "error": "message type", "skipped": "message", "system-out": "",
-}  # fmt: skip
+    "testsuites": SUITE,
+    "testsuite": "errors failures name skipped tests time",
+    "properties": "",
+    "property": "name value",
+    "testcase": "classname name time",
+    "failure": "message type",
+    "error": "message type",
+    "skipped": "message",
+    "system-out": "",
+}
 
 
 def test_the_junit_document_is_what_ci_servers_read(verdict: GateResult) -> None:
@@ -111,9 +117,10 @@ def test_junit_has_a_test_case_per_check() -> None:
     checks = Tree.fromstring(junit_report(failed_verdict())).findall("testsuite/testcase")
     found = [(case.attrib["name"], case[0].tag) for case in checks]
     assert found[:3] == [
-        ("m (max_drop)", "failure"), ("n (max_drop)", "skipped"),
+        ("m (max_drop)", "failure"),
+        ("n (max_drop)", "skipped"),
         ("measured: m (max_drop)", "skipped"),
-    ]  # fmt: skip
+    ]
     assert dict(found[3:]) == dict.fromkeys(
         ("n (min)", "measured: n (max_drop)", "error rate (max)", "cases in common (min)"),
         "system-out",
@@ -171,11 +178,14 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
     scores = {"recall@5": Cell.measured(1.0)}
     before = [
         ScoredCase(
-            id=f"{text}{n}", fingerprint="f", scores=scores, cause=Cause.RIGHT,
+            id=f"{text}{n}",
+            fingerprint="f",
+            scores=scores,
+            cause=Cause.RIGHT,
             stages={"generate": Status.MEASURED},
         )
         for n in range(cases)
-    ]  # fmt: skip
+    ]
     lost: Any = {"scores": {"recall@5": Cell.measured(0.0)}, "cause": Cause.NOT_RETRIEVED}
     now = [replace(case, **lost) for case in before]
     texts = CaseTexts(text, text, (text, "a")), CaseTexts(text, f"other {text}", ("b", "a"))
@@ -230,13 +240,16 @@ def test_markdown_is_one_line_without_markup_or_mentions(text: str) -> None:
     assert not re.search(r"(?<!\w)@\w|#\d", line)
 
 
-@pytest.mark.parametrize(("text", "written"), [
-    ("ask @me about #7", "ask @<!-- -->me about #<!-- -->7"),
-    ("GH-12 and gh-3, not ugh-3", "GH-<!-- -->12 and gh-<!-- -->3, not ugh-3"),
-    ("see www.evil.example", "see www<!-- -->.evil.example"),
-    ("to me.too@mail.example or http://x", "to me.too@<!-- -->mail.example or http\\://x"),
-    ("recall@5 down 0.1, wwww.", "recall@5 down 0.1, wwww."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("ask @me about #7", "ask @<!-- -->me about #<!-- -->7"),
+        ("GH-12 and gh-3, not ugh-3", "GH-<!-- -->12 and gh-<!-- -->3, not ugh-3"),
+        ("see www.evil.example", "see www<!-- -->.evil.example"),
+        ("to me.too@mail.example or http://x", "to me.too@<!-- -->mail.example or http\\://x"),
+        ("recall@5 down 0.1, wwww.", "recall@5 down 0.1, wwww."),
+    ],
+)
 def test_nothing_links_by_itself(text: str, written: str) -> None:
     assert markdown_text(text) == written
 
@@ -246,8 +259,10 @@ def test_nothing_links_by_itself(text: str, written: str) -> None:
 
 def test_annotations_are_a_line_each() -> None:
     plain = github_annotations(failed_verdict()).split("\n")
-    heads = [*("error title=ragbench failed", "error title=ragbench m"),
-             *("warning title=ragbench n", "warning title=ragbench measured%3A m")]  # fmt: skip
+    heads = [
+        *("error title=ragbench failed", "error title=ragbench m"),
+        *("warning title=ragbench n", "warning title=ragbench measured%3A m"),
+    ]
     assert [line.rpartition("::")[0] for line in plain[:-1]] == [f"::{head}" for head in heads]
     lines = github_annotations(failed_verdict(id=NASTY, text=NASTY, metric=NASTY)).split("\n")
     assert len(lines) == len(plain)

@@ -121,16 +121,31 @@ def test_without_the_extra_the_error_holds_the_pip_line(monkeypatch: pytest.Monk
 # --- pieces
 
 TEXTS = st.builds(
-    lambda text, id: b'{"query_id": "%d", "query": "q", "chunks": [{"text": "%s"}]}'
-    % (id, text.encode()), st.text("abc é", max_size=30), st.integers(0, 5),
-)  # fmt: skip
-LINE = TEXTS | st.sampled_from([
-    b"", b"  ", b"{", b"null", b"7", b'{"query": "only"}', b'{"chunks": ["no query"]}', b"\xff\xfe",
-    b'{"query": "NaN", "chunks": [{"text": "t", "score": NaN}]}', b"\x00",
-    b'{"query": "same", "chunks": ["x"]}', b'{"query": 7, "chunks": ["x"]}',
-    b'{"query": "cr", "chunks": ["x"]}\r', b'{"query": ["one", "two"], "chunks": [["a"], ["b"]]}',
-    b'{"query": "bad label", "answer_present": "perhaps", "chunks": ["x"]}',
-])  # fmt: skip
+    lambda text, id: (
+        b'{"query_id": "%d", "query": "q", "chunks": [{"text": "%s"}]}' % (id, text.encode())
+    ),
+    st.text("abc é", max_size=30),
+    st.integers(0, 5),
+)
+LINE = TEXTS | st.sampled_from(
+    [
+        b"",
+        b"  ",
+        b"{",
+        b"null",
+        b"7",
+        b'{"query": "only"}',
+        b'{"chunks": ["no query"]}',
+        b"\xff\xfe",
+        b'{"query": "NaN", "chunks": [{"text": "t", "score": NaN}]}',
+        b"\x00",
+        b'{"query": "same", "chunks": ["x"]}',
+        b'{"query": 7, "chunks": ["x"]}',
+        b'{"query": "cr", "chunks": ["x"]}\r',
+        b'{"query": ["one", "two"], "chunks": [["a"], ["b"]]}',
+        b'{"query": "bad label", "answer_present": "perhaps", "chunks": ["x"]}',
+    ]
+)
 FIRST = b'{"query": "first", "answer_present": true, "chunks": [{"id": "a", "text": "t"}]}'
 
 
@@ -198,13 +213,20 @@ def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
         assert sum(1 for _ in split.read(Piece(0, split.size))) < 110
 
 
-@pytest.mark.parametrize(("name", "data", "options", "why"), [
-    ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
-    ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
-    ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
-    ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
-     "its queries come from elsewhere"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data", "options", "why"),
+    [
+        ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
+        ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
+        ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
+        (
+            "d.jsonl",
+            b'{"chunks": [{"id": "a", "text": "t"}]}',
+            {"query": "q"},
+            "its queries come from elsewhere",
+        ),
+    ],
+)
 def test_why_it_is_whole(
     tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
 ) -> None:

@@ -197,13 +197,16 @@ def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) ->
 # --- scores
 
 
-@pytest.mark.parametrize(("scores", "chosen", "kind", "first"), [
-    ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
-    ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
-    (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
-    ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
-    ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scores", "chosen", "kind", "first"),
+    [
+        ([0.9, 0.5, 0.5], None, ScoreKind.SIMILARITY, 0.9),
+        ([0.1, 0.5, 0.5], None, ScoreKind.DISTANCE, -0.1),
+        (["81.2", "12"], None, ScoreKind.SIMILARITY, 81.2),
+        ([0.3], None, ScoreKind.DISTANCE, -0.3),  # without an order, by the name of the field
+        ([0.3], ScoreKind.SIMILARITY, ScoreKind.SIMILARITY, 0.3),
+    ],
+)
 def test_the_order_of_the_chunks_says_what_scores_are(
     tmp_path: Path, scores: list[Any], chosen: ScoreKind | None, kind: ScoreKind, first: float
 ) -> None:
@@ -239,22 +242,27 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     for record, said in (
         ({"query": QUERY, "sizes": [1]}, "the record is an object with query, sizes.*chunks=FIELD"),
-        ({"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]},
-         "a chunk is an object with id, n, payload.*text=FIELD"),
+        (
+            {"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]},
+            "a chunk is an object with id, n, payload.*text=FIELD",
+        ),
         ({"asked": QUERY, "said": LEAVE}, "--field query=FIELD --field text=FIELD"),
         (stuff, "--field chunks=stuff.items --field text=inner.said"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(DataError, match=said):
             read(lines(path, [record]))
     _, (retrieval,), _ = read(path, overrides={"chunks": "stuff.items", "text": "inner.said"})
     assert retrieval.chunks[0].text == LEAVE
 
 
-@pytest.mark.parametrize("record", [
-    {"test_cases": [{"input": "When does it open in the morning?", "actual": "At nine."}]},
-    {"calls": [{"args": {"query": "When does it open in the morning?"}, "rets": []}]},
-    {"citations": [{"generatedResponsePart": {"textResponsePart": {"text": "It opens."}}}]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"test_cases": [{"input": "When does it open in the morning?", "actual": "At nine."}]},
+        {"calls": [{"args": {"query": "When does it open in the morning?"}, "rets": []}]},
+        {"citations": [{"generatedResponsePart": {"textResponsePart": {"text": "It opens."}}}]},
+    ],
+)
 def test_no_hint_names_the_question_or_the_answer(tmp_path: Path, record: object) -> None:
     path = lines(tmp_path / "other.jsonl", [record])
     with pytest.raises(DataError, match="Say where they are: --field chunks=FIELD"):
@@ -268,19 +276,42 @@ def _vertex(id: str, data: Any) -> Any:
     return {"id": id, "document": {"id": id, "derivedStructData": data}}
 
 
-@pytest.mark.parametrize(("record", "form", "chunks"), [
-    ({"results": [
-        _vertex("a", {"extractive_answers": [{"content": "At nine."}, {"content": "Daily."}]}),
-        _vertex("b", {"extractive_segments": [{"content": "Closed."}], "snippets": []}),
-        {"chunk": {"id": "c", "content": "Tea.", "relevanceScore": 0.5}}]},
-     "vertex", [("a", "At nine.\nDaily.", None), ("b", "Closed.", None), ("c", "Tea.", 0.5)]),
-    # A reranker's order counts where the documents stand beside it.
-    ({"documents": ["Closed.", "At nine."], "results": [
-        {"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
-     "cohere", [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)]),
-    ({"contexts": ["At nine.", "Closed."], "ids": ["a", 2], "retrieved_scores": [0.9, 0.2]},
-     "ragas", [("a", "At nine.", 0.9), ("2", "Closed.", 0.2)]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("record", "form", "chunks"),
+    [
+        (
+            {
+                "results": [
+                    _vertex(
+                        "a",
+                        {"extractive_answers": [{"content": "At nine."}, {"content": "Daily."}]},
+                    ),
+                    _vertex("b", {"extractive_segments": [{"content": "Closed."}], "snippets": []}),
+                    {"chunk": {"id": "c", "content": "Tea.", "relevanceScore": 0.5}},
+                ]
+            },
+            "vertex",
+            [("a", "At nine.\nDaily.", None), ("b", "Closed.", None), ("c", "Tea.", 0.5)],
+        ),
+        # A reranker's order counts where the documents stand beside it.
+        (
+            {
+                "documents": ["Closed.", "At nine."],
+                "results": [
+                    {"index": 1, "relevance_score": 0.9},
+                    {"index": 0, "relevance_score": 0.2},
+                ],
+            },
+            "cohere",
+            [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)],
+        ),
+        (
+            {"contexts": ["At nine.", "Closed."], "ids": ["a", 2], "retrieved_scores": [0.9, 0.2]},
+            "ragas",
+            [("a", "At nine.", 0.9), ("2", "Closed.", 0.2)],
+        ),
+    ],
+)
 def test_texts_in_places_of_their_own(tmp_path: Path, record: Any, form: str, chunks: Any) -> None:
     found, (one,), _ = read(lines(tmp_path / "v.jsonl", [{"query": "when?", **record}]))
     assert (found, [(c.id, c.text, c.score) for c in one.chunks]) == (form, chunks)
@@ -291,9 +322,18 @@ def test_texts_in_places_of_their_own(tmp_path: Path, record: Any, form: str, ch
 
 def test_malformed_lines_are_counted_and_the_others_follow(tmp_path: Path) -> None:
     good = json.dumps({"query": QUERY, "chunks": [{"id": "a", "text": LEAVE}]})
-    rows = [good, '{"query": "x", "chunks": [', "[1, 2]", "null", '{"query": "no chunks"}',
-            '{"query": 5, "chunks": []}', '{"chunks": []}', '{"query": "nothing", "chunks": null}',
-            good.replace("How", "h\\u00f6w"), *["{"] * 500]  # fmt: skip
+    rows = [
+        good,
+        '{"query": "x", "chunks": [',
+        "[1, 2]",
+        "null",
+        '{"query": "no chunks"}',
+        '{"query": 5, "chunks": []}',
+        '{"chunks": []}',
+        '{"query": "nothing", "chunks": null}',
+        good.replace("How", "h\\u00f6w"),
+        *["{"] * 500,
+    ]
     path = written(tmp_path / "d.jsonl", "\n".join(rows))
     with open_dump(path) as dump:
         found = list(dump)

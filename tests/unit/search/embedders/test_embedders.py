@@ -50,16 +50,22 @@ def test_readable_texts_can_be_encoded_and_keep_their_words(text: str) -> None:
     assert len(readable) == len(text)
 
 
-@pytest.mark.parametrize(("name", "settings", "message"), [
-    ("nope", {}, "unknown name 'nope'"), ("hashing:many", {}, "whole number"),
-    ("hashing:0", {}, "at least 1"),
-    ("hashing", {"dimensions": 3}, "Did you mean 'dimension'"),
-    ("onnx", {}, "needs a model"), ("onnx:x", {"pooling": "max"}, "pooling"),
-    ("onnx:x", {"max_length": 2}, "max_length"),
-    ("multilingual:large", {}, "takes no model"),
-    ("multilingual", {"threads": 0}, "threads"), ("openai", {}, "needs a model"),
-    ("openai:m", {"colour": "red"}, "no setting 'colour'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("nope", {}, "unknown name 'nope'"),
+        ("hashing:many", {}, "whole number"),
+        ("hashing:0", {}, "at least 1"),
+        ("hashing", {"dimensions": 3}, "Did you mean 'dimension'"),
+        ("onnx", {}, "needs a model"),
+        ("onnx:x", {"pooling": "max"}, "pooling"),
+        ("onnx:x", {"max_length": 2}, "max_length"),
+        ("multilingual:large", {}, "takes no model"),
+        ("multilingual", {"threads": 0}, "threads"),
+        ("openai", {}, "needs a model"),
+        ("openai:m", {"colour": "red"}, "no setting 'colour'"),
+    ],
+)
 def test_wrong_names_and_settings_are_refused(
     name: str, settings: dict[str, Any], message: str
 ) -> None:
@@ -110,13 +116,16 @@ def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
 
 
 @pytest.mark.extra("onnx")
-@pytest.mark.parametrize(("texts", "settings", "rows"), [
-    (["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]]),
-    (["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]]),
-    (["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]]),
-    (["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]]),
-    (["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]]),  # longer than it reads
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("texts", "settings", "rows"),
+    [
+        (["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]]),
+        (["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]]),
+        (["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]]),
+        (["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]]),
+        (["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]]),  # longer than it reads
+    ],
+)
 def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
     tmp_path: Path, texts: list[str], settings: dict[str, Any], rows: list[list[int]]
 ) -> None:
@@ -153,15 +162,18 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path
         OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
 
 
-@pytest.mark.parametrize(("model", "query", "passage"), [
-    ("intfloat/multilingual-e5-small", "query: ", "passage: "),
-    ("models/e5-base-v2/", "query: ", "passage: "),
-    ("nomic-embed-text:latest", "search_query: ", "search_document: "),
-    ("BAAI/bge-small-en-v1.5", BGE_PREFIX, ""),
-    ("BAAI/bge-m3", "", ""),
-    ("intfloat/multilingual-e5-large-instruct", "", ""),
-    ("text-embedding-3-small", "", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "query", "passage"),
+    [
+        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+        ("models/e5-base-v2/", "query: ", "passage: "),
+        ("nomic-embed-text:latest", "search_query: ", "search_document: "),
+        ("BAAI/bge-small-en-v1.5", BGE_PREFIX, ""),
+        ("BAAI/bge-m3", "", ""),
+        ("intfloat/multilingual-e5-large-instruct", "", ""),
+        ("text-embedding-3-small", "", ""),
+    ],
+)
 def test_prefixes_are_known_by_the_models_name(model: str, query: str, passage: str) -> None:
     assert prefixes_of(model) == (query, passage)
 

@@ -93,13 +93,16 @@ def test_an_object_of_another_framework_indexes_and_searches(
 
 
 @pytest.mark.usefixtures("objects")
-@pytest.mark.parametrize(("name", "message"), [
-    ("objects.py:Broken", "numbers that are not finite"),
-    ("objects.py:Short", "did not give one vector for each of 1"),
-    ("objects.py:Zeros", "a vector of zeros for 'rent'"),
-    ("objects.py:nothing", r"is not an embedder: .* LangChain"),
-    ("objects.py:mde", "Did you mean made"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("objects.py:Broken", "numbers that are not finite"),
+        ("objects.py:Short", "did not give one vector for each of 1"),
+        ("objects.py:Zeros", "a vector of zeros for 'rent'"),
+        ("objects.py:nothing", r"is not an embedder: .* LangChain"),
+        ("objects.py:mde", "Did you mean made"),
+    ],
+)
 def test_what_is_no_embedder_or_gives_no_vectors_is_refused(name: str, message: str) -> None:
     with pytest.raises((ConfigError, InterfaceError), match=message):
         open_embedder(name).embed_passages(["rent"])
@@ -174,13 +177,16 @@ def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("sentence_transformers")
-@pytest.mark.parametrize(("model", "settings", "lengths"), [
-    ("own/prompts", {}, (7, 2)),
-    ("own/prompts", {"query_prefix": ""}, (2, 2)),
-    ("intfloat/e5-small", {}, (9, 11)),
-    ("plain/model", {}, (2, 2)),
-    ("plain/model", {"passage_prefix": "p: "}, (2, 5)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "settings", "lengths"),
+    [
+        ("own/prompts", {}, (7, 2)),
+        ("own/prompts", {"query_prefix": ""}, (2, 2)),
+        ("intfloat/e5-small", {}, (9, 11)),
+        ("plain/model", {}, (2, 2)),
+        ("plain/model", {"passage_prefix": "p: "}, (2, 5)),
+    ],
+)
 def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
     model: str, settings: dict[str, Any], lengths: tuple[int, int]
 ) -> None:

@@ -38,10 +38,15 @@ def test_contexts_are_numbered_data() -> None:
     assert json.loads(user.content) == {"question": "How many days?", "contexts": shown}
 
 
-@pytest.mark.parametrize(("query", "answer", "abstained"), [
-    ("How many?", "I don't know", True), ("Wie viele?", "ich weiß es nicht.", True),
-    ("多少天？", "我不知道。", True), ("?", "Not stated.", None),  # left to be recognised
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "answer", "abstained"),
+    [
+        ("How many?", "I don't know", True),
+        ("Wie viele?", "ich weiß es nicht.", True),
+        ("多少天？", "我不知道。", True),
+        ("?", "Not stated.", None),  # left to be recognised
+    ],
+)
 def test_the_sentence_to_decline_with_is_an_abstention(
     query: str, answer: str, abstained: bool | None
 ) -> None:

@@ -16,13 +16,29 @@ from ragbench.text.token_counter import APPROXIMATE
 NAMES = ["auto", "tokens", "sentences", "markdown", "whole"]
 TEXTS = st.text(max_size=400) | st.lists(
     st.sampled_from(
-        ["# Title\n", "## Part\r\n", "word ", "A sentence ends. ", "\n\n", "```\ncode\n```\n",
-         "| a | b |\n|---|---|\n| 1 | 2 |\n", "- item\n", "苹果是水果。", "[x]: /url\n",
-         "\x00", "\ud800", "\u2028", "\x0c", "    indented\n",
-         "<div>\nhtml\n</div>\n", "> quoted\n", "\r"]
+        [
+            "# Title\n",
+            "## Part\r\n",
+            "word ",
+            "A sentence ends. ",
+            "\n\n",
+            "```\ncode\n```\n",
+            "| a | b |\n|---|---|\n| 1 | 2 |\n",
+            "- item\n",
+            "苹果是水果。",
+            "[x]: /url\n",
+            "\x00",
+            "\ud800",
+            "\u2028",
+            "\x0c",
+            "    indented\n",
+            "<div>\nhtml\n</div>\n",
+            "> quoted\n",
+            "\r",
+        ]
     ),
     max_size=60,
-).map("".join)  # fmt: skip
+).map("".join)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,8 +83,9 @@ def test_sentences_stay_whole_and_sections_apart() -> None:
     chunks = document_chunks(Document(id="rules.md", text=text), make_chunker("auto"))
     assert [(chunk.metadata["headings"], chunk.text) for chunk in chunks] == [
         ("Pay", "# Pay\nRent is due. It is paid monthly."),
-        ("Pay > Late", "## Late\nA fee is charged."), ("Keys", "# Keys\nTwo."),
-    ]  # fmt: skip
+        ("Pay > Late", "## Late\nA fee is charged."),
+        ("Keys", "# Keys\nTwo."),
+    ]
     plain = Document(id="d", text="Rent is due. It is paid monthly. Two.")
     cut = document_chunks(plain, make_chunker("sentences", ChunkSize(tokens=10)))
     assert [chunk.text for chunk in cut] == ["Rent is due. It is paid monthly.", "Two."]

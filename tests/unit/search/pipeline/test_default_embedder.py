@@ -32,11 +32,16 @@ def test_static_vectors_know_meaning_and_no_case() -> None:
     assert np.array_equal(upper, passages[:2])
 
 
-@pytest.mark.parametrize(("documents", "wanted"), [
-    (ENGLISH, "english"), (GERMAN, "multilingual"), ([*ENGLISH, *GERMAN], "multilingual"),
-    ([*ENGLISH, GERMAN[0]], "english"),  # two of three
-    ([Document(id="a", text="4711 0815")], "multilingual"),  # of no language
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("documents", "wanted"),
+    [
+        (ENGLISH, "english"),
+        (GERMAN, "multilingual"),
+        ([*ENGLISH, *GERMAN], "multilingual"),
+        ([*ENGLISH, GERMAN[0]], "english"),  # two of three
+        ([Document(id="a", text="4711 0815")], "multilingual"),  # of no language
+    ],
+)
 def test_the_language_of_the_documents_decides(
     documents: list[Document], wanted: str, tmp_path: Path
 ) -> None:

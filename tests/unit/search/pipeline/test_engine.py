@@ -170,12 +170,15 @@ def test_the_environment_is_read_by_the_specification_s_names_and_by_ours() -> N
     assert RetrievalSettings.from_environment({**theirs, **ours}) == wanted
 
 
-@pytest.mark.parametrize(("variable", "value", "message"), [
-    ("DEFAULT_TOP_K", "0", "top_k must be at least 1"),
-    ("DEFAULT_SCORE_THRESHOLD", "nan", "must be a number"),
-    ("RETRIEVAL_STRATEGY", "both", "dense, sparse, hybrid"),
-    ("RAGBENCH_DENSE_WEIGHT", "-1", "at least 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("DEFAULT_TOP_K", "0", "top_k must be at least 1"),
+        ("DEFAULT_SCORE_THRESHOLD", "nan", "must be a number"),
+        ("RETRIEVAL_STRATEGY", "both", "dense, sparse, hybrid"),
+        ("RAGBENCH_DENSE_WEIGHT", "-1", "at least 0"),
+    ],
+)
 def test_a_wrong_value_names_its_variable(variable: str, value: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         RetrievalSettings.from_environment({variable: value})

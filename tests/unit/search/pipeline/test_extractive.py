@@ -31,10 +31,13 @@ def details(result: GenerationResult) -> Any:
 LIGHTHOUSE = "When was the lighthouse built?"
 
 
-@pytest.mark.parametrize(("query", "contexts", "part", "whole"), [
-    (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
-    ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "contexts", "part", "whole"),
+    [
+        (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
+        ("总部位于哪里？", ["总部位于上海。公司成立了。"], "总部位于上海。", "总部位于上海。"),
+    ],
+)
 def test_the_answer_is_the_best_sentence_or_what_of_it_was_asked_for(
     query: str, contexts: list[str], part: str, whole: str
 ) -> None:
@@ -65,11 +68,15 @@ def test_candidates_are_different_and_best_first() -> None:
     assert supports == sorted(supports, reverse=True)
 
 
-@pytest.mark.parametrize(("query", "contexts", "said"), [
-    *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
-    ("合同何时到期？", [], "我不知道。"), ("Wie viele sind es?", [], "Ich weiß es nicht."),
-    ("¿Dónde está el puerto?", [], "No lo sé."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "contexts", "said"),
+    [
+        *(("Who paints zebras?", given, "I don't know.") for given in ([], [""], ["Nothing."])),
+        ("合同何时到期？", [], "我不知道。"),
+        ("Wie viele sind es?", [], "Ich weiß es nicht."),
+        ("¿Dónde está el puerto?", [], "No lo sé."),
+    ],
+)
 def test_it_abstains_when_nothing_supports_an_answer(
     query: str, contexts: list[str], said: str
 ) -> None:

@@ -105,20 +105,30 @@ retrieval: bm25
 """
 
 
-@pytest.mark.parametrize(("text", "wanted"), [
-    (WRONG,
-     [(3, "'corpus' is there to fill a collection"), (4, "'chunker' is there to fill a collection"),
-      (5, "'map' needs the name of a collection"),
-      (5, "'map' needs what the collection's vectors were made by"),
-      (5, "'memory:': collections that ragbench did not fill are read from addresses"),
-      (6, "unknown setting 'txt'. Did you mean 'text'?"),
-      (7, "metric must be one of cosine, dot, euclid, manhattan"),
-      (8, "this retrieval reads no collection that ragbench did not fill: take dense")]),
-    (FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
-     [(7, "are not read: leave 'embeddings' out")]),
-    ("retrieval: {type: sparse, native_filter: 'year > 3'}", [(1, "use 'filters'")]),
-    (FILE.replace("map: {text: body, document_id: from}", "map: body"), [(6, "'name: value'")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            WRONG,
+            [
+                (3, "'corpus' is there to fill a collection"),
+                (4, "'chunker' is there to fill a collection"),
+                (5, "'map' needs the name of a collection"),
+                (5, "'map' needs what the collection's vectors were made by"),
+                (5, "'memory:': collections that ragbench did not fill are read from addresses"),
+                (6, "unknown setting 'txt'. Did you mean 'text'?"),
+                (7, "metric must be one of cosine, dot, euclid, manhattan"),
+                (8, "this retrieval reads no collection that ragbench did not fill: take dense"),
+            ],
+        ),
+        (
+            FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"),
+            [(7, "are not read: leave 'embeddings' out")],
+        ),
+        ("retrieval: {type: sparse, native_filter: 'year > 3'}", [(1, "use 'filters'")]),
+        (FILE.replace("map: {text: body, document_id: from}", "map: body"), [(6, "'name: value'")]),
+    ],
+)
 def test_what_cannot_go_together_comes_at_once_with_its_lines(
     place: Path, text: str, wanted: list[tuple[int, str]]
 ) -> None:
@@ -145,14 +155,17 @@ def foreign(texts: list[str]) -> list[str]:
 MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
 
 
-@pytest.mark.parametrize(("embedded", "kept", "wanted"), [
-    (TEXTS, TEXTS, ""),
-    (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
-    (MUCH_ELSE, TEXTS, "the vectors of 'docs' are not those that 'hashing:128'"),
-    # Of a small collection nothing is said.
-    (foreign(TEXTS[:7]), TEXTS[:7], ""),
-    (foreign(TEXTS[:29]), TEXTS[:29], ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("embedded", "kept", "wanted"),
+    [
+        (TEXTS, TEXTS, ""),
+        (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
+        (MUCH_ELSE, TEXTS, "the vectors of 'docs' are not those that 'hashing:128'"),
+        # Of a small collection nothing is said.
+        (foreign(TEXTS[:7]), TEXTS[:7], ""),
+        (foreign(TEXTS[:29]), TEXTS[:29], ""),
+    ],
+)
 def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
     place: Path, embedded: list[str], kept: list[str], wanted: str
 ) -> None:

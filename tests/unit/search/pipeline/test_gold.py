@@ -66,8 +66,11 @@ def test_each_way_to_lose_the_gold_is_named(corpus: Path, strategy: str) -> None
     settings = {"type": strategy, "top_k": 1, "filters": {"year": 2023}}
     found = located(cases, settings)
     assert [one.cause.name for one in found] == [
-        "RETRIEVED", "RANKED_LOWER", "LOST_BY_FILTER", "NOT_INDEXED",
-    ]  # fmt: skip
+        "RETRIEVED",
+        "RANKED_LOWER",
+        "LOST_BY_FILTER",
+        "NOT_INDEXED",
+    ]
     assert [one.nearest.rank for one in found] == [1, 2, 1, None]
     assert found[2].nearest.chunk_ids == ("dogs",)
 

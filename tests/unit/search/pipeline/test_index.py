@@ -112,11 +112,14 @@ def test_another_embedder_or_dimension_is_refused_before_anything_is_written(
     assert database.open("kb").info().complete
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ([], "nothing to index"),
-    ([Document(id="a", text=" \n\t")], "nothing to index"),
-    (documents(1) * 2, "two documents have the id 'd0'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "nothing to index"),
+        ([Document(id="a", text=" \n\t")], "nothing to index"),
+        (documents(1) * 2, "two documents have the id 'd0'"),
+    ],
+)
 def test_a_corpus_that_cannot_be_is_an_error_and_empties_nothing(
     database: MemoryDatabase, given: list[Document], message: str
 ) -> None:

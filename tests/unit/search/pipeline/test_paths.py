@@ -23,8 +23,14 @@ from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEV
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 REGISTRIES = (
-    OPERATORS, RERANKERS, EMBEDDERS, QUERY_TRANSFORMS, RETRIEVALS, GENERATIONS, ORCHESTRATIONS,
-)  # fmt: skip
+    OPERATORS,
+    RERANKERS,
+    EMBEDDERS,
+    QUERY_TRANSFORMS,
+    RETRIEVALS,
+    GENERATIONS,
+    ORCHESTRATIONS,
+)
 WITHIN = {"file"}
 """Paths inside of a model's folder."""
 
@@ -89,11 +95,13 @@ OPERATOR = {
     "{action: rerank, type: lexical, corpus: corp.jsonl}": ("reranker.corpus", "corp.jsonl"),
     f"{{action: rerank, reranker: {LEXICAL}}}": ("reranker.corpus", "corp.jsonl"),
     "{action: rerank, type: cross_encoder, model: models/tiny}": ("reranker.model", "models/tiny"),
-    f"{{action: rerank, type: linear, rerankers: [{LEXICAL}]}}":
-        ("reranker.rerankers.0.corpus", "corp.jsonl"),
+    f"{{action: rerank, type: linear, rerankers: [{LEXICAL}]}}": (
+        "reranker.rerankers.0.corpus",
+        "corp.jsonl",
+    ),
     "{action: 'placed_thing.py:Thing'}": ("name", "ours"),
     "{action: rerank, type: 'placed_thing.py:Thing'}": ("reranker.name", "ours"),
-}  # fmt: skip
+}
 
 
 LOADED: dict[str, tuple[str, Callable[[Path], object]]] = {

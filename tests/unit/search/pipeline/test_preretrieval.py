@@ -23,14 +23,20 @@ def texts(done: Any) -> list[str]:
     return [query.text for query in done.queries]
 
 
-@pytest.mark.parametrize(("given", "expected"), [
-    ("  What \t is\nRAG? ", "What is RAG?"), ("ＲＡＧ　２０２４？", "RAG 2024?"),
-    ("cafe\u0301", "caf\u00e9"),
-    ("zero\u200bwidth soft\u00adhyphen \ufeffmark", "zerowidth softhyphen mark"),
-    ("a\x00b", "a b"), ("苹果　是什么", "苹果 是什么"), ("می\u200cخواهم", "می\u200cخواهم"),
-    ("", ""),
-    ("\u200b", "\u200b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("  What \t is\nRAG? ", "What is RAG?"),
+        ("ＲＡＧ　２０２４？", "RAG 2024?"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("zero\u200bwidth soft\u00adhyphen \ufeffmark", "zerowidth softhyphen mark"),
+        ("a\x00b", "a b"),
+        ("苹果　是什么", "苹果 是什么"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("", ""),
+        ("\u200b", "\u200b"),
+    ],
+)
 def test_normalising(given: str, expected: str) -> None:
     assert texts(Normalise().transform(SearchQuery(text=given))) == [expected]
 
@@ -85,9 +91,15 @@ def test_a_query_is_data_and_an_empty_one_is_not_asked_about(make: Any) -> None:
 
 
 UNUSABLE = [
-    "I would rather not.", "{}", '{"queries": []}', '{"queries": ["ok", 3]}', '{"queries": ["  "]}',
-    '{"queries": "' + "x" * 5000 + '"}', '{"queries": ["never closed', "[1, 2]",
-]  # fmt: skip
+    "I would rather not.",
+    "{}",
+    '{"queries": []}',
+    '{"queries": ["ok", 3]}',
+    '{"queries": ["  "]}',
+    '{"queries": "' + "x" * 5000 + '"}',
+    '{"queries": ["never closed',
+    "[1, 2]",
+]
 
 
 @pytest.mark.parametrize("answer", UNUSABLE)
@@ -115,9 +127,12 @@ def test_transforms_follow_one_another_and_passages_are_left_alone() -> None:
     stage = PreRetrieval(transforms=(Normalise(), several, pre.HyDE(chat=chat), folded))
     done = stage.run(" Q  one ")
     assert [(query.kind, query.text, query.weight) for query in done.queries] == [
-        ("query", "q one", 1.0), ("passage", "p", 1.5), ("query", "q two", 0.5),
-        ("query", "q three", 0.5), ("passage", "P", 0.5),
-    ]  # fmt: skip
+        ("query", "q one", 1.0),
+        ("passage", "p", 1.5),
+        ("query", "q two", 0.5),
+        ("query", "q three", 0.5),
+        ("passage", "P", 0.5),
+    ]
     assert json.loads(chat.asked[0][1].content) == {"query": "Q one"}
 
 

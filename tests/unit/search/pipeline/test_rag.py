@@ -266,13 +266,16 @@ def broken(stages):
 """
 
 
-@pytest.mark.parametrize(("name", "shown"), [
-    ("own.py:Upper", ""),
-    ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
-    ("own.py:later", "its methods are coroutines"),
-    ("own.py:nothing", "is not a RAG"),
-    ("own.py:broken", "raised OSError: full"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("own.py:Upper", ""),
+        ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
+        ("own.py:later", "its methods are coroutines"),
+        ("own.py:nothing", "is not a RAG"),
+        ("own.py:broken", "raised OSError: full"),
+    ],
+)
 def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(
     place: Path, name: str, shown: str
 ) -> None:

@@ -116,15 +116,22 @@ generation:
 orchestration: {rrf_k: 0}
 """
 SAID = [
-    (1, "Did you mean 'name'?"), (2, "there is no setting 'modl'"),
-    (4, "there is no file or folder 'nope.jsonl'"), (5, "'qdrnt' is not a store"),
-    (6, "Did you mean 'multilingual'?"), (7, "at least 8 tokens, not 3"),
-    (9, "Did you mean 'normalise'?"), (11, "count must be at most 8, not 99"), (12, "found 3"),
-    (13, "there is no file 'own.py'"), (16, "top_k must be a whole number, not 'many'"),
-    (21, "k must be at least 1, not 0"), (24, "candidates must be at least 1, not 0"),
+    (1, "Did you mean 'name'?"),
+    (2, "there is no setting 'modl'"),
+    (4, "there is no file or folder 'nope.jsonl'"),
+    (5, "'qdrnt' is not a store"),
+    (6, "Did you mean 'multilingual'?"),
+    (7, "at least 8 tokens, not 3"),
+    (9, "Did you mean 'normalise'?"),
+    (11, "count must be at most 8, not 99"),
+    (12, "found 3"),
+    (13, "there is no file 'own.py'"),
+    (16, "top_k must be a whole number, not 'many'"),
+    (21, "k must be at least 1, not 0"),
+    (24, "candidates must be at least 1, not 0"),
     (25, "unknown setting 'foo'. Known: candidates, instructions, max_contexts"),
     (26, "rrf_k must be at least 1, not 0"),
-]  # fmt: skip
+]
 
 
 def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
@@ -134,66 +141,79 @@ def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
         assert part in message
 
 
-@pytest.mark.parametrize(("text", "line", "message"), [
-    ("pre_retrieval: [hyde]", 1, "hyde needs a language model: name one in a section 'llm'"),
-    ("\ngeneration: chat", 2, "chat needs a language model"),
-    ("generation:\n  type: chat\n  llm: {temperature: 1}", 3, "no model is named"),
-    ("post_retrieval: [{action: filter, type: llm}]", 1, "needs a language model"),
-    ("llm: {model: m}\ngeneration: {type: chat, candidates: 3}", 2, "must be 1, not 3"),
-    ("llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}", 2, "at most 5 (top_k)"),
-    ("indexing: {store: 'memory:x'}", 1, "'store' is not used by bm25"),
-    ("indexing:\n  embedder: hashing", 2, "'embedder' is not used by bm25"),
-    ("retrieval: dense\nindexing: {embedder: null}", 2, "needs vectors: name an embedder"),
-    ("post_retrieval: [{action: rerank, type: semantic}]", 1, "and retrieval gives none"),
-    (
-        "indexing: {embedder: hashing}\nretrieval: hybrid\npost_retrieval:\n  operators:\n"
-        "    - {action: rerank, type: mmr, similarity: embedding}",
-        5,
-        "the reranker mmr compares embeddings",
-    ),
-    ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
-    ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
-    ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "dimension must be a whole"),
-    ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
-    ("retrieval: sparse\nindexing: {words: there}", 2, "words"),
-    ("post_retrieval: {action: rerank, type: lexical}", 1, "put '- ' before each: '- {action: r"),
-    ("indexing: {embedder: hashing}\nretrieval: {type: hybrid, candidates: 3}", 2,
-     "candidates is 3: fewer chunks of each ranking than top_k (5) cannot be fused"),
-    ("pre_retrieval: 3", 1, "expected a list, found 3"),
-    ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
-    ("name: [x]", 1, "expected a text"),
-    ("indexing: {corpus: 3}", 1, "corpus must be a text, not 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("pre_retrieval: [hyde]", 1, "hyde needs a language model: name one in a section 'llm'"),
+        ("\ngeneration: chat", 2, "chat needs a language model"),
+        ("generation:\n  type: chat\n  llm: {temperature: 1}", 3, "no model is named"),
+        ("post_retrieval: [{action: filter, type: llm}]", 1, "needs a language model"),
+        ("llm: {model: m}\ngeneration: {type: chat, candidates: 3}", 2, "must be 1, not 3"),
+        ("llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}", 2, "at most 5 (top_k)"),
+        ("indexing: {store: 'memory:x'}", 1, "'store' is not used by bm25"),
+        ("indexing:\n  embedder: hashing", 2, "'embedder' is not used by bm25"),
+        ("retrieval: dense\nindexing: {embedder: null}", 2, "needs vectors: name an embedder"),
+        ("post_retrieval: [{action: rerank, type: semantic}]", 1, "and retrieval gives none"),
+        (
+            "indexing: {embedder: hashing}\nretrieval: hybrid\npost_retrieval:\n  operators:\n"
+            "    - {action: rerank, type: mmr, similarity: embedding}",
+            5,
+            "the reranker mmr compares embeddings",
+        ),
+        ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
+        ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
+        ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "dimension must be a whole"),
+        ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
+        ("retrieval: sparse\nindexing: {words: there}", 2, "words"),
+        (
+            "post_retrieval: {action: rerank, type: lexical}",
+            1,
+            "put '- ' before each: '- {action: r",
+        ),
+        (
+            "indexing: {embedder: hashing}\nretrieval: {type: hybrid, candidates: 3}",
+            2,
+            "candidates is 3: fewer chunks of each ranking than top_k (5) cannot be fused",
+        ),
+        ("pre_retrieval: 3", 1, "expected a list, found 3"),
+        ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
+        ("name: [x]", 1, "expected a text"),
+        ("indexing: {corpus: 3}", 1, "corpus must be a text, not 3"),
+    ],
+)
 def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: str) -> None:
     ((found, reported),) = problems(text)
     assert found == line
     assert message in reported
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("retrieval: own.py:Raises", "raised ValueError: no index at http://***@host/"),
-    ("generation: {type: own.py:Raises, x: 1}", "raised ValueError"),
-    ("pre_retrieval: [own.py:Raises]", "raised ValueError"),
-    ("post_retrieval: [{action: own.py:Raises}]", "raised ValueError"),
-    ("indexing: {chunker: own.py:Raises}", "raised ValueError"),
-    ("retrieval: own.py:Nothing", "is not a RAG"),
-    ("retrieval: own.py:Answers", "it has no method retrieve(query, top_k)"),
-    ("generation: own.py:Finds", "it has no method generate(query, contexts)"),
-    ("retrieval: own.py:Waits", "its methods are coroutines"),
-    ("pre_retrieval: [own.py:Nothing]", "lacks a name or transform(query)"),
-    ("post_retrieval: [{action: own.py:Nothing}]", "it lacks a name or apply()"),
-    ("indexing: {chunker: own.py:Nothing}", "it lacks pieces(document)"),
-    ("indexing: {embedder: own.py:Nothing}\nretrieval: dense", "it has neither embed_queries"),
-    ("orchestration: own.py:loose", "is called with stages"),
-    ("orchestration: own.py:instance", "cannot be called"),
-    ("retrieval: {type: own.py:Finds, depth: 3}", "takes no depth"),
-    ("pre_retrieval: [{type: own.py:Nothing, a: 1}]", "takes no arguments"),
-    ("generation: own.py:Answer", "Did you mean Answers"),
-    ("generation: missing_module:Answers", "there is no module 'missing_module'"),
-    ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be at least 1"),
-    ("retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}", "brings its own index"),
-    ("retrieval: own.py:Finds\ngeneration: {word_weights: corpus}", "not known to your own"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("retrieval: own.py:Raises", "raised ValueError: no index at http://***@host/"),
+        ("generation: {type: own.py:Raises, x: 1}", "raised ValueError"),
+        ("pre_retrieval: [own.py:Raises]", "raised ValueError"),
+        ("post_retrieval: [{action: own.py:Raises}]", "raised ValueError"),
+        ("indexing: {chunker: own.py:Raises}", "raised ValueError"),
+        ("retrieval: own.py:Nothing", "is not a RAG"),
+        ("retrieval: own.py:Answers", "it has no method retrieve(query, top_k)"),
+        ("generation: own.py:Finds", "it has no method generate(query, contexts)"),
+        ("retrieval: own.py:Waits", "its methods are coroutines"),
+        ("pre_retrieval: [own.py:Nothing]", "lacks a name or transform(query)"),
+        ("post_retrieval: [{action: own.py:Nothing}]", "it lacks a name or apply()"),
+        ("indexing: {chunker: own.py:Nothing}", "it lacks pieces(document)"),
+        ("indexing: {embedder: own.py:Nothing}\nretrieval: dense", "it has neither embed_queries"),
+        ("orchestration: own.py:loose", "is called with stages"),
+        ("orchestration: own.py:instance", "cannot be called"),
+        ("retrieval: {type: own.py:Finds, depth: 3}", "takes no depth"),
+        ("pre_retrieval: [{type: own.py:Nothing, a: 1}]", "takes no arguments"),
+        ("generation: own.py:Answer", "Did you mean Answers"),
+        ("generation: missing_module:Answers", "there is no module 'missing_module'"),
+        ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be at least 1"),
+        ("retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}", "brings its own index"),
+        ("retrieval: own.py:Finds\ngeneration: {word_weights: corpus}", "not known to your own"),
+    ],
+)
 def test_a_class_that_does_not_fit_is_reported_with_its_line(
     place: Path, text: str, message: str
 ) -> None:
@@ -219,16 +239,19 @@ def bomb() -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "is empty"),
-    ("- bm25", "expected 'name: value' entries, found a list"),
-    ("just words", "expected 'name: value' entries"),
-    (bomb(), "to too much"),
-    ("retrieval: !!python/object/apply:os.system ['true']", "is not YAML"),
-    ("name: " + "[" * 1200, "is n"),
-    ("name: \x00", "is not YAML"),
-    ("name: 2024-13-45", "is not YAML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("- bm25", "expected 'name: value' entries, found a list"),
+        ("just words", "expected 'name: value' entries"),
+        (bomb(), "to too much"),
+        ("retrieval: !!python/object/apply:os.system ['true']", "is not YAML"),
+        ("name: " + "[" * 1200, "is n"),
+        ("name: \x00", "is not YAML"),
+        ("name: 2024-13-45", "is not YAML"),
+    ],
+)
 def test_hostile_files_are_refused_at_once(place: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"rag\.yaml") as caught:
         load_pipeline(saved(text))
@@ -254,11 +277,14 @@ class Elsewhere(RetrievalStage):
     top_k: int = 5
 
 
-@pytest.mark.parametrize(("text", "wanted"), [
-    ("generation: {word_weights: corpus}", ""),
-    ("post_retrieval: [{action: rerank, type: semantic}]", ""),
-    ("indexing: {embedder: hashing}", "'embedder' is not used by elsewhere"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("generation: {word_weights: corpus}", ""),
+        ("post_retrieval: [{action: rerank, type: semantic}]", ""),
+        ("indexing: {embedder: hashing}", "'embedder' is not used by elsewhere"),
+    ],
+)
 def test_a_retrieval_of_another_package_says_what_it_goes_with(
     place: Path, monkeypatch: pytest.MonkeyPatch, text: str, wanted: str
 ) -> None:
@@ -274,14 +300,17 @@ def test_a_retrieval_of_another_package_says_what_it_goes_with(
         load_pipeline(saved(file))
 
 
-@pytest.mark.parametrize(("text", "embedder"), [
-    ("retrieval: sparse", "none"),
-    ("retrieval: {type: sparse, top_k: 3}\nindexing: {chunker: whole}", "none"),
-    ("retrieval: sparse\nindexing: {embedder: null, store: 'memory:kept'}", "none"),
-    ("retrieval: sparse\nindexing: {store: 'memory:kept'}", "multilingual"),
-    ("retrieval: sparse\nindexing: {embedder: 'hashing:8'}", "hashing:8"),
-    ("retrieval: dense", "multilingual"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "embedder"),
+    [
+        ("retrieval: sparse", "none"),
+        ("retrieval: {type: sparse, top_k: 3}\nindexing: {chunker: whole}", "none"),
+        ("retrieval: sparse\nindexing: {embedder: null, store: 'memory:kept'}", "none"),
+        ("retrieval: sparse\nindexing: {store: 'memory:kept'}", "multilingual"),
+        ("retrieval: sparse\nindexing: {embedder: 'hashing:8'}", "hashing:8"),
+        ("retrieval: dense", "multilingual"),
+    ],
+)
 def test_a_search_by_words_embeds_nothing_that_nobody_else_could_want(
     place: Path, text: str, embedder: str
 ) -> None:

@@ -16,12 +16,20 @@ from ragbench.search.stores.database import is_read_only, open_database
 from ragbench_cli.main import main
 
 
-@pytest.mark.parametrize(("address", "shown"), [
-    ("memory:", "memory:"), ("memory:a/b", "memory:a/b"), ("qdrant:a/b", "qdrant:a/b"),
-    ("qdrant+https://:secret@host:6333", "qdrant+https://***@host:6333"),
-    ("postgresql://me:secret@host/db", "postgresql://***@host/db"),
-    ("postgres://host/db?sslmode=require&password=secret", "postgres://host/db?sslmode=require&password=***"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("memory:", "memory:"),
+        ("memory:a/b", "memory:a/b"),
+        ("qdrant:a/b", "qdrant:a/b"),
+        ("qdrant+https://:secret@host:6333", "qdrant+https://***@host:6333"),
+        ("postgresql://me:secret@host/db", "postgresql://***@host/db"),
+        (
+            "postgres://host/db?sslmode=require&password=secret",
+            "postgres://host/db?sslmode=require&password=***",
+        ),
+    ],
+)
 def test_an_address_names_a_database_and_hides_passwords(address: str, shown: str) -> None:
     # Nothing is reached, and no package needed, before something is asked.
     database = open_database(address)
@@ -31,19 +39,22 @@ def test_an_address_names_a_database_and_hides_passwords(address: str, shown: st
     database.close()
 
 
-@pytest.mark.parametrize(("opening", "address", "message"), [
-    (open_database, "index", "not a store address; it must start with one of memory:"),
-    (open_database, "", "'' is not a store address"),
-    (open_database, "redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
-    (open_database, "qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
-    (open_database, "qdrant+ftp://u:secret@host", "is not an address of Qdrant"),
-    (attach, "chroma:", "is not an address of Chroma: write chroma:FOLDER"),
-    (attach, "chroma+http://", "is not an address of Chroma"),
-    (attach, "chroma:no/such", "there is no such folder"),
-    (attach, "milvus:folder", "the path of Milvus Lite ends with .db"),
-    (attach, "milvus:no/such.db", "there is no such file"),
-    (attach, "milvus+tcp://u:secret@host", "is not an address of Milvus"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("opening", "address", "message"),
+    [
+        (open_database, "index", "not a store address; it must start with one of memory:"),
+        (open_database, "", "'' is not a store address"),
+        (open_database, "redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
+        (open_database, "qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
+        (open_database, "qdrant+ftp://u:secret@host", "is not an address of Qdrant"),
+        (attach, "chroma:", "is not an address of Chroma: write chroma:FOLDER"),
+        (attach, "chroma+http://", "is not an address of Chroma"),
+        (attach, "chroma:no/such", "there is no such folder"),
+        (attach, "milvus:folder", "the path of Milvus Lite ends with .db"),
+        (attach, "milvus:no/such.db", "there is no such file"),
+        (attach, "milvus+tcp://u:secret@host", "is not an address of Milvus"),
+    ],
+)
 def test_what_is_no_address_is_refused(
     opening: Callable[[str], object], address: str, message: str
 ) -> None:
@@ -52,12 +63,17 @@ def test_what_is_no_address_is_refused(
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("address", [
-    "chroma:a/b", "chroma+http://u:secret@host:8000", "milvus:a/b.db",
-    "milvus+http://u:secret@host:19530",
-    "elasticsearch+https://u:secret@host:9200",
-    "opensearch+https://u:secret@host:9200",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "address",
+    [
+        "chroma:a/b",
+        "chroma+http://u:secret@host:8000",
+        "milvus:a/b.db",
+        "milvus+http://u:secret@host:19530",
+        "elasticsearch+https://u:secret@host:9200",
+        "opensearch+https://u:secret@host:9200",
+    ],
+)
 def test_what_is_only_read_is_not_filled_and_says_what_to_do(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,10 +85,13 @@ def test_what_is_only_read_is_not_filled_and_says_what_to_do(
         assert "secret" not in said
 
 
-@pytest.mark.parametrize(("address", "package"), [
-    ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
-    ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("address", "package"),
+    [
+        ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
+        ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
+    ],
+)
 def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
     pytest.importorskip(package)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -89,13 +108,16 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
         assert "\n" not in message
 
 
-@pytest.mark.parametrize(("address", "package", "extra"), [
-    ("qdrant:{folder}", "qdrant_edge", "qdrant"),
-    ("qdrant+http://127.0.0.1:9", "qdrant_client", "qdrant"),
-    ("chroma+http://127.0.0.1:9", "chromadb", "chroma"),
-    ("milvus+http://127.0.0.1:9", "pymilvus", "milvus"),
-    ("postgresql://127.0.0.1:9/db", "psycopg", "pgvector"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("address", "package", "extra"),
+    [
+        ("qdrant:{folder}", "qdrant_edge", "qdrant"),
+        ("qdrant+http://127.0.0.1:9", "qdrant_client", "qdrant"),
+        ("chroma+http://127.0.0.1:9", "chromadb", "chroma"),
+        ("milvus+http://127.0.0.1:9", "pymilvus", "milvus"),
+        ("postgresql://127.0.0.1:9/db", "psycopg", "pgvector"),
+    ],
+)
 def test_a_missing_package_names_its_extra(
     address: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

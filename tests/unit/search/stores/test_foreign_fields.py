@@ -33,15 +33,18 @@ def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[s
     return complete_mapping("docs", FieldMapping(**said), rows)[:2]
 
 
-@pytest.mark.parametrize(("fields", "text", "document_id"), [
-    ({"body": "a", "author": "b"}, "body", None),
-    ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
-    ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
-    ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
-    ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
-    ({"text": "a", "document_id": "None"}, "text", None),
-    ({"document": "a", "metadata": {"text": "b"}}, "document", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fields", "text", "document_id"),
+    [
+        ({"body": "a", "author": "b"}, "body", None),
+        ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
+        ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
+        ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
+        ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
+        ({"text": "a", "document_id": "None"}, "text", None),
+        ({"document": "a", "metadata": {"text": "b"}}, "document", None),
+    ],
+)
 def test_the_usual_names_are_guessed(
     fields: dict[str, Any], text: str, document_id: str | None
 ) -> None:
@@ -65,10 +68,13 @@ def test_what_names_no_field_is_refused() -> None:
 
 def test_values_of_databases_become_json() -> None:
     made = {
-        float("nan"): None, Decimal("1.5"): 1.5, b"\x00\xff": "00ff",
+        float("nan"): None,
+        Decimal("1.5"): 1.5,
+        b"\x00\xff": "00ff",
         datetime(2023, 5, 1, tzinfo=UTC): "2023-05-01T00:00:00+00:00",
-        UUID(int=1): "00000000-0000-0000-0000-000000000001", (1, frozenset({2})): [1, [2]],
-    }  # fmt: skip
+        UUID(int=1): "00000000-0000-0000-0000-000000000001",
+        (1, frozenset({2})): [1, [2]],
+    }
     for value, wanted in made.items():
         assert json_value({"a": value}) == {"a": wanted}
     for odd in (2**70, "\ud800", json.loads("[" * 201 + "]" * 201)):
