@@ -18,36 +18,43 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 
 def shapes_of(obj: object) -> list[Shape]:
     """What an object looks like; of several frameworks where it looks like several."""
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     if _has(obj, "invoke"):
-        is_retriever = (  # it says that documents come out
-            hasattr(obj, "_get_relevant_documents")
-            or hasattr(obj, "get_relevant_documents")
-            or _schema(obj, "get_output_jsonschema").get("type") == "array"
-        )
-        langchain = Shape(
-            name="a LangChain retriever" if is_retriever else "a LangChain chain",
-            parts=_langchain_retriever if is_retriever else _langchain_chain,
-            slots={"retrieval": _langchain_retriever, "generation": _generating},
-            # LangChain's own, and not an object that happens to have ``invoke``.
-            own_names=hasattr(obj, "InputType"),
-        )
-        found.append(langchain)
+        shapes.append(_langchain_shape(obj))
     if _has(obj, "query", "aquery"):
         name = "a LlamaIndex query engine"
-        found.append(Shape(name=name, parts=_llamaindex_engine, own_names=True))
+        shapes.append(Shape(name=name, parts=_llamaindex_engine, own_names=True))
     elif _has(obj, "retrieve", "aretrieve"):
         name = "a LlamaIndex retriever"
-        found.append(Shape(name=name, parts=_llamaindex_retriever, own_names=True))
+        shapes.append(Shape(name=name, parts=_llamaindex_retriever, own_names=True))
     if _has(obj, "run", "inputs", "outputs"):
-        found.append(Shape(name="a Haystack pipeline", parts=_haystack_pipeline))
+        shapes.append(Shape(name="a Haystack pipeline", parts=_haystack_pipeline))
     elif _has(obj, "run") and "query" in parameter_names(cast("Any", obj).run):
-        found.append(Shape(name="a Haystack component", parts=_haystack_component))
-    return found
+        shapes.append(Shape(name="a Haystack component", parts=_haystack_component))
+    return shapes
 
 
 def _has(obj: object, *methods: str) -> bool:
     return all(callable(getattr(obj, name, None)) for name in methods)
+
+
+# --- LangChain
+
+
+def _langchain_shape(obj: object) -> Shape:
+    name = "a LangChain chain"
+    parts = _langchain_chain
+    has_search = hasattr(obj, "_get_relevant_documents") or hasattr(obj, "get_relevant_documents")
+    if has_search or _schema(obj, "get_output_jsonschema").get("type") == "array":
+        name = "a LangChain retriever"
+        parts = _langchain_retriever
+    return Shape(
+        name=name,
+        parts=parts,
+        slots={"retrieval": _langchain_retriever, "generation": _generating},
+        # LangChain's own, and not an object that happens to have ``invoke``.
+        own_names=hasattr(obj, "InputType"),
+    )
 
 
 def _langchain_retriever(obj: Any) -> Parts:
@@ -58,13 +65,17 @@ def _langchain_retriever(obj: Any) -> Parts:
     """
     where = f"{type(obj).__name__}.invoke"
     search = getattr(obj, "_get_relevant_documents", None)
-    known = None if search is None else parameters_of(search)
-    passes = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known or ())
+    takes_extra_arguments = False
+    if search is not None:
+        for parameter in parameters_of(search) or ():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                takes_extra_arguments = True
 
     def options(top_k: int | None) -> dict[str, int]:
-        if not passes:
+        if not takes_extra_arguments:
             refuse_beyond(top_k, getattr(obj, "k", None), where)
-        return {"k": top_k} if passes and top_k is not None else {}
+            return {}
+        return {} if top_k is None else {"k": top_k}
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
         values = obj.batch(queries, **options(top_k))
@@ -96,14 +107,15 @@ def _langchain_chain(obj: Any) -> Parts:
     wrap = _query_input(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
         return _generating(obj, lambda query, contexts: wrap(query))
-    history = _HISTORY if {_HISTORY, _ANY} & {*_input_names(obj)} else None
+    history = _HISTORY if _takes_history(_input_names(obj)) else None
 
     def ask(query: str, chat_history: Said = ()) -> Any:
         return obj.invoke(wrap(query, chat_history))
 
     def ask_batch(queries: list[str], chat_history: Sequence[Said] = ()) -> list[Any]:
-        said = chat_history or [()] * len(queries)
-        return list(obj.batch([*map(wrap, queries, said)], return_exceptions=True))
+        histories = chat_history or [()] * len(queries)
+        inputs = [wrap(query, said) for query, said in zip(queries, histories, strict=True)]
+        return list(obj.batch(inputs, return_exceptions=True))
 
     batch = ask_batch if _has(obj, "batch") else None
     return OneCall(obj, ask, where, ask_batch=batch, history=history).parts()
@@ -111,13 +123,16 @@ def _langchain_chain(obj: Any) -> Parts:
 
 def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = None) -> Parts:
     """A chain that answers from contexts that it is given, as ``prompt | model`` does."""
-    where, wrap = f"{type(obj).__name__}.invoke", wrap or _generator_input(obj)
+    where = f"{type(obj).__name__}.invoke"
+    input_of = wrap or _generator_input(obj)
 
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        return read_generation(obj.invoke(wrap(query, contexts)), where)
+        return read_generation(obj.invoke(input_of(query, contexts)), where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
-        inputs = [wrap(query, given) for query, given in zip(queries, contexts_list, strict=True)]
+        inputs: list[Any] = []
+        for query, contexts in zip(queries, contexts_list, strict=True):
+            inputs.append(input_of(query, contexts))
         return [read_generation(value, where) for value in obj.batch(inputs)]
 
     parts = Parts(source=obj, methods={"generate_with_metadata": generate})
@@ -132,26 +147,44 @@ _ANY = "root"
 """The key of an input that is a mapping of which LangChain knows no key."""
 
 
+def _takes_history(names: Sequence[str]) -> bool:
+    return _HISTORY in names or _ANY in names
+
+
 def _query_input(obj: object, where: str) -> Callable[..., Any]:
     """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
-    before = bool({_HISTORY, _ANY} & {*names})
-
-    def wrapped(query: str, said: Said = ()) -> Any:
-        if name is None:
-            return query
-        # Not "text": what a chain hands through may be read as its answer.
-        keys = _QUERY_NAMES[:-1] if name == _ANY else (name,)
-        return {**dict.fromkeys(keys, query), **({_HISTORY: list(said)} if before else {})}
-
-    name = next((name for name in _QUERY_NAMES if name in names), None)
-    name = names[0] if name is None and len(names) == 1 else name
-    if {*names} - {name, _HISTORY}:
+    takes_history = _takes_history(names)
+    query_name = _first_of(_QUERY_NAMES, names)
+    if query_name is None and len(names) == 1:
+        query_name = names[0]
+    if set(names) - {query_name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
+
+    def wrapped(query: str, said: Said = ()) -> Any:
+        if query_name is None:
+            return query
+        keys: Sequence[str] = (query_name,)
+        if query_name == _ANY:
+            # Not "text": what a chain hands through may be read as its answer.
+            keys = _QUERY_NAMES[:-1]
+        mapping: dict[str, Any] = dict.fromkeys(keys, query)
+        if takes_history:
+            mapping[_HISTORY] = list(said)
+        return mapping
+
     return wrapped
+
+
+def _first_of(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first of some names that is there."""
+    for name in wanted:
+        if name in names:
+            return name
+    return None
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
@@ -161,8 +194,8 @@ def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
     if _schema(obj, "get_input_jsonschema").get("type") == "string":
         return lambda query, contexts: query
     names = _input_names(obj) or ["question", "context"]
-    query_name = next((name for name in _QUERY_NAMES if name in names), None)
-    context_name = next((name for name in _CONTEXT_NAMES if name in names), None)
+    query_name = _first_of(_QUERY_NAMES, names)
+    context_name = _first_of(_CONTEXT_NAMES, names)
     if query_name is None or context_name is None or len(names) > 2:
         raise InterfaceError(
             f"{type(obj).__name__} takes {', '.join(names)}: to generate, it must take the query "
@@ -216,8 +249,10 @@ def _haystack_component(obj: Any) -> Parts:
     keyword = keyword_for_top_k(obj.run)
 
     def search(query: str, top_k: int | None) -> object:
-        more = {} if keyword is None or top_k is None else {keyword: top_k}
-        return obj.run(query=query, **more)
+        options: dict[str, int] = {}
+        if keyword is not None and top_k is not None:
+            options[keyword] = top_k
+        return obj.run(query=query, **options)
 
     return _retrieving(obj, where, search)
 
@@ -232,24 +267,18 @@ def _haystack_pipeline(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.run"
     inputs = cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
     sockets = _query_sockets(inputs, where)
-    # Also of what another component takes.
-    every = "include_components_with_connected_outputs"
-    options = {every: True} if every in parameter_names(obj.outputs) else {}
-    given = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
-    outputs = {component: frozenset(names) for component, names in given.items()}
-    giving = [component for component, names in outputs.items() if "documents" in names]
-    edges = [tuple(edge)[:2] for edge in getattr(getattr(obj, "graph", None), "edges", ())]
-    last = [one for one in giving if not any((one, other) in edges for other in giving)]
-    sources = last or giving
-    answers = [name for name, found in outputs.items() if not found.isdisjoint(_ANSWER_SOCKETS)]
+    outputs = _haystack_outputs(obj)
+    sources = _last_sources(obj, outputs)
+    answers = [name for name, given in outputs.items() if not given.isdisjoint(_ANSWER_SOCKETS)]
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
         data: dict[str, dict[str, Any]] = {}
         for component, socket in sockets:
             data.setdefault(component, {})[socket] = query
-        for component in sources if top_k is not None else ():
-            if "top_k" in inputs.get(component, {}):
-                data.setdefault(component, {})["top_k"] = top_k
+        if top_k is not None:
+            for component in sources:
+                if "top_k" in inputs.get(component, {}):
+                    data.setdefault(component, {})["top_k"] = top_k
         return _flat(obj.run(data, include_outputs_from={*sources, *answers}), sources, answers)
 
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
@@ -261,10 +290,31 @@ def _haystack_pipeline(obj: Any) -> Parts:
         return _retrieving(obj, where, ask)
     if answers:
         return Parts(source=obj, methods={"generate_with_metadata": generate})
+    sockets_there = frozenset[str]().union(*outputs.values())
     raise InterfaceError(
         f"{where}: no component gives 'documents' or one of {', '.join(_ANSWER_SOCKETS)}; there "
-        f"are {', '.join(sorted({name for found in outputs.values() for name in found}))}"
+        f"are {', '.join(sorted(sockets_there))}"
     )
+
+
+def _haystack_outputs(obj: Any) -> dict[str, frozenset[str]]:
+    """The names of what each component gives, also of what another component takes."""
+    option = "include_components_with_connected_outputs"
+    options = {option: True} if option in parameter_names(obj.outputs) else {}
+    outputs = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
+    return {component: frozenset(names) for component, names in outputs.items()}
+
+
+def _last_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
+    """The components whose documents no other component turns into documents again."""
+    sources = [component for component, names in outputs.items() if "documents" in names]
+    graph = getattr(obj, "graph", None)
+    edges = {tuple(edge)[:2] for edge in getattr(graph, "edges", ())}
+    last: list[str] = []
+    for component in sources:
+        if not any((component, later) in edges for later in sources):
+            last.append(component)
+    return last or sources
 
 
 def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[tuple[str, str]]:
@@ -272,12 +322,12 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
     chosen: list[tuple[str, str]] = []
     missing: list[str] = []
     for component, sockets in inputs.items():
-        for name, given in sockets.items():
-            details = as_object(given)
-            mandatory = bool(details.get("is_mandatory"))
-            if name in _QUERY_SOCKETS or (mandatory and details.get("type") is str):
+        for name, socket in sockets.items():
+            details = as_object(socket)
+            is_mandatory = bool(details.get("is_mandatory"))
+            if name in _QUERY_SOCKETS or (is_mandatory and details.get("type") is str):
                 chosen.append((component, name))
-            elif mandatory:
+            elif is_mandatory:
                 missing.append(f"{component}.{name}")
     if missing or not chosen:
         raise InterfaceError(
@@ -287,13 +337,19 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
     return chosen
 
 
-def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
+def _flat(outputs: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
     """One mapping of what came out: the documents, and the first answer there is."""
-    gave: dict[str, Mapping[str, Any]]
-    gave = {at: as_object(found.get(at)) for at in (*sources, *answers)}
     flat: dict[str, Any] = {}
     if sources:
-        flat["documents"] = [one for at in sources for one in gave[at].get("documents") or ()]
-    given = ((name, gave[at].get(name)) for name in _ANSWER_SOCKETS for at in answers)
-    first = next(((name, value) for name, value in given if value is not None), None)
-    return flat | dict([first] if first else [])
+        documents: list[Any] = []
+        for component in sources:
+            given = as_object(outputs.get(component)).get("documents") or ()
+            documents += cast("Iterable[Any]", given)
+        flat["documents"] = documents
+    for name in _ANSWER_SOCKETS:
+        for component in answers:
+            answer = as_object(outputs.get(component)).get(name)
+            if answer is not None:
+                flat[name] = answer
+                return flat
+    return flat

@@ -47,21 +47,30 @@ def describe_rag(
     shown = mask_url(spec) if "://" in spec else spec
     if module.endswith(".py"):  # its content is in the digest; where it lies is the machine's
         shown = f"{PurePath(module).name}:{attribute}"
-    found: dict[str, Any] = {"spec": shown}
+    description: dict[str, Any] = {"spec": shown}
     if isinstance(rag, AdaptedRAG):
-        found |= {"class": "ragbench:adapted", "adapts": described(rag.adapts)}
+        description["class"] = "ragbench:adapted"
+        description["adapts"] = described(rag.adapts)
         if rag.top_k is not None:
-            found["top_k"] = rag.top_k
+            description["top_k"] = rag.top_k
     else:
-        found |= {**described_class(type(cast("object", rag))), "config": described(rag.config)}
-        if not is_own(type(cast("object", rag)).__module__):
-            held = {key: v for key, v in settings_of(rag).items() if key != "config"}
-            found |= {"settings": described(held)} if held else {}
+        cls = type(cast("object", rag))
+        description |= described_class(cls)
+        description["config"] = described(rag.config)
+        if not is_own(cls.__module__):
+            settings = settings_of(rag)
+            settings.pop("config", None)
+            if settings:
+                description["settings"] = described(settings)
     if arguments:
-        found["arguments"] = described(dict(arguments))
-    stages = {stage: rag.stage_identity(stage) for stage in ("retrieve", "generate")}
-    named = {stage: one for stage, one in stages.items() if one is not None}
-    return found | {"stages": described(named, at=AS_SAID)}
+        description["arguments"] = described(dict(arguments))
+    stages: dict[str, object] = {}
+    for stage in ("retrieve", "generate"):
+        identity = rag.stage_identity(stage)
+        if identity is not None:
+            stages[stage] = identity
+    description["stages"] = described(stages, at=AS_SAID)
+    return description
 
 
 def may_be_on_workers(spec: str) -> bool:
@@ -76,17 +85,29 @@ def stage_origin(
     from ragbench.ledger.project import named_origin  # a command that asks nothing needs none
 
     # Where the user's own classes say what distinguishes the stage, nothing else counts.
-    sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
-    methods = [getattr(source, "stage_identity", None) for source in sources]
-    if methods and not any(method is None or is_own(method.__module__) for method in methods):
-        named = [method(stage) for method in methods if method is not None]
-        if not any(version is None for version in named):
-            return named_origin(stage, described({"named": named, **settings}, at=AS_SAID))
+    versions = _versions_of_users(rag, stage)
+    if versions is not None:
+        return named_origin(stage, described({"named": versions, **settings}, at=AS_SAID))
     version = rag.stage_identity(stage)
-    known: Mapping[str, Any] = {key: v for key, v in description.items() if key != "stages"}
     if version is not None:
-        known = {"stage_identity": described(version, at=AS_SAID)}
-    return project.origin(stage, {**known, **described(settings)})
+        facts: dict[str, Any] = {"stage_identity": described(version, at=AS_SAID)}
+    else:
+        facts = {name: value for name, value in description.items() if name != "stages"}
+    return project.origin(stage, {**facts, **described(settings)})
+
+
+def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
+    """What all classes of the user's say of a stage; None where one of them says nothing."""
+    sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
+    versions: list[object] = []
+    for source in sources:
+        method = getattr(source, "stage_identity", None)
+        if method is None or is_own(method.__module__):
+            return None
+        versions.append(method(stage))
+    if not versions or any(version is None for version in versions):
+        return None
+    return versions
 
 
 def load_rag(
@@ -120,7 +141,7 @@ def load_rag(
         return http_rag(spec, **given)
     with directory_kept(f"loading '{spec}'"):
         target: Any = load_target(spec, search_path=search_path)
-        named = target if inspect.isroutine(target) else None
+        function = target if inspect.isroutine(target) else None
         if inspect.isclass(target):
             target = _call(target, given, spec)
         elif inspect.isroutine(target):
@@ -133,12 +154,10 @@ def load_rag(
         try:
             rag = as_rag(target)
         except InterfaceError as error:
-            made = (
-                ""
-                if named in (None, target)
-                else "it takes no question, and was called to make one: "
-            )
-            raise ConfigError(f"'{spec}' is not a RAG: {made}{error}") from error
+            reason = ""
+            if function not in (None, target):
+                reason = "it takes no question, and was called to make one: "
+            raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
     if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag
@@ -148,11 +167,12 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
     if isinstance(getattr(function, "__self__", None), RAGBase):
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
     signature = _signature(function)
-    named = ((name, one) for name, one in signature.parameters.items() if name not in given)
-    said = history_keyword(function)
-    required = [
-        name for name, one in named if one.default is one.empty and _is_named(one) and name != said
-    ]
+    history = history_keyword(function)
+    required: list[str] = []
+    for name, parameter in signature.parameters.items():
+        is_needed = parameter.default is parameter.empty and _is_named(parameter)
+        if is_needed and name not in given and name != history:
+            required.append(name)
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
     if len(required) == 1 and required[0] != "config" and not makes_rag:
@@ -195,30 +215,40 @@ def _arguments(target: Callable[..., Any], given: dict[str, Any], spec: str) -> 
     parameters = _signature(target).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return given
-    taken = {name: value for name, value in given.items() if name in parameters}
-    rest = {name: value for name, value in given.items() if name not in parameters}
-    config, own = parameters.get("config"), taken.get("config")
-    if config is None and rest:
-        raise ConfigError(
-            f"'{spec}' takes no {', '.join(sorted(rest))}. It takes {_accepted(target)}"
-        )
-    if config is not None:
-        is_missing = "config" not in taken and config.default is config.empty
-        if rest or is_missing or isinstance(own, Mapping):
-            values = {**cast("Mapping[str, Any]", own or {}), **rest}
-            taken["config"] = _config(config.annotation, values, spec)
-    return taken
+    arguments: dict[str, Any] = {}
+    for_config: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in parameters:
+            arguments[name] = value
+        else:
+            for_config[name] = value
+    config = parameters.get("config")
+    if config is None:
+        if for_config:
+            raise ConfigError(
+                f"'{spec}' takes no {', '.join(sorted(for_config))}. It takes {_accepted(target)}"
+            )
+        return arguments
+    named_config = arguments.get("config")
+    is_missing = "config" not in arguments and config.default is config.empty
+    if for_config or is_missing or isinstance(named_config, Mapping):
+        values = {**cast("Mapping[str, Any]", named_config or {}), **for_config}
+        arguments["config"] = _config(config.annotation, values, spec)
+    return arguments
 
 
 def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     """A configuration of the class that its parameter is annotated with, if that is clear."""
-    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    options = typing.get_args(hint) if union else (hint,)
+    options: tuple[Any, ...] = (hint,)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        options = typing.get_args(hint)
     no_class = (types.NoneType, inspect.Parameter.empty)
-    classes = [one for one in options if inspect.isclass(one) and one not in no_class]
+    classes = [option for option in options if inspect.isclass(option) and option not in no_class]
     cls: type[Any] = classes[0] if len(classes) == 1 else RAGConfig
     try:
-        return cls.from_mapping(values) if issubclass(cls, RAGConfig) else cls(**values)
+        if issubclass(cls, RAGConfig):
+            return cls.from_mapping(values)
+        return cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
     except Exception as error:
@@ -229,8 +259,9 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
 
 
 def _accepted(target: Callable[..., Any]) -> str:
-    named = filter(_is_named, inspect.signature(target).parameters.values())
-    return ", ".join(one.name for one in named) or "no arguments"
+    parameters = inspect.signature(target).parameters.values()
+    names = [parameter.name for parameter in parameters if _is_named(parameter)]
+    return ", ".join(names) or "no arguments"
 
 
 def _is_named(parameter: inspect.Parameter) -> bool:
@@ -256,13 +287,14 @@ class RagEndpoint(JsonEndpoint):
         if self.version is None:
             return f"{self.url} names no version ({VERSION_HEADER})"
         if len(self.versions) > 1:
-            named = " and ".join(f"'{version}'" for version in self.versions)
-            return f"{self.url} answered in several versions, {named}"
+            versions = " and ".join(f"'{version}'" for version in self.versions)
+            return f"{self.url} answered in several versions, {versions}"
         return None
 
     def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The result of each query, or the exception that it failed with."""
-        where, size = f"{self.url}{path}", len(payload["queries"])
+        where = f"{self.url}{path}"
+        size = len(payload["queries"])
         results = as_object(self.post(path, payload)).get("results")
         if not is_list(results):
             raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
@@ -297,11 +329,14 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")
-    makes = {"retrieve": (_retrieving,), "generate": (_generating,), "answer": (_answering,)}
-    address = parts._replace(path=base).geturl() if last in makes else url
-    endpoint = RagEndpoint(address, **options)
-    chosen = makes.get(last, (_retrieving, _generating))
-    rag: Any = compose("HTTPRag", [make(endpoint) for make in chosen])
+    one_stage = {"retrieve": _retrieving, "generate": _generating, "answer": _answering}
+    if last in one_stage:
+        endpoint = RagEndpoint(parts._replace(path=base).geturl(), **options)
+        stages = [one_stage[last](endpoint)]
+    else:
+        endpoint = RagEndpoint(url, **options)
+        stages = [_retrieving(endpoint), _generating(endpoint)]
+    rag: Any = compose("HTTPRag", stages)
     rag.adapts = (endpoint,)
     rag.close = endpoint.close
     rag.rebuild = partial(http_rag, url, **options)
@@ -328,7 +363,7 @@ def _generating(endpoint: RagEndpoint) -> Parts:
     def generate(
         queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
     ) -> list[GenerationResult[Metadata]]:
-        contexts = [list(given) for given in contexts_list]
+        contexts = [list(of_query) for of_query in contexts_list]
         payload = {"queries": queries, "contexts": contexts, **_said(history)}
         return endpoint.settled("/generate", payload, read)
 
@@ -353,4 +388,6 @@ def _answering(endpoint: RagEndpoint) -> Parts:
 
 def _said(history: Sequence[Said]) -> dict[str, Any]:
     """What was said before each query; nothing where nothing was."""
-    return {"history": [list(said) for said in history]} if any(history) else {}
+    if not any(history):
+        return {}
+    return {"history": [list(said) for said in history]}
