@@ -66,10 +66,15 @@ def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalRes
             f"{where} returned a mapping with {_listed(value)} and no contexts: it needs one of "
             f"{', '.join(_names('contexts'))}"
         )
-    result = read_retrieval([documents] if isinstance(documents, str) else documents, where)
-    given = ((name, _value(value, _names(name))) for name in _BESIDE)
-    beside = {name: found for name, found in given if found is not None}
-    return to_retrieval_result(replace(result, metadata=value.get("metadata"), **beside), where)
+    if isinstance(documents, str):
+        documents = [documents]
+    result = read_retrieval(documents, where)
+    columns: dict[str, Any] = {"metadata": value.get("metadata")}
+    for name in _BESIDE:
+        column = _value(value, _names(name))
+        if column is not None:
+            columns[name] = column
+    return to_retrieval_result(replace(result, **columns), where)
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
@@ -90,7 +95,8 @@ def _item(given: object, position: int, where: str) -> _Item:
     if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
         inner, score = cast("tuple[Any, Any]", given)
     elif hasattr(document, "node") and hasattr(document, "score"):
-        inner, score = document.node, document.score
+        inner = document.node
+        score = document.score
     else:
         item = _bare(document)
         if item is None:
@@ -105,28 +111,39 @@ def _item(given: object, position: int, where: str) -> _Item:
 def _bare(document: Any) -> _Item | None:
     if isinstance(document, str):
         return _Item(document)
-    get: Callable[[str], Any] = document.get if is_object(document) else partial(_read, document)
-    texts = (get(name) for name in _names("text"))
-    text = next((text for text in texts if isinstance(text, str)), None)
-    get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
-    if text is None and callable(get_content):
-        text = get_content()
-    if not isinstance(text, str):
+    get: Callable[[str], Any] = partial(_read, document)
+    if is_object(document):
+        get = document.get
+    text = _text_of(get)
+    if text is None:
         return None
-    ids = (get(name) for name in _names("id"))
-    id_ = next((found for found in ids if found not in (None, "")), None)
-    score = _value(document, _names("score")) if is_object(document) else get("score")
     metadata = as_object(get("metadata")) or as_object(get("meta"))
     origin = get("ref_doc_id")  # LlamaIndex: the document that a node was cut from
     if isinstance(origin, str) and "document_id" not in metadata:
         metadata = {**metadata, "document_id": origin}
+    id_: Any = None
+    for name in _names("id"):
+        candidate = get(name)
+        if candidate not in (None, ""):
+            id_ = candidate
+            break
+    score = _value(document, _names("score")) if is_object(document) else get("score")
     # Vector stores and rerankers often put id and score into the metadata.
-    return _Item(
-        text,
-        _value(metadata, _names("id")) if id_ is None else id_,
-        _value(metadata, _names("score")) if score is None else score,
-        metadata,
-    )
+    if id_ is None:
+        id_ = _value(metadata, _names("id"))
+    if score is None:
+        score = _value(metadata, _names("score"))
+    return _Item(text, id_, score, metadata)
+
+
+def _text_of(get: Callable[[str], Any]) -> str | None:
+    for name in _names("text"):
+        text = get(name)
+        if isinstance(text, str):
+            return text
+    get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
+    content = get_content() if callable(get_content) else None
+    return content if isinstance(content, str) else None
 
 
 def _read(document: Any, name: str) -> Any:
@@ -142,8 +159,12 @@ def _is_score(value: Any) -> bool:
 
 
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    found: Any = next((value[name] for name in names if value.get(name) is not None), None)
-    return found.tolist() if hasattr(found, "tolist") else found  # of NumPy, pandas, torch
+    """The value of the first name that has one."""
+    for name in names:
+        entry = value.get(name)
+        if entry is not None:
+            return entry.tolist() if hasattr(entry, "tolist") else entry  # of NumPy, pandas, torch
+    return None
 
 
 def _listed(value: Mapping[str, Any]) -> str:
@@ -162,9 +183,7 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     mapping = answer_fields(value)
     if mapping is not None:
         return _answer_from_mapping(mapping, where)
-    names = ("response", "content", "data", "text")
-    texts = (_joined(getattr(value, name, None)) for name in names)
-    text = next((text for text in texts if text is not None), None)
+    text = _message_text(value)
     if text is None:
         hint = ""
         if hasattr(value, "__next__") or hasattr(value, "__anext__"):
@@ -178,13 +197,22 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     return GenerationResult(text, metadata=_metadata(value))
 
 
+def _message_text(value: object) -> str | None:
+    for name in ("response", "content", "data", "text"):
+        text = _joined(getattr(value, name, None))
+        if text is not None:
+            return text
+    return None
+
+
 def answer_fields(value: object) -> Mapping[str, Any] | None:
     """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer."""
     if is_object(value):
         return value
-    kind: Any = type(value)
-    lists = ("_fields", "__dataclass_fields__", "model_fields")
-    names: list[str] = [name for held in lists for name in getattr(kind, held, None) or ()]
+    cls: Any = type(value)
+    names: list[str] = []
+    for attribute in ("_fields", "__dataclass_fields__", "model_fields"):
+        names += getattr(cls, attribute, None) or ()
     if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
         return None
     return {name: getattr(value, name, None) for name in names}
@@ -200,16 +228,17 @@ def read_answer(value: object, where: str) -> Halves:
         if _value(fields, _names("contexts")) is None:
             return None, generation
         # One mapping for both: its metadata belongs to the answer.
-        found = {key: value for key, value in fields.items() if key != "metadata"}
-        return read_retrieval(found, where), generation
+        of_retrieval = {key: entry for key, entry in fields.items() if key != "metadata"}
+        return read_retrieval(of_retrieval, where), generation
     nodes = getattr(value, "source_nodes", None)
     retrieval = None if nodes is None else read_retrieval(list(nodes), where)
     return retrieval, read_generation(value, where)
 
 
 def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
-    roles = ("contexts", "answer", "metadata")
-    lists, answers, metadata = ([part for part in parts if _role(part) == one] for one in roles)
+    lists = [part for part in parts if _role(part) == "contexts"]
+    answers = [part for part in parts if _role(part) == "answer"]
+    metadata = [part for part in parts if _role(part) == "metadata"]
     if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:
         kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
         raise InterfaceError(
@@ -237,26 +266,35 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
             f"{', '.join(_names('answer'))}"
         )
     candidates = [read_generation(answer, where) for answer in answers]
-    several = [one.response for one in candidates] if len(candidates) > 1 else None
-    found = {"multi_responses": fields.get("candidates", several)}
-    names = ("multi_responses", "confidence", "abstained", "metadata")
-    found |= {name: fields[name] for name in names if fields.get(name) is not None}
-    known: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
-    return to_generation_result(replace(candidates[0], **known), where)
+    responses = None
+    if len(candidates) > 1:
+        responses = [candidate.response for candidate in candidates]
+    facts: dict[str, Any] = {"multi_responses": fields.get("candidates", responses)}
+    for name in ("multi_responses", "confidence", "abstained", "metadata"):
+        if fields.get(name) is not None:
+            facts[name] = fields[name]
+    if facts["multi_responses"] is None:
+        del facts["multi_responses"]
+    return to_generation_result(replace(candidates[0], **facts), where)
 
 
 def _joined(text: object) -> str | None:
     """A message's text; some models give it in blocks."""
-    listed = cast("list[object]", text) if isinstance(text, list) else [text]
-    parts = ((as_object(block) or {"text": block}).get("text") for block in listed)
-    blocks = [part for part in parts if isinstance(part, str)]
-    return "".join(blocks) if blocks else None
+    blocks = cast("list[object]", text) if isinstance(text, list) else [text]
+    texts: list[str] = []
+    for block in blocks:
+        fields = as_object(block)
+        part = fields.get("text") if fields else block
+        if isinstance(part, str):
+            texts.append(part)
+    return "".join(texts) if texts else None
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
-    def held(name: str) -> dict[str, Any]:
-        return dict(as_object(getattr(value, name, None)))
-
-    usage = held("usage_metadata")
-    found = {**held("metadata"), **held("meta"), **held("response_metadata")}
-    return (found | ({"usage": usage} if usage else {})) or None
+    metadata: dict[str, Any] = {}
+    for name in ("metadata", "meta", "response_metadata"):
+        metadata |= as_object(getattr(value, name, None))
+    usage = dict(as_object(getattr(value, "usage_metadata", None)))
+    if usage:
+        metadata["usage"] = usage
+    return metadata or None
