@@ -79,6 +79,7 @@ class SpanForm(Record):
         return None
 
 
+@cache
 def span_forms() -> Mapping[str, SpanForm]:
     forms: dict[str, SpanForm] = {}
     tables = read_table("span_forms.toml")["form"]
@@ -117,6 +118,7 @@ span_words = partial(named, file="span_forms.toml")
 """A table of words of ``span_forms.toml``: the names of each thing, the more telling ones first."""
 
 
+@cache
 def _known_attributes() -> Mapping[str, tuple[str, int]]:
     """The part that each known attribute tells, and its rank: the lower one counts."""
     ranks: dict[str, tuple[str, int]] = {}
@@ -150,6 +152,7 @@ def _unnested(attributes: Values) -> Values:
     return {**flat, **attributes}
 
 
+@cache
 def _kinds() -> Mapping[str, str]:
     """What a span did, by each word for it."""
     kinds: dict[str, str] = {}

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -128,6 +129,7 @@ def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[S
     return outer_first[0], None
 
 
+@cache
 def _feedback_parts() -> Mapping[str, tuple[Callable[[object], object], ...]]:
     """Where each part of a score may be."""
     return {part: tuple(map(getter, paths)) for part, paths in span_words("feedback").items()}

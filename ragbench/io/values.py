@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -555,6 +555,7 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
     return tuple(texts)
 
 
+@cache
 def converters() -> Mapping[str, Callable[[object], Any]]:
     """What makes the value of each field."""
     functions: dict[str, Callable[[object], Any]] = {}
