@@ -19,6 +19,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ class HumanLabel(Record):
         return self.key, self.metric
 
 
+@cache
 def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too."""
     field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
@@ -80,6 +82,7 @@ def _names() -> Mapping[str, tuple[str, ...]]:
     return names_of
 
 
+@cache
 def _words() -> Mapping[str, float | None]:
     """What words say; None: the person passed it over."""
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
