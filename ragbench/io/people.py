@@ -73,18 +73,28 @@ class HumanLabel(Record):
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too."""
-    also = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
-    return {
-        name: (*names, *(entry_fields()[also[name]] if name in also else ()))
-        for name, names in named("label").items()
-    }
+    field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
+    names_of: dict[str, tuple[str, ...]] = {}
+    for field, names in named("label").items():
+        if field in field_of_case:
+            names = (*names, *entry_fields()[field_of_case[field]])
+        names_of[field] = names
+    return names_of
 
 
 @cache
 def _words() -> Mapping[str, float | None]:
     """What words say; None: the person passed it over."""
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
-    return {word: values[name] for name, words in named("label_words").items() for word in words}
+    value_of_word: dict[str, float | None] = {}
+    for meaning, words in named("label_words").items():
+        value_of_word.update(dict.fromkeys(words, values[meaning]))
+    return value_of_word
+
+
+def _squashed(text: str) -> str:
+    """A name or a word without case, and with underscores between its parts."""
+    return re.sub("[ -]", "_", text.strip().casefold())
 
 
 def digest_of(texts: Iterable[str]) -> str:
@@ -94,6 +104,7 @@ def digest_of(texts: Iterable[str]) -> str:
 
 
 NOTHING = digest_of([""])
+"""The digest of an empty answer: in place of the answer where the contexts alone are judged."""
 
 
 def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
@@ -110,39 +121,45 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     Raises:
         DataError: it cannot be read, or a row is no label; holds every problem.
     """
-    problems, source = Problems(), Source.of(path)
-    found: dict[tuple[Any, ...], HumanLabel] = {}
+    problems = Problems()
+    source = Source.of(path)
+    labels: dict[tuple[Any, ...], HumanLabel] = {}
     with closing(source), noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
+            labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             try:
-                found |= {(*label.item, label.by): label for label in _labels(row)}
+                for label in _labels(row):
+                    labels_of_row[(*label.item, label.by)] = label
             except ValueProblem as problem:
                 problems.add(str(problem), path=row.path, line=row.line)
+                continue
+            labels |= labels_of_row
     problems.raise_if_any()
-    if not found:
+    if not labels:
         raise DataError([Problem(message="holds no label", path=str(path))])
-    return tuple(found.values())
+    return tuple(labels.values())
 
 
 def _labels(row: Row) -> Iterator[HumanLabel]:
+    """The labels of a row: a tool's record may hold several."""
     values = row.values
-    form: type[_Task | _Record] | None = None
+    form: type[_LabelStudioTask | _ArgillaRecord] | None = None
     if is_object(values.get("data")) and "annotations" in values:
-        form = _Task
+        form = _LabelStudioTask
     elif is_object(values.get("fields")) and "responses" in values:
-        form = _Record
+        form = _ArgillaRecord
     try:
         rows = [values] if form is None else [*msgspec.convert(dict(values), form).rows()]
     except msgspec.ValidationError as error:
         raise ValueProblem(f"is not as its tool exports it: {error}") from None
-    for entry in rows:
-        plain: dict[str, object] = {}
+    for fields in rows:
+        squashed: dict[str, object] = {}
         verdicts: list[object] = []
-        for name, value in entry.items():
-            plain[re.sub("[ -]", "_", str(name).strip().casefold())] = value
+        for name, value in fields.items():
+            squashed[_squashed(str(name))] = value
             if says_verdict(str(name)):
                 verdicts.append(value)
-        yield _label(plain, verdicts, cells=row.cells)
+        yield _label(squashed, verdicts, cells=row.cells)
 
 
 def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:
@@ -151,13 +168,14 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
     Args:
         verdicts: the values of the fields whose names say that they hold one, such as ``OK?``.
     """
-    known = {
-        target: next((values[name] for name in names if not is_missing(values.get(name))), None)
-        for target, names in _names().items()
-    }
-    question, answer = known["question"], known["answer"]
-    given, contexts, digest = known["contexts"], None, known["digest"]
-    if answer is None and not (given is None and digest is None):
+    fields: dict[str, object] = {}
+    for field, names in _names().items():
+        usable = (values[name] for name in names if not is_missing(values.get(name)))
+        fields[field] = next(usable, None)
+    question = fields["question"]
+    answer = fields["answer"]
+    digest = fields["digest"]
+    if answer is None and (fields["contexts"] is not None or digest is not None):
         answer = ""  # of what was retrieved alone
     if not isinstance(question, str) or not isinstance(answer, str):
         lacking = "question" if not isinstance(question, str) else "answer"
@@ -165,49 +183,61 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
             f"field '{lacking}' is missing, or not a text: a label is known by its question and "
             f"its answer. The fields are: {', '.join(map(str, values)) or 'none'}"
         )
-    value = known["value"]
+    value = fields["value"]
     if not any(name in values for name in _names()["value"]):
         if len(verdicts) != 1:
             raise ValueProblem(
                 f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
             )
         value = None if is_missing(verdicts[0]) else verdicts[0]
-    if cells and isinstance(given, str):
-        given = parse_cell("retrieved_contexts", given)
-    if given is not None:
-        contexts = as_texts(given)
-    key, drawn = key_of(question, answer, contexts), known["drawn"]
+    contexts = _contexts(fields["contexts"], cells=cells)
+    key = key_of(question, answer, contexts)
+    if digest is not None:
+        key = (key[0], key[1], str(digest))
+    drawn = fields["drawn"]
     return HumanLabel(
         question=question,
         answer=answer,
         contexts=contexts,
-        metric=str(known["metric"] or ""),
+        metric=str(fields["metric"] or ""),
         value=label_value(value),
-        by=str(known["by"] or "somebody"),
-        key=(key[0], key[1], str(digest)) if digest is not None else key,
+        by=str(fields["by"] or "somebody"),
+        key=key,
         is_of_pairs=is_object(drawn) and drawn.get("differing") is True,
         is_drawn=is_object(drawn) or drawn in (True, "true", "True", "TRUE"),
-        case=str(known["case"] or ""),
+        case=str(fields["case"] or ""),
     )
+
+
+def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
+    """The contexts of a label; None where it does not say on which it is."""
+    if cells and isinstance(value, str):
+        value = parse_cell("retrieved_contexts", value)
+    return None if value is None else as_texts(value)
 
 
 def is_yes_or_no(value: object) -> bool:
     """Whether a value is a verdict: yes, no, partly, true, false, 1 or 0, or a word for these."""
     if isinstance(value, str):
-        word = re.sub("[ -]", "_", value.strip().casefold())
+        word = _squashed(value)
         return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
     return isinstance(value, (bool, int, float)) and value in (0, 1)
 
 
-def label_value(given: object) -> float | None:
-    word = re.sub("[ -]", "_", given.strip().casefold()) if isinstance(given, str) else ""
-    if given is None or word in _words():
-        return None if given is None else _words()[word]
+def label_value(value: object) -> float | None:
+    """A label as a number on the metric's scale; None where the person passed it over."""
+    if value is None:
+        return None
+    word = _squashed(value) if isinstance(value, str) else ""
+    if word in _words():
+        return _words()[word]
     try:
-        return as_number(float(word) if word else float(given) if given in (0, 1) else given)
+        if word:
+            return as_number(float(word))
+        return as_number(float(value) if value in (0, 1) else value)  # true and false, too
     except (ValueProblem, ValueError):
         raise ValueProblem(
-            f"field 'value': {given!r} is not a label. Expected a number on the metric's scale, "
+            f"field 'value': {value!r} is not a label. Expected a number on the metric's scale, "
             "yes, no, partly or skip"
         ) from None
 
@@ -223,21 +253,25 @@ class _Annotation(msgspec.Struct):
     result: list[_Result] = []
 
 
-class _Task(msgspec.Struct):
+class _LabelStudioTask(msgspec.Struct):
     """A task of Label Studio's JSON: what every annotator chose or rated, by the control's name."""
 
     data: dict[str, Any]
     annotations: list[_Annotation]
 
     def rows(self) -> Iterator[dict[str, object]]:
-        for one in self.annotations:
-            who = one.completed_by
-            by = who.get("email") if is_object(who) else who
-            for result in () if one.was_cancelled else one.result:
+        for annotation in self.annotations:
+            if annotation.was_cancelled:
+                continue
+            annotator = annotation.completed_by
+            by = annotator.get("email") if is_object(annotator) else annotator
+            for result in annotation.result:
                 for name in ("choices", "rating", "number"):
-                    if (said := result.value.get(name)) is not None:
-                        value = as_list(said)[0] if is_list(said) and said else said
-                        yield _said(self.data, result.from_name, value, by)
+                    value = result.value.get(name)
+                    if is_list(value) and value:
+                        value = as_list(value)[0]
+                    if result.value.get(name) is not None:
+                        yield _label_row(self.data, result.from_name, value, by)
 
 
 class _Response(msgspec.Struct):
@@ -247,27 +281,35 @@ class _Response(msgspec.Struct):
     values: dict[str, _Response] | None = None
 
 
-class _Record(msgspec.Struct):
+class _ArgillaRecord(msgspec.Struct):
     """A record of Argilla: responses of 2.x by question, those of 1.x by person."""
 
     fields: dict[str, Any]
     responses: dict[str, list[_Response]] | list[_Response] | None
 
     def rows(self) -> Iterator[dict[str, object]]:
-        given = self.responses or {}
-        if isinstance(given, list):
-            found = [
-                (one, name, each) for one in given for name, each in (one.values or {}).items()
-            ]
+        responses = self.responses or {}
+        if isinstance(responses, list):
+            for response in responses:
+                if response.status in _SUBMITTED:
+                    for name, answer in (response.values or {}).items():
+                        yield _label_row(self.fields, name, answer.value, response.user_id)
         else:
-            found = [(one, name, one) for name, some in given.items() for one in some]
-        for one, name, answer in found:
-            if one.status in (None, "submitted"):
-                yield _said(self.fields, name, answer.value, one.user_id)
+            for name, answers in responses.items():
+                for answer in answers:
+                    if answer.status in _SUBMITTED:
+                        yield _label_row(self.fields, name, answer.value, answer.user_id)
 
 
-def _said(base: Mapping[str, object], name: str, value: object, by: object) -> dict[str, object]:
-    return {**base, "metric": base.get("metric") or name, "value": value, "by": by}
+_SUBMITTED = (None, "submitted")
+"""The status of responses that count, in Argilla; not those of drafts."""
+
+
+def _label_row(
+    fields: Mapping[str, object], name: str, value: object, by: object
+) -> dict[str, object]:
+    """A label of a tool's record as a row; its control is the metric where no field names one."""
+    return {**fields, "metric": fields.get("metric") or name, "value": value, "by": by}
 
 
 # --- what was said in production, written as labels
@@ -275,39 +317,42 @@ def _said(base: Mapping[str, object], name: str, value: object, by: object) -> d
 
 def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """People's feedback as labels, a line each, with the question, contexts and answer judged."""
-    done = Exported(paths=(path,))
+    exported = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
-            rows = [*_judged(trace, done)]
+            rows = [*_feedback_rows(trace, exported)]
             with in_case(trace.case.id):
                 file.writelines(json_bytes(row) + b"\n" for row in rows)
-            done.written += bool(rows)
-    return done
+            exported.written += bool(rows)
+    return exported
 
 
-def _judged(trace: Trace, done: Exported) -> Iterator[dict[str, Any]]:
-    case, answer, context = trace.case, trace.generation.value, trace.context.value
-    given = case.metadata.get("feedback")
-    if not is_list(given) or answer is None:
-        done.leave_out("no answer is recorded" if given else "nobody gave feedback")
+def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]:
+    """The labels of a case; what is none is counted as left out."""
+    case = trace.case
+    answer = trace.generation.value
+    context = trace.context.value
+    feedback = case.metadata.get("feedback")
+    if not is_list(feedback) or answer is None:
+        exported.leave_out("no answer is recorded" if feedback else "nobody gave feedback")
         return
-    for one in filter(is_object, given):
+    for score in filter(is_object, feedback):
         value = None
         with suppress(ValueProblem):
-            value = label_value(one.get("value"))
-        if one.get("is_model"):
-            done.leave_out("the feedback is a model's")
+            value = label_value(score.get("value"))
+        if score.get("is_model"):
+            exported.leave_out("the feedback is a model's")
         elif value is None:
-            done.leave_out("the feedback is neither a number nor yes or no")
+            exported.leave_out("the feedback is neither a number nor yes or no")
         else:
             yield {
                 "case": case.id,
                 "question": case.query,
                 "contexts": [] if context is None else context.contexts,
                 "answer": answer.response,
-                "metric": one.get("name"),
+                "metric": score.get("name"),
                 "value": value,
-                "by": one.get("by"),
+                "by": score.get("by"),
             }
 
 
@@ -319,45 +364,48 @@ ANY = "*"
 
 
 class LabelBook:
-    """Labels, found by question, answer and contexts."""
+    """Labels, looked up by question, answer and contexts."""
 
     def __init__(self, labels: Iterable[HumanLabel]) -> None:
         self.labels = tuple(labels)
-        self._found: dict[tuple[str, Key], list[HumanLabel]] = {}
+        self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
             question, answer, _ = label.key
             for key in (label.key, (question, answer, ANY)):
-                self._found.setdefault((label.metric, key), []).append(label)
+                self._by_key.setdefault((label.metric, key), []).append(label)
 
     @classmethod
-    def read(cls, given: Sequence[str | Path]) -> LabelBook:
-        """Files, or ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
-        found: list[HumanLabel] = []
-        for entry in map(str, given):
-            metric, equals, path = entry.rpartition("=")
-            if not equals or Path(entry).exists():
-                found += read_people(entry)
+    def read(cls, files: Sequence[str | Path]) -> LabelBook:
+        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
+        labels: list[HumanLabel] = []
+        for file in map(str, files):
+            metric, equals, path = file.rpartition("=")
+            if not equals or Path(file).exists():
+                labels += read_people(file)
                 continue
-            labels = read_people(path)
-            if len(names := {label.metric for label in labels}) > 1:
+            labels_of_file = read_people(path)
+            metrics = {label.metric for label in labels_of_file}
+            if len(metrics) > 1:
                 raise ConfigError(
-                    f"{path} holds labels of {', '.join(sorted(names))}: which of them are of "
+                    f"{path} holds labels of {', '.join(sorted(metrics))}: which of them are of "
                     f"{metric}? Give each a file of its own"
                 )
-            found += (replace(label, metric=metric) for label in labels)
-        return cls(found)
+            labels += [replace(label, metric=metric) for label in labels_of_file]
+        return cls(labels)
 
     def of(self, metric: str, key: Key) -> list[HumanLabel]:
         """What people said of it, those included who passed it over.
 
         Labels that do not say on which contexts they are count on all.
         """
-        found = [*self._found.get((metric, key), ())]
-        if key[2] != ANY:
-            found += self._found.get((metric, (key[0], key[1], None)), ())
-        return found
+        question, answer, contexts = key
+        labels = [*self._by_key.get((metric, key), ())]
+        if contexts != ANY:
+            labels += self._by_key.get((metric, (question, answer, None)), ())
+        return labels
 
     def by_metric(self) -> dict[str, int]:
+        """How many labels each metric has, those left out that were passed over."""
         counts: dict[str, int] = {}
         for label in self.labels:
             counts[label.metric] = counts.get(label.metric, 0) + (label.value is not None)
@@ -366,5 +414,5 @@ class LabelBook:
 
 def value_of(labels: Sequence[HumanLabel]) -> float | None:
     """The mean of what people said of one thing; None where all passed it over."""
-    known = [label.value for label in labels if label.value is not None]
-    return sum(known) / len(known) if known else None
+    values = [label.value for label in labels if label.value is not None]
+    return sum(values) / len(values) if values else None

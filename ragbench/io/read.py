@@ -206,10 +206,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         if len(self) >= _MOST_PLANS:
             self.clear()
         overridden: list[tuple[str, str]] = []
-        for target, source in self.overrides.items():
-            if source in names and target not in HIT_FIELDS:
-                overridden.append((target, source))
-                self.unseen.discard(target)
+        for own_target, source in self.overrides.items():
+            if source in names and own_target not in HIT_FIELDS:
+                overridden.append((own_target, source))
+                self.unseen.discard(own_target)
         overridden_targets = {target for target, _ in overridden}
         overridden_sources = {source for _, source in overridden}
 
