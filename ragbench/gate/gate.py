@@ -348,7 +348,7 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
         if drop.loss > drop.tolerance:
             problems.append(
                 f"{check.name}: {check.summary}, on {words.independent(drop)}: a max_drop needs "
-                f"{LEAST} to be judged at all, and 5 for a test. Add cases about other documents, "
+                f"{LEAST} to be judged at all, and 6 for a test. Add cases about other documents, "
                 "or demand min"
             )
     if problems:

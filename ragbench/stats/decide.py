@@ -11,7 +11,7 @@ from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
-from ragbench.stats.mean import Interval, check_share, mean_interval, student_p_value
+from ragbench.stats.mean import ClusterTotals, Interval, check_share, mean_interval, student_p_value
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, cases_to_settle, detectable
 
@@ -46,6 +46,8 @@ class Decision(Record):
     difference: Interval
     tolerance: float
     alpha: float
+    strictest: float
+    """The smaller level of the two at which a loss has to stand out."""
     level: float
     """Level that this test has within the family."""
     resolution: float
@@ -75,7 +77,7 @@ class Decision(Record):
     @property
     def can_show(self) -> bool:
         """Whether so many independent cases could show a drop at all."""
-        return self.test.clusters > 0 and 0.5 ** min(self.test.clusters, 1000) <= self.alpha
+        return self.test.clusters > 0 and 0.5 ** min(self.test.clusters, 1000) <= self.strictest
 
 
 def decide(
@@ -157,6 +159,7 @@ def decide_family(
                 is_worse=is_worse[place],
                 p_not_worse=_p_value_not_worse(question, resamples, seed),
                 alpha=alpha,
+                strictest=min(alpha, alpha_unchanged or alpha),
                 alpha_not_worse=alpha_not_worse or alpha,
             )
         )
@@ -211,6 +214,7 @@ def _decision(
     is_worse: bool,
     p_not_worse: float,
     alpha: float,
+    strictest: float,
     alpha_not_worse: float,
 ) -> Decision:
     totals, tolerance = question.sample.totals(), question.tolerance
@@ -226,16 +230,13 @@ def _decision(
     needed = None
     if change is ChangeKind.CANNOT_TELL:
         needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha_not_worse)
-    distance = None
-    spread = Spread.of(totals, -tolerance)
-    if spread is not None:
-        distance = detectable(spread, totals.clusters, alpha=family.level)
     return Decision(
         change=change,
         # Student-t, because its intervals cover best; docs/statistics.md measures it.
         difference=mean_interval(totals, bounds=bounds),
         tolerance=tolerance,
         alpha=alpha,
+        strictest=strictest,
         level=family.level,
         resolution=family.resolution,
         family=family.size,
@@ -243,6 +244,21 @@ def _decision(
         p_worse=p_worse,
         is_worse=is_worse,
         p_not_worse=p_not_worse,
-        detectable_drop=None if distance is None else distance + tolerance,
+        detectable_drop=_detectable_drop(totals, tolerance, family.level, strictest / alpha),
         needed=needed,
     )
+
+
+def _detectable_drop(
+    totals: ClusterTotals, tolerance: float, level: float, share: float
+) -> float | None:
+    """The drop that stands out from what is tolerated and, at a share of the level, from none."""
+    beyond_tolerance = Spread.of(totals, -tolerance)
+    beyond_none = Spread.of(totals)
+    if beyond_tolerance is None or beyond_none is None:
+        return None
+    from_tolerance = detectable(beyond_tolerance, totals.clusters, alpha=level)
+    from_none = detectable(beyond_none, totals.clusters, alpha=level * share)
+    if from_tolerance is None or from_none is None:
+        return None
+    return max(from_tolerance + tolerance, from_none)

@@ -54,6 +54,27 @@ def test_what_the_differences_show(
     assert decide(asked).change is change
 
 
+def test_a_loss_must_stand_out_from_no_change_at_a_level_of_its_own() -> None:
+    five_lost = question([-1.0] * 5, tolerance=0.1, largest_drop=1.0)  # by chance in 1 of 32
+    six_lost = question([-1.0] * 6, tolerance=0.1, largest_drop=1.0)  # in 1 of 64
+    assert decide(five_lost).change is WORSE
+    (five,) = decide_family([five_lost], alpha_unchanged=0.02)
+    (six,) = decide_family([six_lost], alpha_unchanged=0.02)
+    assert (five.change, five.can_show) == (CANNOT_TELL, False)
+    assert (six.change, six.can_show) == (WORSE, True)
+
+
+def test_a_detectable_drop_stands_out_from_no_change_too() -> None:
+    """A tolerance that is small beside the spread makes the second level decide."""
+    small = question(SPREAD, tolerance=0.0)
+    large = question(SPREAD, tolerance=0.3)
+    for asked, is_larger in ((small, True), (large, False)):
+        alone = decide(asked).detectable_drop
+        (both,) = decide_family([asked], alpha_unchanged=0.02)
+        assert alone is not None and both.detectable_drop is not None
+        assert (both.detectable_drop > alone) is is_larger
+
+
 def test_a_loss_as_large_as_tolerated_is_none_whatever_rounding_does() -> None:
     before = dict.fromkeys(map(str, range(50)), 0.8)
     sample = pair(before, dict.fromkeys(before, 0.75))
