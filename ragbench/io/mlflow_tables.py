@@ -93,7 +93,7 @@ def _dataset_case(row: Row, source: Source) -> dict[str, object]:
         inputs=inputs,
         outputs=_outputs_with_answer(values.get("outputs")),
         reference={},  # the expectations: they are read above, because their names are fixed
-        rest=columns,
+        columns=columns,
         names=_PARTS,
     )
     case = experiment_case(experiment, source.roles)
