@@ -2,7 +2,7 @@
 
 Tools that run experiments store what went into a system, what came out of it and what was expected
 as objects. A key with a recognised name counts, or the only one that holds a text; the rest is
-metadata. `ragbench.io.langsmith`, `mlflow` and `phoenix` call it.
+metadata. `ragbench.io.langsmith`, `mlflow_tables` and `phoenix` call it.
 """
 
 from __future__ import annotations

@@ -284,4 +284,4 @@ def _seconds_to_wait(attempt: int, response: httpx.Response | None) -> float:
             return server_wait
         if response.status_code == _TOO_MANY_REQUESTS:
             first_wait = 1.0
-    return min(first_wait * 2**attempt, 8.0)
+    return float(min(first_wait * 2**attempt, 8.0))

@@ -56,12 +56,11 @@ def _sdk_experiment(values: Values) -> Experiment:
 
 def _table_experiment(row: Row) -> Experiment:
     """A row of a table: a column per key (``inputs.question``), or one per part (``inputs``)."""
-    part_names = named("langsmith")
     part_by_name: dict[str, str] = {}
     parts: dict[str, dict[str, object]] = {}
-    for part, names in part_names.items():
-        parts[part] = {}
-        part_by_name.update(dict.fromkeys(names, part))
+    for part_name, column_names in named("langsmith").items():
+        parts[part_name] = {}
+        part_by_name.update(dict.fromkeys(column_names, part_name))
     columns: dict[str, object] = {}
     for column, cell in row.values.items():
         value = spelled(cell) if row.cells else cell
