@@ -173,7 +173,7 @@ def compare(
     flows: list[CauseFlow] = []
     for mark, run in others:
         pair, changes = case_changes(
-            first[1], run, (first[0], mark), deciding, named=main is not None, told=told
+            first[1], run, (first[0], mark), deciding, named=main is not None, max_texts=told
         )
         pairs.append(pair)
         changed += changes
