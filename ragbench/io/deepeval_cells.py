@@ -22,6 +22,7 @@ _DELIMITER_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*
 _TABLE_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|)+[ \t]*")
 """A line that is a row of a table, wherever its table begins."""
 _SHOWN = 20
+"""Characters on each side of an unclear ``|`` that an error shows."""
 
 
 def split_texts(cell: str) -> tuple[list[str], bool]:
@@ -53,9 +54,8 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
 
 def _joins(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
     """Whether a ``|`` joins two texts: no blank is beside it, and no other that could join, too."""
-    return _may_end_text(cell, position - 1, pipes_of_texts) and _may_end_text(
-        cell, position + 1, pipes_of_texts
-    )
+    neighbours = (position - 1, position + 1)
+    return all(_may_end_text(cell, neighbour, pipes_of_texts) for neighbour in neighbours)
 
 
 def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
@@ -76,11 +76,13 @@ def _at_edges(cell: str) -> Iterator[int]:
 
 
 def _in_code(cell: str) -> Iterator[int]:
+    """The ``|`` of code in a text, where it is an operator."""
     for code in _CODE.finditer(cell):
         yield from _positions_of_pipes(cell, code.start(), code.end())
 
 
 def _positions_of_pipes(cell: str, start: int, end: int) -> list[int]:
+    """Where a part of a cell has a ``|``, as positions in the whole cell."""
     return [position for position in range(start, end) if cell[position] == "|"]
 
 

@@ -138,23 +138,23 @@ def outcomes(
         fields: values by the field of a case or of what a system did.
         source: the field of the row that holds what was retrieved.
     """
-    done = {name: fields.pop(name) for name in outcome_fields() if name in fields}
+    values = {name: fields.pop(name) for name in outcome_fields() if name in fields}
     recorded: dict[str, Outcome[Any]] = {}
-    seconds = _seconds(done, "retrieval_")
-    error = done.get("retrieval_error")
-    contexts = done.get("retrieved_contexts")
-    ids = done.get("retrieved_context_ids")
+    seconds = _seconds(values, "retrieval_")
+    error = values.get("retrieval_error")
+    contexts = values.get("retrieved_contexts")
+    ids = values.get("retrieved_context_ids")
     if ids is not None:
         ids = chunks.complete_ids(ids)
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:
         try:
-            result = _retrieval(contexts, ids, done.get("retrieved_scores"), row, chunks, source)
+            result = _retrieval(contexts, ids, values.get("retrieved_scores"), row, chunks, source)
             recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=source)
-    generation = _generation(done)
+    generation = _generation(values)
     if generation is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
@@ -179,9 +179,9 @@ def _retrieval(
     if not isinstance(contexts, tuple):
         return chunks.of_objects(row, source or "")
     texts = cast("tuple[str, ...]", contexts)
-    for name, values in (("ids", ids), ("scores", scores)):
-        if values is not None and len(values) != len(texts):
-            raise ValueProblem(f"found {len(texts)} texts and {len(values)} {name} for them")
+    for name, entries in (("ids", ids), ("scores", scores)):
+        if entries is not None and len(entries) != len(texts):
+            raise ValueProblem(f"found {len(texts)} texts and {len(entries)} {name} for them")
     return RetrievalResult(
         list(texts),
         context_ids=None if ids is None else list(ids),
@@ -189,43 +189,43 @@ def _retrieval(
     )
 
 
-def _generation(done: Mapping[str, Any]) -> Outcome[Any] | None:
+def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:
     """The answer or the failure that a row's fields tell of; None where they tell of neither."""
-    seconds = _seconds(done, "")
-    error = done.get("error")
+    seconds = _seconds(values, "")
+    error = values.get("error")
     # A text beside an error is not an answer: it may be the error itself, or half an answer.
     if error:
         return failed_outcome("generate", error, seconds=seconds)
-    candidates = done.get("multi_responses")
-    abstained = done.get("abstained")
-    response = done.get("response", candidates[0] if candidates else None)
+    candidates = values.get("multi_responses")
+    abstained = values.get("abstained")
+    response = values.get("response", candidates[0] if candidates else None)
     if response is None and abstained is not True:
         return None
-    metadata: dict[str, Any] = dict(done.get("usage") or {})
+    metadata: dict[str, Any] = dict(values.get("usage") or {})
     for name in _TOKEN_COUNTS:
-        count = done.get(name)
+        count = values.get(name)
         if count is not None:
             metadata[name] = int(count) if count.is_integer() else count
-    if "citations" in done:
-        metadata[CITED_SOURCES] = list(done["citations"])
+    if "citations" in values:
+        metadata[CITED_SOURCES] = list(values["citations"])
     result: GenerationResult[Any] = GenerationResult(
         response or "",
         multi_responses=list(candidates) if candidates else None,
-        confidence=done.get("confidence"),
+        confidence=values.get("confidence"),
         abstained=abstained,
         metadata=metadata or None,
     )
     return recorded_outcome(result, seconds=seconds)
 
 
-def _seconds(done: Mapping[str, Any], stage: str) -> float | None:
+def _seconds(values: Mapping[str, Any], stage: str) -> float | None:
     """How long a stage took; None where it is not known, or cannot be true.
 
     Args:
         stage: what the fields' names begin with: ``retrieval_``, or nothing for the answer.
     """
-    seconds: float | None = done.get(f"{stage}seconds")
-    milliseconds: float | None = done.get(f"{stage}milliseconds")
+    seconds: float | None = values.get(f"{stage}seconds")
+    milliseconds: float | None = values.get(f"{stage}milliseconds")
     if seconds is None and milliseconds is not None:
         seconds = milliseconds / 1000
     if seconds is None or seconds < 0:
