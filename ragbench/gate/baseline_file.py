@@ -197,6 +197,7 @@ def _object_block(key: str, members: Iterable[tuple[str, object]]) -> str:
 
 
 def _block(key: str, brackets: str, texts: Sequence[str]) -> str:
+    """A key and its entries, one a line, between two brackets."""
     text = f"  {_json(key)}: {brackets[0]}"
     if texts:
         text += "\n" + ",\n".join([f"    {entry}" for entry in texts]) + "\n  "
@@ -204,6 +205,7 @@ def _block(key: str, brackets: str, texts: Sequence[str]) -> str:
 
 
 def _stored_origin(origin: Origin) -> dict[str, object]:
+    """An origin as the file has it: without texts, because the file is committed."""
     public = without_texts(origin)
     parts = [[*part] for part in public.parts]
     return {"stage": public.stage, "reach": public.reach, "parts": parts}
@@ -221,6 +223,7 @@ def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
 def _stored_cases(
     baseline: Baseline, columns: Sequence[MetricColumn]
 ) -> Iterator[tuple[str, object]]:
+    """The cases by id, sorted, so that a diff shows which changed."""
     cells = {column.name: baseline.cells(column.name) for column in columns}
     ids = baseline.table.ids
     for place in sorted(range(len(ids)), key=ids.__getitem__):
@@ -274,6 +277,7 @@ _DEFAULT_RUN = asdict(MainRun(date="", commit=""))
 
 
 def _stored_run(run: MainRun) -> dict[str, object]:
+    """A run of main as the file has it, without what is as in most runs."""
     stored = asdict(run)
     stored["scores"] = {name: _shortest_number(score) for name, score in sorted(run.scores.items())}
     stored["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
@@ -287,6 +291,7 @@ _FACTS_LEFT_OUT_IF_EMPTY = ("digest", "probability")
 
 
 def _stored_metric(column: MetricColumn) -> dict[str, object]:
+    """A metric as the file has it."""
     stored: dict[str, object] = {"metric": column.name}
     for key, value in asdict(column).items():
         if key in _FACTS_LEFT_OUT:
@@ -298,11 +303,13 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
 
 
 def _read_metric(stored: Json) -> MetricColumn:
+    """A metric of a file."""
     facts: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
     return MetricColumn(name=facts.pop("metric"), **facts)
 
 
 def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
+    """A case with what each metric gave it in each of the runs."""
     scores: dict[str, object] = {}
     for name, column in cells.items():
         score = _stored_scores(column.asked(place).cells)
@@ -335,6 +342,7 @@ def _stored_scores(cells: Sequence[Cell | None]) -> object:
 
 
 def _read_drift(content: Json) -> Drift:
+    """What a file says of main's drift."""
     import msgspec
 
     stored = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}

@@ -252,6 +252,7 @@ def budget_checks(
 def _latency_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig, rises: dict[str, float]
 ) -> Iterator[GateCheck]:
+    """A check for each limit of a stage's time, or of how much it may rise."""
     for budget in config.latency:
         subject = f"{budget.stage} {budget.figure}"
         latency = _latency_of(run, budget.stage)
@@ -337,6 +338,7 @@ class _Usage(NamedTuple):
 
     @property
     def rise(self) -> float:
+        """The share by which it lies above the baseline's."""
         return self.now / self.before - 1.0
 
 

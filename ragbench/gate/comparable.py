@@ -91,6 +91,7 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
 
 
 def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
+    """Why two runs without a common case do not compare, and what helps."""
     reason = f"no case of {run.source} is in {baseline.source} unchanged"
     if baseline.is_old:
         return Refusal(

@@ -217,6 +217,7 @@ def compare(
 
 
 def _compared_run(mark: str, run: RunScores) -> ComparedRun:
+    """What a comparison says of a run itself."""
     return ComparedRun(
         mark=mark,
         source=run.source,

@@ -24,6 +24,7 @@ class Demand(NamedTuple):
 
     @property
     def drops(self) -> bool:
+        """Whether a loss against the baseline is limited."""
         return self.limits.max_drop is not None
 
 

@@ -130,6 +130,7 @@ def _with_look(
 
 
 def _tolerance(column: MetricColumn) -> float:
+    """How much of a metric main may lose before that counts as a fall."""
     return _TOLERATED * (column.scale or 1.0)
 
 

@@ -52,6 +52,7 @@ class DropQuestion(RegressionQuestion):
     """Metrics that are the same number on every case."""
 
     def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
+        """The check of this question with an outcome."""
         return GateCheck(
             kind=self.kind,
             subject=self.column.name,
@@ -71,6 +72,7 @@ class DropQuestion(RegressionQuestion):
 def drop_questions(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
+    """A question for each demanded ``max_drop``, on all cases and on slices."""
     for demand, name, places in on_cases(demands, run):
         if demand.limits.max_drop is not None:
             yield DropQuestion(
@@ -102,6 +104,7 @@ class _SameNumbers(NamedTuple):
 
     @classmethod
     def of(cls, question: DropQuestion) -> _SameNumbers:
+        """What a question's numbers are, so that two questions with the same ones are found."""
         sample, column = question.sample, question.column
         places = np.asarray(sample.places, np.int64).tobytes()
         return cls(
@@ -233,6 +236,7 @@ def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
         return None
 
     def coverage_of(place: int) -> CaseScores:
+        """How far a case was measured each time that it was asked, now and before."""
         after, before = now.asked(place).coverage, earlier.asked(place).coverage
         # As for the means: where the metric applies in one run alone, the other did not measure.
         if any(before) and not _applies(after):
@@ -303,6 +307,7 @@ def _family_checks(
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
+    """The check of a question: its ground, and the outcome that follows from it."""
     drop = _drop(question, decision) if len(question.sample.places) else None
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
@@ -358,6 +363,7 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
 
 
 def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
+    """What the test of a question came to, the more telling grounds first."""
     if drop is None:
         return Ground.NOTHING_MEASURED
     if drop.cases < least:
@@ -380,6 +386,7 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
+    """The numbers of a drop that was tested."""
     return replace(
         _untested_drop(question, decision.difference),
         tolerance=decision.tolerance,

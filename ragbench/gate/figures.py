@@ -53,6 +53,7 @@ def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, R
 
 
 def _with_figures(runs: list[RunScores]) -> list[RunScores]:
+    """The runs with the figures that can be made of what all of them measured."""
     if any(_applicable_count(run, _CORRECTNESS) for run in runs):
         runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
     metric = _telling_metric(runs)

@@ -153,6 +153,7 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
 
 def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
+    """A check as asking both systems again decided it, if it decided anything."""
     outcome, ground = check.outcome, check.ground
     if settled.change == "worse":
         outcome, ground = GateOutcome.FAILED, Ground.SETTLED_WORSE
@@ -305,6 +306,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
 def _compared(
     run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
+    """What of the run and its baseline compares; with a refusal where a drop has no baseline."""
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
     if not columns:  # limits alone need no baseline
@@ -331,6 +333,7 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
 def _outcome(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
+    """The verdict: one failed check is enough, then one that is open."""
     outcomes = {bearing(check, undecided) for check in checks}
     if GateOutcome.FAILED in outcomes:
         return GateOutcome.FAILED
@@ -358,6 +361,7 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged_run(run: RunScores) -> JudgedRun:
+    """What a result says of a run itself."""
     return JudgedRun(
         source=run.source,
         dataset=run.dataset,

@@ -130,6 +130,7 @@ def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool
 
 
 def _read(key: Key, column: MetricColumn) -> Key:
+    """What a metric reads of a question, its answer and its contexts."""
     question, answer, contexts = key
     return (
         question,
@@ -267,6 +268,7 @@ class LabelledQuestion(NamedTuple):
 
 
 def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) -> LabelledQuestion:
+    """A question with the answer of people; without one where their labels are too few."""
     points = points_of(question.column, run.on(set(question.sample.case_ids)), baseline)
     answer = corrected(question.column, points, ("baseline", "run")) if points else None
     if answer is not None and answer[1].interval is None:
@@ -439,6 +441,7 @@ def _plan(
 def _label_command(
     question: DropQuestion, run: RunScores, baseline: RunScores, config: GateConfig, number: int
 ) -> str:
+    """The command that asks people about pairs of answers, into a file of labels in use."""
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.column.name)} -n {number} --page label.html"

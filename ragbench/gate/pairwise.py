@@ -288,6 +288,7 @@ def variant_effects(
 
 
 def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
+    """What a variant scored, before it is compared."""
     columns_measured = [value for value in values.values() if value is not None]
     score = math.fsum(columns_measured) / len(columns_measured) if columns_measured else None
     return VariantEffect(metric=metric, score=score, measured=len(columns_measured))

@@ -71,6 +71,8 @@ class _JudgeLine(msgspec.Struct):
 
 
 class _Judging(msgspec.Struct):
+    """What the judge cost, by metric."""
+
     lines: tuple[_JudgeLine, ...]
     currency: str | None
 
@@ -122,6 +124,7 @@ def is_finished(path: Path) -> bool:
 
 
 def _from_journal(path: Path, source: str) -> RunScores:
+    """A run that got to its end, read from its folder."""
     folder = RunFolder(path=path)
     journal = folder.kept_journal
     manifest = read_manifest(folder.manifest)
@@ -178,6 +181,7 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
 
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
+    """What the loop counted of the run; refused where it did not get to its end."""
     row = db.execute(_REPORT_QUERY).fetchone()
     if row is None:
         raise RunMismatchError(
@@ -304,6 +308,7 @@ class _JournalTexts(Record, kw_only=False):
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
 
     def _rows(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, str | None, str | None]]:
+        """Of each case its body, its retrieved ids as JSON, and its answer."""
         ids = _VALUE_OF_STAGE.format(key="context_ids", stage=self.context)
         query = _TEXTS_QUERY.format(
             f"{ids}, {_VALUE_OF_STAGE.format(key='response', stage='generate')}"
@@ -453,6 +458,7 @@ def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Statu
 
     @cache  # the cases of a run end in few ways
     def endings_of(stored: str | None) -> dict[str, Status]:
+        """How each stage of a case ended, in the order of the stages."""
         statuses: dict[str, Status] = {}
         for entry in (stored or "").split(","):
             if entry:

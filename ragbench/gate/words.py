@@ -274,6 +274,7 @@ def _movement(check: GateCheck, drop: Drop) -> str:
 
 
 def _trend_text(trend: MainTrend) -> str:
+    """From which level to which main went."""
     text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {trend.runs:,} runs"
     if trend.since is None:
         return text

@@ -26,6 +26,7 @@ says one or two of these."""
 
 
 def is_address(text: str) -> bool:
+    """Whether a source is named by an address, and not by a path."""
     return _ADDRESS.match(text) is not None
 
 

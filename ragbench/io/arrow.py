@@ -35,6 +35,7 @@ def json_rows(batch: Any) -> Iterator[dict[str, object]]:
 
 
 def _json_value(value: object) -> str | None:
+    """A value that orjson does not know; None, which is null, for what no JSON can hold."""
     return str(value) if isinstance(value, Decimal) else None
 
 
@@ -48,6 +49,7 @@ def is_saved_folder(folder: Path) -> bool:
 
 
 def _is_dataset(folder: Path) -> bool:
+    """Whether a folder holds one split that datasets saved."""
     return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
 
 
@@ -200,6 +202,7 @@ def arrow_batches(
 
 
 def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
+    """What is said of rows of which a text is no valid Unicode."""
     place = next(_places_of_surrogates(rows), "a text")
     return (
         f"{place} holds a lone surrogate, which this format cannot store; export to jsonl instead"
@@ -207,6 +210,7 @@ def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
 
 
 def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The case and the column of each text with a lone surrogate."""
     for row in rows:
         for name, value in row.items():
             for text in _cells(value):

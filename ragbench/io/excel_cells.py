@@ -70,6 +70,7 @@ class _NumberFormat(NamedTuple):
 
 
 def _number_text(value: float, number_format: str) -> str:
+    """A number as its format shows it; the plain number where the format is not known."""
     plain = _plain_number(value)
     section, is_signed = _section_of(value, number_format)
     parts = _parsed_section(section)
@@ -199,6 +200,7 @@ def _shows(number_format: str) -> tuple[bool, bool]:
 
 
 def _time_text(moment: time, number_format: str) -> str:
+    """A time of day by its format; ISO 8601 where that shows a date, too."""
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,

@@ -51,6 +51,7 @@ class Exported:
     """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
+        """Counts a case that is not written."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 

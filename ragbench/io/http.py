@@ -131,6 +131,7 @@ class JsonEndpoint:
         return address
 
     def _note_version(self, version: object) -> None:
+        """Remembers the version that a response names, if it names one."""
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
             if text:
@@ -190,6 +191,7 @@ class JsonEndpoint:
         raise self._error(message, response)
 
     def _unreachable(self, message: str) -> UnreachableError:
+        """The error of a server without a connection; a first time says what to look at."""
         if not self._has_answered:
             message += ". Check its address and port, and that it is started"
         error = UnreachableError(message)

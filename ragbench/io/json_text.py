@@ -42,6 +42,7 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_text(value: object) -> str:
+    """Compact JSON, as `json_bytes` writes it, as a text."""
     return json_bytes(value).decode()
 
 
@@ -88,6 +89,7 @@ def plain(value: object, place: str = "") -> Any:
 
 
 def _plain_number(number: float) -> float | str:
+    """A float; the word for one that JSON lacks."""
     if math.isfinite(number):
         return number
     if math.isnan(number):
@@ -132,6 +134,7 @@ def _plain_of_record(value: object, place: str) -> Any:
 
 
 def _refusal(kind: str, place: str) -> InputError:
+    """The error of a value that has no JSON form."""
     return InputError(
         f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"

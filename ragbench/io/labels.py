@@ -31,6 +31,8 @@ LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 
 
 class LabelledClaim(Record):
+    """A claim with what people say of whether its evidence supports it."""
+
     id: str
     claim: str
     evidence: tuple[str, ...]

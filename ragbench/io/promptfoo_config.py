@@ -50,6 +50,8 @@ _ASSERTION_CELL = re.compile(
 
 
 class _Test(NamedTuple):
+    """A test, with where it stands."""
+
     path: str
     line: int | None
     values: Values
@@ -146,6 +148,7 @@ class _ConfigReader:
                 yield from reader(file, kind="cases", problems=self.problems)
 
     def _tests_of_rows(self, rows: Iterable[Row]) -> Iterator[_Test]:
+        """The tests of a file of them: a row of a table is one, spelled in columns."""
         for row in rows:
             values = row.values
             if row.cells or "vars" not in values:
@@ -170,6 +173,7 @@ class _ConfigReader:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
+        """Says that tests made by a program are not read."""
         message = (
             f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
         )

@@ -85,6 +85,7 @@ class Retrieved:
         return retrieved(dump, has_ids=has_ids)
 
     def _guess_decoder(self, record: DumpRecord, source: str) -> Decoder:
+        """How a row's chunks are read, as its first record shows, and as the user said."""
         overrides = {"chunks": source}
         for name, path in self.fields.items():
             if name in HIT_FIELDS:

@@ -14,6 +14,8 @@ Values = Mapping[str, object]
 
 
 class _Paragraph(NamedTuple):
+    """A paragraph of an article with the questions about it."""
+
     title: str | None
     """Of the Wikipedia article that the paragraph is from."""
     context: str
@@ -67,6 +69,7 @@ def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Pa
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
+    """A row a question, over all paragraphs."""
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):

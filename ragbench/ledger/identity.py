@@ -130,6 +130,7 @@ _PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | or
 
 
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
+    """The digest of many entries, which are not described one by one."""
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN | orjson.OPT_PASSTHROUGH_DATETIME))
     except TypeError:
@@ -144,6 +145,7 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 
 
 def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
+    """A function by its source, its defaults and what it holds on to."""
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         description: dict[str, Any] = {"partial": described(call.func, "", at)}
@@ -187,6 +189,7 @@ def _closed_over(function: object) -> list[object]:
 
 
 def _object(value: Any, at: At) -> Any:
+    """An array by its content; any other object by its class and its settings."""
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):
         if str(value.dtype) == "object":
             return described(value.tolist(), "", At(_DEEPEST_FOREIGN))
@@ -254,6 +257,7 @@ def _class_settings(cls: type) -> dict[str, Any]:
 
 
 def _slots_of(cls: type) -> list[str]:
+    """The attributes that a class keeps in slots."""
     slots: object = vars(cls).get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(cast("Iterable[str]", slots))
     return [name for name in names if name not in ("__dict__", "__weakref__")]
@@ -275,6 +279,7 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: str | PurePath, name: str, at: At) -> str:
+    """A text; a file or folder that it names, by its content."""
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
@@ -386,6 +391,7 @@ def compiled(code: types.CodeType) -> str:
 
 
 def _code(code: types.CodeType) -> tuple[object, ...]:
+    """Compiled code without where it stands, so that moving it changes nothing."""
     constants: list[object] = []
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

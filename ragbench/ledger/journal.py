@@ -295,6 +295,7 @@ class Journal(AbstractContextManager["Journal"]):
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
+        """The cases with some ids, in the order of the ids."""
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             rows = self._db.execute(
@@ -455,6 +456,7 @@ class _PlacedCase(NamedTuple):
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
+    """A case as it is stored, with what its source recorded."""
     case = entry if isinstance(entry, Case) else entry.case
     recorded: Recorded = {} if isinstance(entry, Case) else entry.recorded
     try:

@@ -105,6 +105,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
+    """Refuses a file that is no journal, or one of another version."""
     # One statement sees one moment: another process may be making the file just now.
     application, version, tables = db.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
@@ -262,6 +263,8 @@ _METRIC_SCORES = (
 
 
 class CaseCells(NamedTuple):
+    """A stored case's cells, with digests of what they rest on."""
+
     question: bytes
     """Digest of all that metrics depend on which read no answer."""
     answer: bytes
@@ -379,6 +382,7 @@ class ScoreTables:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
+        """The cells of these cases, by case number."""
         details = {(number, metric): body for number, metric, body in self._of("notes", numbers)}
         cells_of: dict[int, CaseCells] = {}
         for number, _, question, answer, letters, *values in self._of("cells", numbers):
@@ -393,6 +397,7 @@ class ScoreTables:
         return cells_of
 
     def _of(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
+        """The rows of a table that are of these cases."""
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
         return self._db.execute(query, tuple(numbers))
@@ -434,6 +439,7 @@ def _detail(cell: Cell) -> bytes:
 # Cells never change and most metrics take few values: one object serves every case.
 @lru_cache(maxsize=4096)
 def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
+    """A cell of what the journal has of it."""
     status = _BY_LETTER[letter]
     if detail is None:
         return Cell(status=status, value=value)
