@@ -410,7 +410,8 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
     if before is None or after is None:
         return None
-    old_ranks, new_ranks = best_ranks(before), best_ranks(after)
+    old_ranks = best_ranks(before)
+    new_ranks = best_ranks(after)
     gained: list[tuple[str, int]] = []
     moved: list[tuple[str, int, int]] = []
     same_rank = 0

@@ -598,7 +598,8 @@ def _failing(
         for column in main:
             if passes(run, place, column) is not False:
                 continue
-            before, failed_before = None, False
+            before = None
+            failed_before = False
             if baseline is not None and id_ in same:
                 before = baseline.cells(column.name).cell(earlier_place).value
                 failed_before = passes(baseline, earlier_place, column) is False

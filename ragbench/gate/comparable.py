@@ -259,7 +259,8 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
             unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
         )
     if not texts or before.made_of or now.made_of:
-        before, now = _without_texts(before), _without_texts(now)
+        before = _without_texts(before)
+        now = _without_texts(now)
     recorded = [run.source for run in (before, now) if not run.origins]
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")

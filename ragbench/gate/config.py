@@ -364,7 +364,8 @@ def _limits(file: _Section, place: Place) -> FigureLimits:
         maximum=file.value((*place, "max"), float),
         max_drop=file.value((*place, "max_drop"), Weight),
     )
-    low, high = limits.minimum, limits.maximum
+    low = limits.minimum
+    high = limits.maximum
     # An option may contradict the file: then no line of the file is wrong.
     is_of_file = not file.options.keys() & {(*place, "min"), (*place, "max")}
     if is_of_file and low is not None and high is not None and low > high:

@@ -105,7 +105,8 @@ class _SameNumbers(NamedTuple):
     @classmethod
     def of(cls, question: DropQuestion) -> _SameNumbers:
         """What a question's numbers are, so that two questions with the same ones are found."""
-        sample, column = question.sample, question.column
+        sample = question.sample
+        column = question.column
         places = np.asarray(sample.places, np.int64).tobytes()
         return cls(
             slice=question.slice,
@@ -138,10 +139,13 @@ def paired(
     Args:
         places: of the cases that are paired; all of them when not given.
     """
-    before, now = baseline.cells(column.name), run.cells(column.name)
-    ids, clusters = run.table.ids, run.clusters
+    before = baseline.cells(column.name)
+    now = run.cells(column.name)
+    ids = run.table.ids
+    clusters = run.clusters
     if places is not None:
-        before, now = before.take(places), now.take(places)
+        before = before.take(places)
+        now = now.take(places)
         chosen: list[int] = places.tolist()
         ids = [ids[place] for place in chosen]
         clusters = [clusters[place] for place in chosen]
@@ -237,7 +241,8 @@ def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
 
     def coverage_of(place: int) -> CaseScores:
         """How far a case was measured each time that it was asked, now and before."""
-        after, before = now.asked(place).coverage, earlier.asked(place).coverage
+        after = now.asked(place).coverage
+        before = earlier.asked(place).coverage
         # As for the means: where the metric applies in one run alone, the other did not measure.
         if any(before) and not _applies(after):
             after = (0.0,) * len(after)
@@ -407,7 +412,9 @@ def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
         interval: of the mean difference, in which a loss is negative.
     """
     sample = question.sample
-    difference, low, high = interval.mean or 0.0, interval.low, interval.high
+    difference = interval.mean or 0.0
+    low = interval.low
+    high = interval.high
     rises = question.column.sign < 0.0
     if rises:
         # Tests count a loss as negative; a verdict speaks in the metric's own direction.

@@ -69,7 +69,8 @@ def lost_cases(
     largest_loss = np.zeros(size)
     is_failed = np.zeros(size, bool)
     for position, column in enumerate(columns_by_name):
-        cells, cells_before = run.cells(column.name), baseline.cells(column.name)
+        cells = run.cells(column.name)
+        cells_before = baseline.cells(column.name)
         in_both = (cells.states != 0) & (cells_before.states != 0)
         fails = in_both & cells.has(Status.FAILED) & ~cells_before.has(Status.FAILED)
         difference = column.sign * cells_before.values - run.graded(column)

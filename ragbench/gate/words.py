@@ -332,7 +332,8 @@ def _near_limit_text(check: GateCheck) -> str:
     interval = check.interval
     if interval is None or not interval.low < check.limit < interval.high:
         return ""
-    low, high = figure(interval.low, check.unit), figure(interval.high, check.unit)
+    low = figure(interval.low, check.unit)
+    high = figure(interval.high, check.unit)
     return f", but its interval ({low} to {high}) lies on both sides"
 
 
