@@ -233,7 +233,7 @@ class _ConfigReader:
         with noting_read_errors(str(path), self.problems):
             data = self.source.limits.read_settings(self.source.path.parent / path)
             return data.decode("utf-8-sig", "replace").strip()
-        return None
+        return None  # it could not be read, which was noted
 
     def _case(
         self, variables: Values, assertions: Sequence[Values], metadata: Values

@@ -33,7 +33,7 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
-_LONGEST_CELL = (1 << 31) - 1
+_MAX_CELL = (1 << 31) - 1
 """Characters; the most that the csv module takes everywhere. Records are limited besides."""
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 """The line that names the separator to Excel."""
@@ -120,7 +120,7 @@ def read_csv(
     A line such as ``sep=;`` above the header says the separator.
     """
     # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL)
     text = _TextLines(source=source, problems=problems)
     lines = iter(text)
     header_line = next(lines, "")
