@@ -174,9 +174,10 @@ def compare(
     first_mark, first_run = marked_runs[0]
 
     columns = _every_metric(common_runs)
-    columns_of_all = [
-        column for column in columns if all(run.measures(column) for run in common_runs)
-    ]
+    columns_of_all: list[MetricColumn] = []
+    for column in columns:
+        if all(run.measures(column) for run in common_runs):
+            columns_of_all.append(column)
     main_columns = main_metrics(columns_of_all, main)
     if metrics is not None:
         columns = find_columns(columns, metrics)
