@@ -34,7 +34,8 @@ FORMAT = 3
 _OLD_FORMAT = 2
 """Its fingerprints of cases hold their ids, so that none is equal to one of today."""
 
-_MARK = "ragbench_baseline"
+_FORMAT_KEY = "ragbench_baseline"
+"""The first key of a baseline file, by which it is known to be one."""
 Json = Mapping[str, Any]
 
 
@@ -55,7 +56,13 @@ class Baseline(RunScores):
 
 
 def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest runs of main, of which the scores of the cases are the means."""
+    """The newest runs of main, of which the scores of the cases are the means.
+
+    A run that lies aside, because it was worse, is none of them.
+
+    Args:
+        kept: how many.
+    """
     return tuple(run for run in runs if not run.aside)[-kept:]
 
 
@@ -83,7 +90,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
     )
 
 
-_NOT_MERGED = {
+_LEFT_BY_VERSION_CONTROL = {
     rb"^<{7} ": (
         "has a conflict of a merge in it. Take one side, such as: git checkout --theirs {path}; "
         "then add main's run with: ragbench baseline add RUN"
@@ -92,11 +99,18 @@ _NOT_MERGED = {
         "is a pointer of Git LFS, not the file itself. Fetch it with: git lfs pull --include {path}"
     ),
 }
-"""What version control leaves in the place of a file."""
+"""Beginnings of what version control leaves in the place of a file, with what is said of it."""
 
 
 def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
-    """The baseline in a file; ``otherwise`` is what is said of a file that is none."""
+    """The baseline in a file.
+
+    Args:
+        otherwise: what is said of a file that is none.
+
+    Raises:
+        RunMismatchError: it is none, cannot be read, or is of another version of ragbench.
+    """
     import orjson
 
     data = b""
@@ -104,22 +118,27 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
         data = ReadLimits().read_data(path)
         content = orjson.loads(data)
     except OSError as error:
-        made = f"{path} -o FILE" if path.is_dir() else f"RUN -o {path}"
-        hint = "" if otherwise else f". A baseline file is made with: ragbench baseline add {made}"
-        raise RunMismatchError(f"{path} cannot be read: {error.strerror}{hint}") from error
+        message = f"{path} cannot be read: {error.strerror}"
+        if not otherwise:
+            arguments = f"{path} -o FILE" if path.is_dir() else f"RUN -o {path}"
+            message += f". A baseline file is made with: ragbench baseline add {arguments}"
+        raise RunMismatchError(message) from error
     except orjson.JSONDecodeError as error:
-        for sign, what in _NOT_MERGED.items():
-            if re.search(sign, data, re.MULTILINE):
-                raise RunMismatchError(f"{path} {what.format(path=path)}") from error
+        for pattern, message in _LEFT_BY_VERSION_CONTROL.items():
+            if re.search(pattern, data, re.MULTILINE):
+                raise RunMismatchError(f"{path} {message.format(path=path)}") from error
         raise RunMismatchError(
             f"{path} is not JSON, so neither a run nor a baseline file: {error}. Answers that it "
             f"records are scored by: ragbench eval {path}"
         ) from error
     if not isinstance(content, dict):
         raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
-    if _MARK not in content:
-        none = f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
-        raise RunMismatchError(f"{path} {otherwise or none}")
+    if _FORMAT_KEY not in content:
+        if not otherwise:
+            otherwise = (
+                f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
+            )
+        raise RunMismatchError(f"{path} {otherwise}")
     try:
         return baseline_from(cast("Json", content), str(path))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -136,9 +155,12 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
 
 
 def baseline_bytes(baseline: Baseline) -> bytes:
-    """The content of a baseline file. The same runs give the same bytes."""
+    """The content of a baseline file. The same runs give the same bytes.
+
+    It is JSON, laid out by hand: an entry a line, so that a diff shows which cases changed.
+    """
     head: dict[str, object] = {
-        _MARK: FORMAT,
+        _FORMAT_KEY: FORMAT,
         "dataset": baseline.dataset,
         "rag": baseline.rag,
         "matching": baseline.matching,
@@ -150,53 +172,89 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
-        lines.append(_block("origins", "[]", map(_origin_text, baseline.origins)))
-    lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
-    lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
-    lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in columns)))
+        origins = map(_stored_origin, baseline.origins)
+        lines.append(_list_block("origins", origins))
+    lines.append(_list_block("runs", map(_stored_run, baseline.runs)))
+    lines.append(_list_block("stages", map(asdict, baseline.stages)))
+    lines.append(_list_block("metrics", map(_stored_metric, columns)))
     drift = baseline.drift
     if drift is not None:
-        lines.append(_block("drift", "[]", (_json(asdict(metric)) for metric in drift.metrics)))
-        lines.append(_block("sums", "{}", _sums_texts(drift)))
+        lines.append(_list_block("drift", map(asdict, drift.metrics)))
+        lines.append(_object_block("sums", _stored_sums(drift)))
         lines.append(f'  "followed": {drift.runs}')
-    lines.append(_block("cases", "{}", _case_texts(baseline, columns)))
+    lines.append(_object_block("cases", _stored_cases(baseline, columns)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
-def _origin_text(origin: Origin) -> str:
+def _list_block(key: str, entries: Iterable[object]) -> str:
+    """A key whose value is a list, with an entry a line."""
+    return _block(key, "[]", [_json(entry) for entry in entries])
+
+
+def _object_block(key: str, members: Iterable[tuple[str, object]]) -> str:
+    """A key whose value is an object, with a member a line."""
+    return _block(key, "{}", [f"{_json(name)}: {_json(value)}" for name, value in members])
+
+
+def _block(key: str, brackets: str, texts: Sequence[str]) -> str:
+    """A key and its entries, one a line, between two brackets."""
+    text = f"  {_json(key)}: {brackets[0]}"
+    if texts:
+        text += "\n" + ",\n".join([f"    {entry}" for entry in texts]) + "\n  "
+    return text + brackets[1]
+
+
+def _stored_origin(origin: Origin) -> dict[str, object]:
+    """An origin as the file has it: without texts, because the file is committed."""
     public = without_texts(origin)
     parts = [[*part] for part in public.parts]
-    return _json({"stage": public.stage, "reach": public.reach, "parts": parts})
+    return {"stage": public.stage, "reach": public.reach, "parts": parts}
 
 
-def _sums_texts(drift: Drift) -> Iterator[str]:
-    for id_, sums_of in sorted(drift.cases.items()):
-        numbers = {name: [_number(each) for each in sums] for name, sums in sorted(sums_of.items())}
-        yield f"{_json(id_)}: {_json(numbers)}"
+def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
+    """Of each case the sums by which drift is followed, by metric."""
+    for id_, sums_by_metric in sorted(drift.cases.items()):
+        numbers: dict[str, list[float]] = {}
+        for metric, sums in sorted(sums_by_metric.items()):
+            numbers[metric] = [_shortest_number(number) for number in sums]
+        yield id_, numbers
 
 
-def _case_texts(baseline: Baseline, columns: Sequence[MetricColumn]) -> Iterator[str]:
+def _stored_cases(
+    baseline: Baseline, columns: Sequence[MetricColumn]
+) -> Iterator[tuple[str, object]]:
+    """The cases by id, sorted, so that a diff shows which changed."""
     cells = {column.name: baseline.cells(column.name) for column in columns}
     ids = baseline.table.ids
     for place in sorted(range(len(ids)), key=ids.__getitem__):
-        yield f"{_json(ids[place])}: {_json(_case(baseline.cases[place], place, cells))}"
+        yield ids[place], _stored_case(baseline.cases[place], place, cells)
 
 
 def baseline_from(content: Json, source: str = "baseline") -> Baseline:
-    if content[_MARK] not in (_OLD_FORMAT, FORMAT):
+    """The baseline that a file's JSON holds.
+
+    Raises:
+        ValueError: it is of another format, or its parts do not fit together.
+        KeyError, TypeError: something is missing, or is not what it should be.
+    """
+    if content[_FORMAT_KEY] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(
-            f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: install the version "
-            "that wrote it, or make it anew with ragbench baseline set RUN"
+            f"its format is {content[_FORMAT_KEY]}, this ragbench reads {FORMAT}: install the "
+            "version that wrote it, or make it anew with ragbench baseline set RUN"
         )
-    metrics = tuple(_column(metric) for metric in content["metrics"])
-    runs, kept = [MainRun(**run) for run in content["runs"]], content["kept"]
+    metrics = tuple(_read_metric(metric) for metric in content["metrics"])
+    runs = [MainRun(**run) for run in content["runs"]]
+    kept = content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
     made_of = runs_kept(runs, kept)
     times = sum(run.repeats for run in made_of)
+    origins = None
+    if "origins" in content:
+        origins = tuple(Origin.from_json(origin) for origin in content["origins"])
     baseline = Baseline(
         source=source,
-        is_old=content[_MARK] == _OLD_FORMAT,
+        is_old=content[_FORMAT_KEY] == _OLD_FORMAT,
         judge=content.get("judge", ""),
         dataset=content["dataset"],
         rag=content["rag"],
@@ -207,54 +265,54 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
         metrics=metrics,
         stages=tuple(StageCount(**stage) for stage in content["stages"]),
         cases=_read_cases(content["cases"], metrics, times),
-        drift=_drift(content) if "drift" in content else None,
-        origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
-        runs=(),
+        drift=_read_drift(content) if "drift" in content else None,
+        origins=origins,
+        runs=(),  # follow with the next call
     )
     return with_runs(baseline, runs, kept)
 
 
-def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
-    inner = ",\n".join(f"    {entry}" for entry in entries)
-    middle = f"\n{inner}\n  " if inner else ""
-    return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
+_DEFAULT_RUN = asdict(MainRun(date="", commit=""))
+"""A file leaves out what is so of a run."""
 
 
-_USUAL_RUN = asdict(MainRun(date="", commit=""))
-"""What a run does not say where it is so."""
-
-
-def _run(run: MainRun) -> dict[str, object]:
+def _stored_run(run: MainRun) -> dict[str, object]:
+    """A run of main as the file has it, without what is as in most runs."""
     stored = asdict(run)
-    stored["scores"] = {name: _number(score) for name, score in sorted(run.scores.items())}
+    stored["scores"] = {name: _shortest_number(score) for name, score in sorted(run.scores.items())}
     stored["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    return {key: value for key, value in stored.items() if value != _USUAL_RUN[key]}
+    return {key: value for key, value in stored.items() if value != _DEFAULT_RUN[key]}
 
 
-_NOT_OF_METRICS = ("name", "has_cells", "is_judged", "reads_answer", "reads_contexts")
+_FACTS_LEFT_OUT = ("name", "has_cells", "is_judged", "reads_answer", "reads_contexts")
 """Facts of a metric that a file leaves out: what labels rest on, the run says."""
-_RARE = ("digest", "probability")
+_FACTS_LEFT_OUT_IF_EMPTY = ("digest", "probability")
 """Facts that are left out where they are empty."""
 
 
-def _metric(column: MetricColumn) -> dict[str, object]:
+def _stored_metric(column: MetricColumn) -> dict[str, object]:
+    """A metric as the file has it."""
     stored: dict[str, object] = {"metric": column.name}
     for key, value in asdict(column).items():
-        if key in _NOT_OF_METRICS or (key in _RARE and not value):
+        if key in _FACTS_LEFT_OUT:
             continue
-        stored[key] = _number(value) if isinstance(value, float) else value
+        if key in _FACTS_LEFT_OUT_IF_EMPTY and not value:
+            continue
+        stored[key] = _shortest_number(value) if isinstance(value, float) else value
     return stored
 
 
-def _column(stored: Json) -> MetricColumn:
+def _read_metric(stored: Json) -> MetricColumn:
+    """A metric of a file."""
     facts: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
     return MetricColumn(name=facts.pop("metric"), **facts)
 
 
-def _case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
+def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
+    """A case with what each metric gave it in each of the runs."""
     scores: dict[str, object] = {}
     for name, column in cells.items():
-        score = _scores(column.asked(place).cells)
+        score = _stored_scores(column.asked(place).cells)
         if score is not None:
             scores[name] = score
     stored: dict[str, object] = {"fingerprint": case.fingerprint}
@@ -268,7 +326,7 @@ def _case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str,
     return stored
 
 
-def _scores(cells: Sequence[Cell | None]) -> object:
+def _stored_scores(cells: Sequence[Cell | None]) -> object:
     """One entry where all are alike, and a list where not; None where there is nothing to say."""
     entries: list[float | str | None] = []
     for cell in cells:
@@ -277,27 +335,30 @@ def _scores(cells: Sequence[Cell | None]) -> object:
         elif cell.value is None:
             entries.append(cell.status.value)
         else:
-            entries.append(_number(cell.value))
+            entries.append(_shortest_number(cell.value))
     if all(entry == entries[0] for entry in entries):
         return entries[0]
     return entries
 
 
-def _drift(content: Json) -> Drift:
+def _read_drift(content: Json) -> Drift:
+    """What a file says of main's drift."""
     import msgspec
 
-    known = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
+    stored = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
     try:
-        drift = msgspec.convert(known, Drift)
+        drift = msgspec.convert(stored, Drift)
     except msgspec.ValidationError as error:
         raise ValueError(f"its record of main's drift: {error}") from error
     for id_, sums in drift.cases.items():
-        if not all(0 <= first <= drift.runs for first, *_ in sums.values()):
+        # The first number of each is that of the run from which on the case is followed.
+        if not all(0 <= first_run <= drift.runs for first_run, *_ in sums.values()):
             raise ValueError(f"its record of main's drift: {id_} began after the last run")
     return drift
 
 
 def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> CaseTable:
+    """The cases of a file, each of which was asked so many times by all its runs together."""
     rows: list[Json] = [*cases.values()]
     labels: dict[str, Sequence[Any]] = {
         "cluster": [row.get("cluster") for row in rows],
@@ -306,7 +367,7 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
     }
     cells: dict[str, Cells] = {}
     for column in metrics:
-        asks = [tuple(_cells(row["scores"].get(column.name), times)) for row in rows]
+        asks = [tuple(_read_cells(row["scores"].get(column.name), times)) for row in rows]
         cells[column.name] = Cells.repeated(asks)
     return CaseTable(
         ids=[*cases],
@@ -316,7 +377,7 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
     )
 
 
-def _cells(stored: object, times: int) -> Iterator[Cell | None]:
+def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
     """What a case scored each time, of an entry of the file."""
     entries: list[object] = [stored] * times
     if isinstance(stored, list):
@@ -334,9 +395,15 @@ def _cells(stored: object, times: int) -> Iterator[Cell | None]:
             raise ValueError(f"{entry!r} is not a score")
 
 
-def _number(value: float) -> float:
-    """Whole numbers without a decimal point."""
-    return int(value) if value == int(value) and abs(value) < 1e15 else value
+def _shortest_number(value: float) -> float:
+    """A number as it is written: a whole one without a decimal point.
+
+    Beyond 1e15 all digits would be written, and the last of them are not known.
+    """
+    is_whole = value == int(value)
+    if is_whole and abs(value) < 1e15:
+        return int(value)
+    return value
 
 
 def _json(value: object) -> str:

@@ -18,14 +18,12 @@ from ragbench.errors import ConfigError
 from ragbench.plugins import NDArray, np
 from ragbench.stats.mean import Interval, mean_interval
 
-_PREFERRED = {
+_PREFERRED_METRICS = {
     "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
     "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
     "overall": ("abstention_accuracy",),
 }
-"""The first of these that a run has says whether a case passes, in each group."""
-
-
+"""By group of metrics, those by which a case passes: the first that a run has."""
 SIDES = ("baseline", "run")
 """Marks of two runs of which one is the baseline."""
 THRESHOLD = 0.5
@@ -49,7 +47,7 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
     metrics, a case of which it is known whether it is right passes by that alone.
     """
     size = len(run.cases)
-    broken = np.zeros(size, bool)
+    broken = np.zeros(size, bool)  # the cases of which a stage failed
     verdicts: dict[str, Verdicts] = {}
     for place, stages in enumerate(run.table.fact("stages")):
         for stage, status in stages.items():
@@ -61,20 +59,20 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
     right: Verdicts = np.full(size, -1, np.int8)
     answer = next((column for column in main if column.group == "generator"), None)
     if answer is not None and not named:
-        right = np.where(broken, -1, _right(run, answer))
+        right = np.where(broken, -1, _right_verdicts(run, answer))
     is_known = right >= 0
     for column in main:
         cells = run.cells(column.name)
         says_nothing = (cells.states == 0) | cells.has(Status.SKIPPED) | is_known
         says_nothing |= broken & cells.has(Status.FAILED)
-        verdict: Verdicts = np.where(says_nothing, -1, _passed(cells, column))
+        verdict: Verdicts = np.where(says_nothing, -1, _is_passed(cells, column))
         if column is answer:
             verdict = np.where(is_known, right, verdict)
         verdicts[column.name] = verdict
     return verdicts
 
 
-def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
+def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each value lies in the better half of the scale; where there is none, it does not."""
     share = (cells.values - (column.low or 0.0)) / (column.scale or 1.0)
     if column.sign < 0.0:
@@ -83,7 +81,7 @@ def _passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     return passed
 
 
-def _right(run: RunScores, answer: MetricColumn) -> Verdicts:
+def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
     """Whether each case is right, by the answer; declining is, where there is no answer."""
     cells = run.cells(answer.name)
     declining = run.cells("abstention_accuracy").values
@@ -91,7 +89,7 @@ def _right(run: RunScores, answer: MetricColumn) -> Verdicts:
     # and what the answer is worth.
     right = np.where(declining == 0.0, 0, -1)
     right = np.where(cells.has(Status.ABSTAINED), declining == 1.0, right)
-    right = np.where(np.isnan(cells.values), right, _passed(cells, answer))
+    right = np.where(np.isnan(cells.values), right, _is_passed(cells, answer))
     return np.where(cells.states == 0, -1, right).astype(np.int8)
 
 
@@ -100,19 +98,20 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
     None where the metric never applied.
     """
-    applied: list[Cell] = []
+    applicable: list[Cell] = []
     for cell in run.cells(column.name).asked(place).cells:
         if cell is not None and cell.status is not Status.SKIPPED:
-            applied.append(cell)
-    if not applied:
+            applicable.append(cell)
+    if not applicable:
         return None
-    times_passed = _passed(Cells.of(applied, {}), column).sum()
-    return bool(2 * times_passed >= len(applied))
+    times_passed = _is_passed(Cells.of(applicable, {}), column).sum()
+    return bool(2 * times_passed >= len(applicable))
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> Interval:
     """The mean of a metric over the cases that were measured."""
-    values, clusters = run.cells(column.name).values, run.clusters
+    values = run.cells(column.name).values
+    clusters = run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
     return mean_interval(
         values[places].tolist(),
@@ -134,21 +133,21 @@ def main_metrics(
         names: those that somebody named; when not given, one of each group that decides.
     """
     if names is None:
-        preferred: list[MetricColumn] = []
-        for group in _PREFERRED:
+        main_columns: list[MetricColumn] = []
+        for group in _PREFERRED_METRICS:
             column = main_of_group(group, columns)
             if column is not None:
-                preferred.append(column)
-        return tuple(preferred)
-    named = find_columns(columns, names)
+                main_columns.append(column)
+        return tuple(main_columns)
+    columns_named = find_columns(columns, names)
     problems: list[str] = []
-    for column in named:
+    for column in columns_named:
         reason = _why_unusable(column)
         if reason:
             problems.append(f"{column.name} cannot say whether a case passes: {reason}")
     if problems:
         raise ConfigError("\n".join(problems))
-    return named
+    return columns_named
 
 
 def named_columns(
@@ -164,29 +163,33 @@ def named_columns(
     problems: list[str] = []
     for name in names:
         if name.casefold() not in by_name:
-            near = difflib.get_close_matches(name.casefold(), by_name, n=1)
-            meant = f" Did you mean {by_name[near[0]].name}?" if near else ""
-            problems.append(f"{lacks} '{name}'.{meant}")
+            problem = f"{lacks} '{name}'."
+            similar_names = difflib.get_close_matches(name.casefold(), by_name, n=1)
+            if similar_names:
+                problem += f" Did you mean {by_name[similar_names[0]].name}?"
+            problems.append(problem)
     if problems:
-        listed = ", ".join(column.name for column in columns) or "nothing"
-        raise ConfigError("\n".join([*problems, f"{measured}: {listed}"]))
+        all_names = ", ".join(column.name for column in columns) or "nothing"
+        raise ConfigError("\n".join([*problems, f"{measured}: {all_names}"]))
     return tuple(by_name[name.casefold()] for name in names)
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
     """Metrics that all compared runs measure, each once."""
-    named = named_columns(columns, names, "the runs do not all measure", "All of them measure")
-    return tuple(dict.fromkeys(named))
+    columns_named = named_columns(
+        columns, names, "the runs do not all measure", "All of them measure"
+    )
+    return tuple(dict.fromkeys(columns_named))
 
 
 def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
     """The main metric of a group among those that can say whether a case passes."""
     members = [column for column in columns if column.group == group and not _why_unusable(column)]
-    for preferred in _PREFERRED[group]:
+    for preferred_name in _PREFERRED_METRICS[group]:
         for column in members:
-            # Without its cutoff and its parameters.
+            # The name without its cutoff and its parameters.
             name = column.name.casefold().partition("@")[0].partition("(")[0]
-            if name == preferred:
+            if name == preferred_name:
                 return column
     return members[0] if members else None
 
@@ -197,26 +200,30 @@ def _why_unusable(column: MetricColumn) -> str:
         return column.no_mean
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better"
-    return "" if column.scale else "its scale has no end"
+    if not column.scale:
+        return "its scale has no end"
+    return ""
 
 
 # --- which cases turned
 
 
 class _ChangedCase(NamedTuple):
+    """A case that passes in one of two runs and fails in the other, by one metric or several."""
+
     place: int
     kind: CaseKind
     flips: tuple[Flip, ...]
 
 
 def case_changes(
-    first: RunScores,
-    second: RunScores,
+    first_run: RunScores,
+    second_run: RunScores,
     marks: tuple[str, str],
     main: Sequence[MetricColumn],
     *,
     named: bool = False,
-    told: int | None = None,
+    max_texts: int | None = None,
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and those that pass in one and fail in the other.
 
@@ -225,20 +232,20 @@ def case_changes(
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
         named: somebody named them. Otherwise a case that is right passes, whatever others say.
-        told: of how many cases of each kind the texts are read; None: of all.
+        max_texts: of how many cases of each kind the texts are read; None: of all.
     """
-    turns = _turns(first, second, main, named=named)
-    pair = _with_changed_texts(_pair_of(first, second, marks, turns), first, second)
-    changed = _changed_cases(first, second, main, turns)
-    places = _places_with_texts(changed, told)
-    texts_before = dict(zip(places, first.table.texts_of(places), strict=False))
-    texts_now = dict(zip(places, second.table.texts_of(places), strict=False))
+    turns = _turns(first_run, second_run, main, named=named)
+    pair = _with_changed_texts(_pair_of(first_run, second_run, marks, turns), first_run, second_run)
+    changed = _changed_cases(first_run, second_run, main, turns)
+    places = _places_with_texts(changed, max_texts)
+    texts_before = dict(zip(places, first_run.table.texts_of(places), strict=False))
+    texts_now = dict(zip(places, second_run.table.texts_of(places), strict=False))
     # What a run does not know of any case, it does not hold.
-    causes_before = first.table.fact("cause") or (None,) * len(first.cases)
-    causes_now = second.table.fact("cause") or (None,) * len(second.cases)
+    causes_before = first_run.table.fact("cause") or (None,) * len(first_run.cases)
+    causes_now = second_run.table.fact("cause") or (None,) * len(second_run.cases)
     nothing: Mapping[str, Status] = {}
-    stages_before = first.table.fact("stages") or (nothing,) * len(first.cases)
-    stages_now = second.table.fact("stages") or (nothing,) * len(second.cases)
+    stages_before = first_run.table.fact("stages") or (nothing,) * len(first_run.cases)
+    stages_now = second_run.table.fact("stages") or (nothing,) * len(second_run.cases)
 
     differences: list[CaseDifference] = []
     for place, kind, flips in changed:
@@ -246,7 +253,7 @@ def case_changes(
         now = texts_now.get(place, CaseTexts())
         differences.append(
             CaseDifference(
-                id=second.table.ids[place],
+                id=second_run.table.ids[place],
                 first=marks[0],
                 second=marks[1],
                 kind=kind,
@@ -265,11 +272,16 @@ def case_changes(
     return pair, tuple(differences)
 
 
-def _with_changed_texts(pair: RunPair, first: RunScores, second: RunScores) -> RunPair:
-    """With the number of cases that have other retrieved ids, or another answer, if files say."""
-    if first.table.texts is None or second.table.texts is None:
+def _with_changed_texts(pair: RunPair, first_run: RunScores, second_run: RunScores) -> RunPair:
+    """The pair with how many cases have other retrieved ids, or another answer.
+
+    A baseline file has no texts: then neither is known.
+    """
+    if first_run.table.texts is None or second_run.table.texts is None:
         return pair
-    marks_before, marks_now = first.table.texts.marks(), second.table.texts.marks()
+    # Two columns: a hash of each case's retrieved ids, and one of its answer.
+    marks_before = first_run.table.texts.marks()
+    marks_now = second_run.table.texts.marks()
     other_ids, other_answers = (marks_before != marks_now).sum(axis=0).tolist()
     no_ids = hash(None)
     for marks in (marks_before, marks_now):
@@ -278,19 +290,19 @@ def _with_changed_texts(pair: RunPair, first: RunScores, second: RunScores) -> R
     return replace(pair, other_ids=other_ids, other_response=other_answers)
 
 
-def _places_with_texts(changed: Iterable[_ChangedCase], most: int | None) -> list[int]:
+def _places_with_texts(changed: Iterable[_ChangedCase], max_texts: int | None) -> list[int]:
     """The places of the first cases of each kind, in the order in which they are shown."""
     counts = dict.fromkeys(CaseKind, 0)
     places: list[int] = []
     for place, kind, _ in changed:
         counts[kind] += 1
-        if most is None or counts[kind] <= most:
+        if max_texts is None or counts[kind] <= max_texts:
             places.append(place)
     return places
 
 
 def _changed_cases(
-    first: RunScores, second: RunScores, main: Sequence[MetricColumn], turns: Turns
+    first_run: RunScores, second_run: RunScores, main: Sequence[MetricColumn], turns: Turns
 ) -> list[_ChangedCase]:
     """The cases that turned, and how; in the order in which they are shown."""
     scales = {column.name: column.scale or 1.0 for column in main}
@@ -299,32 +311,37 @@ def _changed_cases(
         for place in np.flatnonzero(ways).tolist():
             newly_fails = bool(ways[place] < 0)
             if subject in scales:
-                before = first.cells(subject).cell(place)
-                now = second.cells(subject).cell(place)
+                before = first_run.cells(subject).cell(place)
+                now = second_run.cells(subject).cell(place)
                 flip = _metric_flip(subject, newly_fails, before, now, scales[subject])
             else:
                 flip = Flip(
                     subject=subject,
                     newly_fails=newly_fails,
-                    before_status=first.table.fact("stages")[place][subject],
-                    after_status=second.table.fact("stages")[place][subject],
+                    before_status=first_run.table.fact("stages")[place][subject],
+                    after_status=second_run.table.fact("stages")[place][subject],
                 )
             flips_at.setdefault(place, []).append(flip)
 
     changed: list[_ChangedCase] = []
     for place, flips in flips_at.items():
-        fails = {flip.newly_fails for flip in flips}
-        kind = CaseKind.FAILING if fails == {True} else CaseKind.FIXED
-        if len(fails) == 2:
+        failures = sum(flip.newly_fails for flip in flips)
+        if failures == len(flips):
+            kind = CaseKind.FAILING
+        elif failures:
             kind = CaseKind.MIXED
+        else:
+            kind = CaseKind.FIXED
         flips.sort(key=lambda flip: (not flip.newly_fails, *_rank(flip), flip.subject))
         changed.append(_ChangedCase(place, kind, tuple(flips)))
-    kinds, ids = [*CaseKind], second.table.ids
+    kinds = [*CaseKind]
+    ids = second_run.table.ids
     changed.sort(key=lambda case: (kinds.index(case.kind), *_rank(case.flips[0]), ids[case.place]))
     return changed
 
 
 def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale: float) -> Flip:
+    """How a case turned by a metric; a value that came or went is a move over the whole scale."""
     size = 1.0
     if before.value is not None and now.value is not None:
         size = abs(now.value - before.value) / scale
@@ -346,33 +363,41 @@ def _rank(flip: Flip) -> tuple[bool, float]:
 
 
 def run_pair(
-    first: RunScores, second: RunScores, marks: tuple[str, str], main: Sequence[MetricColumn]
+    first_run: RunScores,
+    second_run: RunScores,
+    marks: tuple[str, str],
+    main: Sequence[MetricColumn],
 ) -> RunPair:
     """How many cases of two runs with the same cases pass in one of them and fail in the other."""
-    return _pair_of(first, second, marks, _turns(first, second, main, named=False))
+    return _pair_of(first_run, second_run, marks, _turns(first_run, second_run, main, named=False))
 
 
 def _turns(
-    first: RunScores, second: RunScores, main: Sequence[MetricColumn], *, named: bool
+    first_run: RunScores, second_run: RunScores, main: Sequence[MetricColumn], *, named: bool
 ) -> Turns:
-    before = _verdicts(first, main, named=named)
+    """Which cases turned by which stage or metric; none where it is not known of both runs."""
+    before = _verdicts(first_run, main, named=named)
     turns: dict[str, NDArray[np.int8]] = {}
-    for subject, now in _verdicts(second, main, named=named).items():
+    for subject, now in _verdicts(second_run, main, named=named).items():
         if subject in before:
             are_known = (before[subject] >= 0) & (now >= 0)
             turns[subject] = np.where(are_known, now - before[subject], 0)
     return turns
 
 
-def _pair_of(first: RunScores, second: RunScores, marks: tuple[str, str], turns: Turns) -> RunPair:
-    ways = np.zeros((1, len(second.cases)))
+def _pair_of(
+    first_run: RunScores, second_run: RunScores, marks: tuple[str, str], turns: Turns
+) -> RunPair:
+    """How many cases turned, each counted once whatever the number of metrics by which it did."""
+    ways = np.zeros((1, len(second_run.cases)))
     if turns:
         ways = np.stack([*turns.values()])
-    fails, wins = (ways < 0).any(axis=0), (ways > 0).any(axis=0)
+    fails = (ways < 0).any(axis=0)
+    wins = (ways > 0).any(axis=0)
     return RunPair(
         first=marks[0],
         second=marks[1],
-        cases=len(second.cases),
+        cases=len(second_run.cases),
         newly_failing=int((fails & ~wins).sum()),
         mixed=int((fails & wins).sum()),
         newly_fixed=int((wins & ~fails).sum()),
@@ -385,16 +410,17 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
     if before is None or after is None:
         return None
-    old_ranks, new_ranks = best_ranks(before), best_ranks(after)
+    old_ranks = best_ranks(before)
+    new_ranks = best_ranks(after)
     gained: list[tuple[str, int]] = []
     moved: list[tuple[str, int, int]] = []
-    kept = 0
+    same_rank = 0
     for id_, rank in new_ranks.items():
         if id_ not in old_ranks:
             gained.append((id_, rank))
         elif old_ranks[id_] != rank:
             moved.append((id_, old_ranks[id_], rank))
         else:
-            kept += 1
+            same_rank += 1
     lost = [(id_, rank) for id_, rank in old_ranks.items() if id_ not in new_ranks]
-    return IdChange(gained=tuple(gained), lost=tuple(lost), moved=tuple(moved), kept=kept)
+    return IdChange(gained=tuple(gained), lost=tuple(lost), moved=tuple(moved), kept=same_rank)

@@ -37,7 +37,7 @@ _HALF = 0.5
 """With less of the cases that a metric applies to, a figure that holds says nothing."""
 
 
-Both = tuple[RunScores, RunScores] | None
+ComparableRuns = tuple[RunScores, RunScores] | None
 """A run and its baseline with the same cases in the same order; None where they do not compare."""
 
 
@@ -82,20 +82,20 @@ def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
 
 
 def coverage_check(
-    run: RunScores, both: Both, demands: Sequence[Demand], config: GateConfig
+    run: RunScores, comparable_runs: ComparableRuns, demands: Sequence[Demand], config: GateConfig
 ) -> GateCheck:
     """Whether too many cases failed for the scores of the others to speak for all."""
     broken = _broken(run, demands)
     count = len(broken)
     share = float(broken.sum()) / count if count else 0.0
     is_worse = False
-    if share > config.max_error_rate and both is not None:
-        mine, baseline = both
+    if share > config.max_error_rate and comparable_runs is not None:
+        run_on_common, baseline = comparable_runs
         sample = paired_columns(
             _broken(baseline, demands),
-            _broken(mine, demands),
-            ids=mine.table.ids,
-            labels=mine.clusters,
+            _broken(run_on_common, demands),
+            ids=run_on_common.table.ids,
+            labels=run_on_common.clusters,
             higher_is_better=False,
         )
         is_worse = has_lost(sample, 1.0, config.alpha)
@@ -150,7 +150,9 @@ _NORMAL_975 = NormalDist().inv_cdf(0.975)
 
 
 def _time_interval(latency: Latency, name: str) -> Interval | None:
-    """Of a stage's mean, median or 95th percentile, as times spread whose logarithms are normal.
+    """The interval of a stage's mean, median or 95th percentile.
+
+    Times are taken to spread as numbers do whose logarithms are normal.
 
     The median and the 95th percentile say how much they spread. None where they are not known, and
     of figures that are no estimates: the longest time and the sum are what they are.
@@ -182,25 +184,25 @@ def _log_deviation(latency: Latency) -> float | None:
 
 
 def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> Interval | None:
-    """Of the share by which a stage's mean lies above the baseline's."""
+    """The interval of the share by which a stage's mean lies above the baseline's."""
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or not before.mean:
         return None
-    interval_now, interval_before = _time_interval(now, "mean"), _time_interval(before, "mean")
+    interval_now = _time_interval(now, "mean")
+    interval_before = _time_interval(before, "mean")
     if interval_now is None or interval_before is None:
         return None
     ratio = now.mean / before.mean
     # Logarithms of the two means are independent: their deviations add up as squares.
-    width = math.exp(
-        math.hypot(
-            math.log(interval_now.high / now.mean), math.log(interval_before.high / before.mean)
-        )
-    )
+    log_width_now = math.log(interval_now.high / now.mean)
+    log_width_before = math.log(interval_before.high / before.mean)
+    width = math.exp(math.hypot(log_width_now, log_width_before))
     return Interval(low=ratio / width - 1.0, high=ratio * width - 1.0, level=0.95)
 
 
 def _latency_of(run: RunScores, stage: str) -> Latency | None:
+    """How long a stage took; None where the run has no times of it."""
     for latency in run.latencies:
         if latency.stage == stage:
             return latency
@@ -214,27 +216,29 @@ def budget_checks(
     rises = {usage.name: usage.rise for usage in _usages(run, baseline)}
     yield from _latency_checks(run, baseline, config, rises)
 
-    in_all, per_case = "cost of judging (in all)", "cost of judging (per case)"
-    cost, count = run.judge_cost, len(run.cases)
+    count = len(run.cases)
     for extent, limit in config.max_cost.items():
-        spent = cost
-        if cost is not None and extent != "all":
-            spent = cost / max(count, 1)
-        subject = in_all if extent == "all" else per_case
+        spent = run.judge_cost
+        subject = "cost of judging (in all)"
+        if extent != "all":
+            subject = "cost of judging (per case)"
+            if spent is not None:
+                spent /= max(count, 1)
         yield _budget_check(
             subject, spent, limit, count, unit=run.currency or "", missing="cost of judging"
         )
 
     counts = [tokens for tokens in run.cells(_TOKENS).values.tolist() if not math.isnan(tokens)]
-    used = math.fsum(counts) if counts else None
     for extent, limit in config.max_tokens.items():
         if extent == RISE:
             yield _rise_check("tokens rise", rises.get("tokens"), limit, len(counts))
             continue
-        spent = used
-        if used is not None and extent != "all":
-            spent = used / max(len(counts), 1)
-        subject = "tokens (in all)" if extent == "all" else "tokens (per case)"
+        spent = math.fsum(counts) if counts else None
+        subject = "tokens (in all)"
+        if extent != "all":
+            subject = "tokens (per case)"
+            if spent is not None:
+                spent /= len(counts)
         yield _budget_check(
             subject,
             spent,
@@ -248,6 +252,7 @@ def budget_checks(
 def _latency_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig, rises: dict[str, float]
 ) -> Iterator[GateCheck]:
+    """A check for each limit of a stage's time, or of how much it may rise."""
     for budget in config.latency:
         subject = f"{budget.stage} {budget.figure}"
         latency = _latency_of(run, budget.stage)
@@ -257,7 +262,9 @@ def _latency_checks(
             rise = rises.get(budget.stage)
             yield _rise_check(subject, rise, budget.seconds, count, interval=interval)
             continue
-        observed, interval, missing = None, None, "times"
+        observed = None
+        interval = None
+        missing = "times"
         if latency is not None:
             interval = _time_interval(latency, budget.figure)
             if budget.figure == "total":
@@ -280,6 +287,7 @@ def _latency_checks(
 def _rise_check(
     subject: str, rise: float | None, limit: float, count: int, interval: Interval | None = None
 ) -> GateCheck:
+    """A check of by which share a time or an amount may lie above the baseline's."""
     missing = "figure of it that the baseline holds, too"
     return _budget_check(
         subject, rise, limit, count, unit="share", missing=missing, interval=interval
@@ -296,6 +304,12 @@ def _budget_check(
     missing: str,
     interval: Interval | None = None,
 ) -> GateCheck:
+    """A check of a time or an amount that has a largest allowed value.
+
+    Args:
+        observed: None where the run does not store it.
+        missing: what the run does not store then, in words.
+    """
     check = GateCheck(
         kind=CheckKind.BUDGET,
         subject=subject,
@@ -324,6 +338,7 @@ class _Usage(NamedTuple):
 
     @property
     def rise(self) -> float:
+        """The share by which it lies above the baseline's."""
         return self.now / self.before - 1.0
 
 
@@ -335,27 +350,28 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
     if baseline is None:
         return
     # Of cases that shared a call, the time of one is not known.
-    earlier = {
+    times_before = {
         latency.stage: latency.mean for latency in baseline.latencies if latency.sharing == 1
     }
     for latency in run.latencies:
-        before = earlier.get(latency.stage)
+        before = times_before.get(latency.stage)
         if latency.sharing == 1 and before:
             yield _Usage(latency.stage, latency.mean, before, _SLOWER)
     for name, metric in _USAGE_METRICS.items():
         if metric not in run.table.cells or metric not in baseline.table.cells:
             continue
-        values_before = baseline.values(metric)
-        now: list[float] = []
-        then: list[float] = []
-        for id_, value in run.values(metric).items():
-            value_before = values_before.get(id_)
-            if value is not None and value_before is not None:
-                now.append(value)
-                then.append(value_before)
-        total = math.fsum(then)
-        if total:
-            yield _Usage(name, math.fsum(now) / len(now), total / len(then), _DEARER)
+        amounts_before = baseline.values(metric)
+        common_now: list[float] = []
+        common_before: list[float] = []
+        for id_, amount in run.values(metric).items():
+            amount_before = amounts_before.get(id_)
+            if amount is not None and amount_before is not None:
+                common_now.append(amount)
+                common_before.append(amount_before)
+        total_before = math.fsum(common_before)
+        if total_before:
+            now = math.fsum(common_now) / len(common_now)
+            yield _Usage(name, now, total_before / len(common_before), _DEARER)
 
 
 def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
@@ -363,14 +379,20 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
     for usage in _usages(run, baseline):
         if usage.now <= usage.before * usage.noted_from:
             continue
-        title, unit, times = f"Time of {usage.name} per case", "s", 1
         if usage.name == "tokens":
-            title, unit = "Tokens per case", "tokens"
+            title = "Tokens per case"
+            now = figure(usage.now, "tokens")
+            before = figure(usage.before, "tokens")
         elif usage.name == "cost":
-            title, unit, times = "Cost of the RAG per 1,000 cases", "", 1000
-        if unit == "s" and usage.now - usage.before <= _NOTICEABLE:
+            title = "Cost of the RAG per 1,000 cases"
+            now = figure(1000 * usage.now)
+            before = figure(1000 * usage.before)
+        elif usage.now - usage.before > _NOTICEABLE:
+            title = f"Time of {usage.name} per case"
+            now = figure(usage.now, "s")
+            before = figure(usage.before, "s")
+        else:
             continue
-        now, before = figure(usage.now * times, unit), figure(usage.before * times, unit)
         yield f"{title}: {now}, before {before} (+{usage.rise:.0%})."
 
 
@@ -378,18 +400,18 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
 
 
 def floor_checks(
-    run: RunScores, both: Both, demands: Sequence[Demand], config: GateConfig
+    run: RunScores, comparable_runs: ComparableRuns, demands: Sequence[Demand], config: GateConfig
 ) -> Iterator[GateCheck]:
     """A check for each of ``min`` and ``max`` that is given, on all cases and on slices."""
     for demand, slice_, places in on_cases(demands, run):
         part = run if places is None else run.at(places)
         if demand.limits.minimum is not None:
             yield _floor_check(
-                demand.column, part, slice_, "min", demand.limits.minimum, both, config
+                demand.column, part, slice_, "min", demand.limits.minimum, comparable_runs, config
             )
         if demand.limits.maximum is not None:
             yield _floor_check(
-                demand.column, part, slice_, "max", demand.limits.maximum, both, config
+                demand.column, part, slice_, "max", demand.limits.maximum, comparable_runs, config
             )
 
 
@@ -399,23 +421,24 @@ def _floor_check(
     slice_: str | None,
     bound: str,
     limit: float,
-    both: Both,
+    comparable_runs: ComparableRuns,
     config: GateConfig,
 ) -> GateCheck:
     """A metric against a limit.
 
     Args:
         run: with the cases of the slice alone.
-        both: the run and its baseline with all cases that compare.
+        comparable_runs: the run and its baseline with all cases that compare.
     """
     is_whole = slice_ is None
     observed, interval, count = _figure(column, run, whole=is_whole)
     correction = None
     if run.has_labels:
-        people = corrected(column, points_of(column, run))
-        if people is not None and people[1].interval is not None:
-            correction = people[1]
-            observed, interval = correction.corrected, correction.interval
+        corrected_figure = corrected(column, points_of(column, run))
+        if corrected_figure is not None and corrected_figure[1].interval is not None:
+            correction = corrected_figure[1]
+            observed = correction.corrected
+            interval = correction.interval
 
     is_worse = False
     if observed is not None and _is_beyond(observed, limit, bound):
@@ -423,7 +446,7 @@ def _floor_check(
         is_best = limit == (column.high if bound == "min" else column.low)
         is_worse = is_best or _has_nothing(column, observed)
         if not is_worse and is_whole and correction is None:
-            is_worse = _was_better(column, both, config)
+            is_worse = _was_better(column, comparable_runs, config)
     check = GateCheck(
         kind=CheckKind.FLOOR if is_whole else CheckKind.SLICE,
         subject=column.name,
@@ -444,6 +467,7 @@ def _floor_check(
 
 
 def _is_beyond(observed: float, limit: float, bound: str) -> bool:
+    """Whether a figure lies on the wrong side of a limit."""
     return observed < limit if bound == "min" else observed > limit
 
 
@@ -452,11 +476,11 @@ def _has_nothing(column: MetricColumn, observed: float) -> bool:
     return observed == (column.low if column.sign > 0.0 else column.high)
 
 
-def _was_better(column: MetricColumn, both: Both, config: GateConfig) -> bool:
+def _was_better(column: MetricColumn, comparable_runs: ComparableRuns, config: GateConfig) -> bool:
     """Whether the baseline is shown to be better in a metric."""
-    if both is None or column.no_mean:
+    if comparable_runs is None or column.no_mean:
         return False
-    run, baseline = both
+    run, baseline = comparable_runs
     return baseline.measures(column) and is_lower(column, run, baseline, config.alpha)
 
 
@@ -574,7 +598,8 @@ def _failing(
         for column in main:
             if passes(run, place, column) is not False:
                 continue
-            before, failed_before = None, False
+            before = None
+            failed_before = False
             if baseline is not None and id_ in same:
                 before = baseline.cells(column.name).cell(earlier_place).value
                 failed_before = passes(baseline, earlier_place, column) is False

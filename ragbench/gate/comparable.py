@@ -26,7 +26,7 @@ _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 class Comparability(Record):
     """What of two runs can be compared."""
 
-    both: tuple[RunScores, RunScores] | None
+    comparable_runs: tuple[RunScores, RunScores] | None
     """The run and the baseline, with the cases to be compared; None when nothing can be."""
     metrics: frozenset[str]
     """Names of the metrics that are comparable."""
@@ -45,18 +45,18 @@ def compare_inputs(
     is the same, and tags, languages and clusters may change, since no score rests on them.
     """
     earlier, renamed = under_ids_of(run, baseline)
-    same = unchanged(run, earlier)
-    mine = run.on(same)
+    same_ids = unchanged(run, earlier)
+    common_run = run.on(same_ids)
     change = None
     if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
-        change = _dataset_change(run, earlier, same, renamed)
-    refusals = [*_refusals(run, baseline, bool(same))]
-    both = None if refusals else (mine, earlier.beside(mine))
+        change = _dataset_change(run, earlier, same_ids, renamed)
+    refusals = [*_refusals(run, baseline, bool(same_ids))]
+    comparable_runs = None if refusals else (common_run, earlier.beside(common_run))
     other_metrics = [column for column in columns if not baseline.measures(column)]
     if other_metrics:
         refusals.append(_other_metrics(other_metrics, baseline))
     return Comparability(
-        both=both,
+        comparable_runs=comparable_runs,
         metrics=frozenset(column.name for column in columns if column not in other_metrics),
         refusals=tuple(refusals),
         notes=() if change is None else tuple(_notes(change)),
@@ -69,13 +69,13 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
     if not is_shared:
         yield _no_case_in_common(run, baseline)
     if scale_of(run.matching) != scale_of(baseline.matching):
-        mine = _MATCHED.get(run.matching, run.matching)
-        theirs = _MATCHED.get(baseline.matching, baseline.matching)
+        way_now = _MATCHED.get(run.matching, run.matching)
+        way_before = _MATCHED.get(baseline.matching, baseline.matching)
         yield Refusal(
             what="matching",
             reason=(
-                f"relevant chunks were recognised by {mine} in this run and by {theirs} in the "
-                "baseline, which gives other scores"
+                f"relevant chunks were recognised by {way_now} in this run and by {way_before} in "
+                "the baseline, which gives other scores"
             ),
             remedy=_scored_anew(baseline),
         )
@@ -91,6 +91,7 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
 
 
 def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
+    """Why two runs without a common case do not compare, and what helps."""
     reason = f"no case of {run.source} is in {baseline.source} unchanged"
     if baseline.is_old:
         return Refusal(
@@ -107,15 +108,20 @@ def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
     return Refusal(what="dataset", reason=reason, remedy=remedy)
 
 
+# Names of ways to match that need words in a sentence.
 _MATCHED = {"not_comparable": "nothing (no retrieved id and no text is one of the gold's)"}
 
 
 def _judge(run: RunScores) -> str:
+    """The judge of a run, such as ``gpt-4o (1f0c22ab)``: two of one name may have other prompts."""
     digest = run.fingerprints.get("judge")
-    return "no judge" if digest is None else f"{run.judge or 'a judge'} ({digest[:8]})"
+    if digest is None:
+        return "no judge"
+    return f"{run.judge or 'a judge'} ({digest[:8]})"
 
 
 def _scored_anew(baseline: RunScores) -> str:
+    """What to do where the baseline was scored in another way."""
     if baseline.made_of:  # a baseline file, which holds no answers
         return _NEW_BASELINE
     return (
@@ -126,16 +132,16 @@ def _scored_anew(baseline: RunScores) -> str:
 
 
 def _dataset_change(
-    run: RunScores, baseline: RunScores, same: set[str], renamed: Mapping[str, str]
+    run: RunScores, baseline: RunScores, same_ids: set[str], renamed: Mapping[str, str]
 ) -> DatasetChange | None:
     """How the cases of a run differ from those of a baseline that has its ids."""
-    if len(same) == len(run.cases) == len(baseline.cases) and not renamed:
+    if len(same_ids) == len(run.cases) == len(baseline.cases) and not renamed:
         return None
     baseline_ids = set(baseline.table.ids)
     edited: list[str] = []
     added: list[str] = []
     for id_ in run.table.ids:
-        if id_ in same:
+        if id_ in same_ids:
             continue
         if id_ in baseline_ids:
             edited.append(id_)
@@ -148,19 +154,19 @@ def _dataset_change(
         if before[label] != now[label]:
             labels.append(LabelCount(label, before[label], now[label]))
     return DatasetChange(
-        common=len(same),
+        common=len(same_ids),
         renamed=tuple((old, new) for new, old in renamed.items()),
         edited=tuple(edited),
         added=tuple(added),
-        gone=tuple(sorted(baseline_ids - same - set(edited))),
+        gone=tuple(sorted(baseline_ids - same_ids - set(edited))),
         labels=tuple(labels),
-        scores=tuple(_new_scores(run, same)),
+        scores=tuple(_new_scores(run, same_ids)),
     )
 
 
-def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
+def _new_scores(run: RunScores, same_ids: set[str]) -> Iterator[NewScore]:
     """The main metrics on the new and edited cases, next to those on the others."""
-    is_same = np.array([id_ in same for id_ in run.table.ids], bool)
+    is_same = np.array([id_ in same_ids for id_ in run.table.ids], bool)
     for column in main_metrics(run.metrics):
         values = run.cells(column.name).values
         is_measured = ~np.isnan(values)
@@ -170,7 +176,7 @@ def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
             yield NewScore(column.name, fmean(new), len(new), fmean(common), len(common))
 
 
-_MANY = 0.1
+_MANY_GONE = 0.1
 """Share of the baseline's cases whose absence the headline names."""
 
 
@@ -181,7 +187,7 @@ def dataset_text(change: DatasetChange | None) -> str:
     text = ""
     gone = len(change.gone) + len(change.edited)
     before = change.common + gone
-    if gone > _MANY * before and change.common:
+    if gone > _MANY_GONE * before and change.common:
         text += f"; {gone:,} of the baseline's {before:,} cases are gone or edited"
     if change.vanished:
         labels = as_line([count.label for count in change.vanished], _SHOWN)
@@ -211,6 +217,7 @@ def _notes(change: DatasetChange) -> Iterator[str]:
 
 def scale_of(matching: str) -> str:
     """What recall and others count: gold ids, whatever names them in a chunk, or gold texts."""
+    # The id of a chunk and that of its document count the same gold ids.
     return "id" if matching == "document_id" else matching
 
 
@@ -218,13 +225,13 @@ def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refu
     """That the baseline does not measure metrics, or computes them in another way."""
     names: list[str] = []
     for column in columns:
-        theirs = baseline.column(column.name)
-        if theirs is None:
+        baseline_column = baseline.column(column.name)
+        if baseline_column is None:
             reason = f"version {column.version}, there not measured"
-        elif theirs.version == column.version:
+        elif baseline_column.version == column.version:
             reason = "the code that computes it has changed"
         else:
-            reason = f"version {column.version}, there version {theirs.version}"
+            reason = f"version {column.version}, there version {baseline_column.version}"
         names.append(f"{column.name} ({reason})")
     return Refusal(
         what="metrics",
@@ -233,7 +240,7 @@ def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refu
     )
 
 
-_LAST = {"validate": 1, "generate": 2}
+_LATER_STAGES = {"validate": 1, "generate": 2}
 """Retrieval and what follows it come first: what they give is what later stages are given."""
 
 
@@ -252,7 +259,8 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
             unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
         )
     if not texts or before.made_of or now.made_of:
-        before, now = _without_texts(before), _without_texts(now)
+        before = _without_texts(before)
+        now = _without_texts(now)
     recorded = [run.source for run in (before, now) if not run.origins]
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
@@ -263,6 +271,7 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
 
 
 def _without_texts(run: RunScores) -> RunScores:
+    """The run with its origins as a baseline file has them, so that the two are alike."""
     return replace(run, origins=tuple(map(without_texts, run.origins or ())))
 
 
@@ -297,7 +306,7 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
     earlier = {origin.stage: origin for origin in before.origins or ()}
     current = {origin.stage: origin for origin in now.origins or ()}
     shared = [origin for origin in now.origins or () if origin.stage in earlier]
-    shared.sort(key=lambda origin: _LAST.get(origin.stage, 0))
+    shared.sort(key=lambda origin: _LATER_STAGES.get(origin.stage, 0))
     stages_of: dict[str, list[str]] = {}
     for origin in shared:
         for change in differences(earlier[origin.stage], origin):
@@ -315,7 +324,7 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
 
 
 def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
-    """What nobody can say of the systems."""
+    """What of the systems cannot be compared: what nobody saw, and stages that are recorded."""
     for run in (before, now):
         for origin in run.origins or ():
             yield from origin.unseen

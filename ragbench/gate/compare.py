@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Literal
 
@@ -36,31 +37,40 @@ def common_cases(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases that all of them have, unchanged; and a note of what is left out.
 
-    A case is the same when its fingerprint is: its question, reference, relevance, tags ...
+    A case is the same when its fingerprint is: its question, its reference, what is relevant.
     """
-    runs = [runs[0], *(under_ids_of(runs[0], run)[0] for run in runs[1:])]
-    same = unchanged(*runs)
-    if all(len(same) == len(run.cases) for run in runs):
-        if not same:
+    # A case may have another id in a later run; it is known by its content.
+    renamed_runs = [runs[0]]
+    for run in runs[1:]:
+        renamed_run, _ = under_ids_of(runs[0], run)
+        renamed_runs.append(renamed_run)
+    runs = renamed_runs
+    same_ids = unchanged(*runs)
+    if all(len(same_ids) == len(run.cases) for run in runs):
+        if not same_ids:
             raise RunMismatchError("the runs hold no cases")
         return _in_order_of_first(runs), ""
-    ids = [set(run.table.ids) for run in runs]
-    everywhere, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
-    changed = len(everywhere) - len(same)
-    differing = (
-        f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
-    )
+    ids_in_all, ids_in_any = _common_and_all_ids(runs)
+    changed = len(ids_in_all) - len(same_ids)
+    missing = len(ids_in_any) - len(ids_in_all)
+    difference = f"{changed:,} have changed and {missing:,} are not in every run"
     sources = ", ".join(run.source for run in runs)
     if not only_common_cases:
         raise RunMismatchError(
-            f"the runs {sources} are of different cases: {len(same):,} are the same, {differing}. "
-            "Compare those that are the same with --only-common-cases, or the same asked in two "
-            "ways with --same id"
+            f"the runs {sources} are of different cases: {len(same_ids):,} are the same, "
+            f"{difference}. Compare those that are the same with --only-common-cases, or the same "
+            "asked in two ways with --same id"
         )
-    if not same:
-        raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
-    note = f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
-    return _in_order_of_first([runs[0].on(same), *runs[1:]]), note
+    if not same_ids:
+        raise RunMismatchError(f"the runs {sources} have no case in common: {difference}")
+    note = f"Compared on the {len(same_ids):,} cases that are the same in all runs: {difference}."
+    return _in_order_of_first([runs[0].on(same_ids), *runs[1:]]), note
+
+
+def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
+    """The ids of the cases that every run has, and of those that any has."""
+    ids = [set(run.table.ids) for run in runs]
+    return ids[0].intersection(*ids), ids[0].union(*ids)
 
 
 def _in_order_of_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
@@ -72,42 +82,45 @@ def cases_of_id(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them; and a note."""
-    ids = [set(run.table.ids) for run in runs]
-    shared, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
-    left_out = len(anywhere) - len(shared)
-    if not shared or (left_out and not only_common_cases):
+    common_ids, ids_in_any = _common_and_all_ids(runs)
+    left_out = len(ids_in_any) - len(common_ids)
+    if not common_ids or (left_out and not only_common_cases):
         sources = ", ".join(run.source for run in runs)
         message = (
-            f"the runs {sources} share {counted(len(shared), 'id')}, and {left_out:,} are not in "
-            "every run"
+            f"the runs {sources} share {counted(len(common_ids), 'id')}, and {left_out:,} are not "
+            "in every run"
         )
-        if shared:
+        if common_ids:
             message += ". Leave those out with --only-common-cases"
         raise RunMismatchError(message)
-    joined = _in_order_of_first([runs[0].on(shared), *runs[1:]])
-    edited = len(shared) - len(unchanged(*joined))
-    note = f"Joined by id: {edited:,} of {counted(len(shared), 'case')} are asked in another way."
+    common_runs = _in_order_of_first([runs[0].on(common_ids), *runs[1:]])
+    edited = len(common_ids) - len(unchanged(*common_runs))
+    note = (
+        f"Joined by id: {edited:,} of {counted(len(common_ids), 'case')} are asked in another way."
+    )
     if left_out:
         note += f" {left_out:,} are not in every run: left out."
-    other_answers = _other_right_answers(joined)
+    other_answers = _other_right_answers(common_runs)
     if other_answers:
         note += (
             f" {other_answers:,} have another reference or relevance, which changes scores by "
             "itself."
         )
-    return joined, note
+    return common_runs, note
 
 
 def _other_right_answers(runs: Sequence[RunScores]) -> int:
     """Of how many cases the runs know another right answer; of baseline files nothing is known."""
-    of_runs: list[list[str]] = []
+    answers_of_runs: list[list[str]] = []
     for run in runs:
         texts = run.table.texts
         if texts is not None:
-            of_runs.append([case.right for case in texts.of(range(len(run.cases)))])
+            answers_of_runs.append([case.right for case in texts.of(range(len(run.cases)))])
     count = 0
-    for answers in zip(*of_runs, strict=True):
-        count += len({*answers} - {""}) > 1
+    for answers_of_case in zip(*answers_of_runs, strict=True):
+        known_answers = {*answers_of_case} - {""}
+        if len(known_answers) > 1:
+            count += 1
     return count
 
 
@@ -151,52 +164,61 @@ def compare(
             f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
-    whole = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
+    original_runs = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
     join = common_cases if same == "content" else cases_of_id
-    joined, note = join(whole, only_common_cases=only_common_cases)
-    is_restricted = any(
-        len(run.cases) < len(original.cases) for run, original in zip(joined, whole, strict=True)
-    )
-    marked = list(zip(MARKS, joined, strict=False))
-    first, *others = marked
+    common_runs, note = join(original_runs, only_common_cases=only_common_cases)
+    is_restricted = False
+    for run, original in zip(common_runs, original_runs, strict=True):
+        is_restricted |= len(run.cases) < len(original.cases)
+    marked_runs = list(zip(MARKS, common_runs, strict=False))
+    first_mark, first_run = marked_runs[0]
 
-    columns = _every_metric(joined)
-    shared = [column for column in columns if all(run.measures(column) for run in joined)]
-    deciding = main_metrics(shared, main)
+    columns = _every_metric(common_runs)
+    columns_of_all: list[MetricColumn] = []
+    for column in columns:
+        if all(run.measures(column) for run in common_runs):
+            columns_of_all.append(column)
+    main_columns = main_metrics(columns_of_all, main)
     if metrics is not None:
         columns = find_columns(columns, metrics)
-    compared, family = metric_comparisons(marked, columns, restricted=is_restricted)
+    compared, family = metric_comparisons(marked_runs, columns, restricted=is_restricted)
 
     pairs: list[RunPair] = []
     changed: list[CaseDifference] = []
     systems: list[SystemChange] = []
     flows: list[CauseFlow] = []
-    for mark, run in others:
+    for mark, run in marked_runs[1:]:
         pair, changes = case_changes(
-            first[1], run, (first[0], mark), deciding, named=main is not None, told=told
+            first_run,
+            run,
+            (first_mark, mark),
+            main_columns,
+            named=main is not None,
+            max_texts=told,
         )
         pairs.append(pair)
         changed += changes
-        systems.append(_system_change(first[1], run))
-        flows += cause_flows(first, (mark, run))
+        systems.append(_system_change(first_run, run))
+        flows += cause_flows((first_mark, first_run), (mark, run))
     notes = [note] if note else []
-    notes += _notes(marked, compared)
+    notes += _notes(marked_runs, compared)
     return Comparison(
-        runs=tuple(_compared_run(mark, run) for mark, run in marked),
-        cases=len(first[1].cases),
+        runs=tuple(_compared_run(mark, run) for mark, run in marked_runs),
+        cases=len(first_run.cases),
         metrics=compared,
-        main=tuple(column.name for column in deciding),
+        main=tuple(column.name for column in main_columns),
         pairs=tuple(pairs),
         changed=tuple(changed),
         systems=tuple(systems),
         flows=tuple(flows),
-        corrections=tuple(corrections(marked)),
+        corrections=tuple(corrections(marked_runs)),
         notes=tuple(notes),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
 
 
 def _compared_run(mark: str, run: RunScores) -> ComparedRun:
+    """What a comparison says of a run itself."""
     return ComparedRun(
         mark=mark,
         source=run.source,
@@ -217,20 +239,28 @@ def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
     return [*columns.values()]
 
 
-def _system_change(first: RunScores, run: RunScores) -> SystemChange:
+def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
     """What differs between two runs, how their cases are asked included."""
-    change = system_change(first, run, texts=True)
-    edited = len(first.cases) - len(unchanged(first, run))
+    change = system_change(first_run, run, texts=True)
+    edited = len(first_run.cases) - len(unchanged(first_run, run))
     if not edited:
         return change
     verb = "is" if edited == 1 else "are"
     return replace(change, changes=(f"how {counted(edited, 'case')} {verb} asked", *change.changes))
 
 
-def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
-    """From which cause to which the cases went, the most frequent way first."""
-    (first_mark, first_run), (second_mark, second_run) = first, second
-    causes_before, causes_now = first_run.table.fact("cause"), second_run.table.fact("cause")
+def cause_flows(
+    marked_before: tuple[str, RunScores], marked_now: tuple[str, RunScores]
+) -> Iterator[CauseFlow]:
+    """From which cause to which the cases went, the most frequent way first.
+
+    Args:
+        marked_before: the mark of a run, and the run; likewise ``marked_now``.
+    """
+    first_mark, first_run = marked_before
+    second_mark, second_run = marked_now
+    causes_before = first_run.table.fact("cause")
+    causes_now = second_run.table.fact("cause")
     if not causes_before or not causes_now:
         return
     ids_of: dict[tuple[Cause, Cause], list[str]] = {}
@@ -257,91 +287,98 @@ def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> 
 
 
 def _notes(
-    marked: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
+    marked_runs: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
     """What a reader must know besides the figures."""
-    if len({run.matching for _, run in marked}) > 1:
-        ways = ", ".join(f"{mark} by {run.matching}" for mark, run in marked)
+    if len({run.matching for _, run in marked_runs}) > 1:
+        ways = ", ".join(f"{mark} by {run.matching}" for mark, run in marked_runs)
         yield (
             f"Relevant chunks were recognised in different ways ({ways}), which changes scores by "
             "itself."
         )
-    if len({run.fingerprints.get("judge") for _, run in marked}) > 1:
+    if len({run.fingerprints.get("judge") for _, run in marked_runs}) > 1:
         yield "The runs were graded by different judges, which changes scores by itself."
-    note = clusters_note(marked[0][1].clusters)
+    note = clusters_note(marked_runs[0][1].clusters)
     if note:
         yield note
-    yield from _left_out(metrics)
+    yield from _left_out_notes(metrics)
 
 
-def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
-    """A system that declines what it used to get wrong has a better mean, and is not better."""
-    metrics_of: dict[str, list[str]] = {}
+def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
+    """Which cases a difference leaves out, because one of the runs did not measure them.
+
+    A system that declines what it used to get wrong has a better mean, and is not better.
+    """
+    metrics_by_text: dict[str, list[str]] = {}
     for metric in metrics:
         for difference in metric.differences:
-            first, second = difference.first, difference.second
-            for lacking, measuring in ((first, second), (second, first)):
+            marks = (difference.first, difference.second)
+            for lacking, measuring in permutations(marks, 2):
                 count = difference.left_out.get(lacking)
                 if count:
                     cases = counted(count, "case was", "cases were")
                     text = f"{cases} measured in {measuring} and not in {lacking}"
-                    metrics_of.setdefault(text, []).append(metric.name)
-    for text, names in metrics_of.items():
+                    metrics_by_text.setdefault(text, []).append(metric.name)
+    for text, names in metrics_by_text.items():
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
 
 
 def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     """A run next to an earlier one, over the cases that are the same in both."""
-    earlier, _ = under_ids_of(run, earlier)
-    shared = int((earlier.table.places(run.table.ids) >= 0).sum())
-    same = unchanged(run, earlier)
-    if not same:
+    earlier, _ = under_ids_of(run, earlier)  # a case may have another id now
+    same_ids = int((earlier.table.places(run.table.ids) >= 0).sum())
+    unchanged_ids = unchanged(run, earlier)
+    if not unchanged_ids:
         raise RunMismatchError(
-            f"{run.source} and {earlier.source} have no case in common: {shared:,} have the same "
+            f"{run.source} and {earlier.source} have no case in common: {same_ids:,} have the same "
             "id, and another content"
         )
-    second = run.on(same)
-    first = earlier.beside(second)
-    columns = [*filter(earlier.measures, run.metrics)]
-    counts, changed = case_changes(first, second, SIDES, main_metrics(columns))
+    now = run.on(unchanged_ids)
+    before = earlier.beside(now)
+    columns = [column for column in run.metrics if earlier.measures(column)]
+    pair, changed = case_changes(before, now, SIDES, main_metrics(columns))
     kinds = {case.id: case.kind for case in changed}
     names = [column.name for column in columns if column.has_cells]
     return Against(
         source=earlier.source,
         rag=earlier.rag,
-        cases=_cases_before(first, second, names, kinds),
+        cases=_cases_before(before, now, names, kinds),
         changed=changed,
-        pair=counts,
-        flows=tuple(cause_flows((SIDES[0], first), (SIDES[1], second))),
-        edited=shared - len(same),
-        added=len(run.cases) - shared,
-        gone=len(earlier.cases) - shared,
+        pair=pair,
+        flows=tuple(cause_flows((SIDES[0], before), (SIDES[1], now))),
+        edited=same_ids - len(unchanged_ids),
+        added=len(run.cases) - same_ids,
+        gone=len(earlier.cases) - same_ids,
     )
 
 
 def _cases_before(
-    first: RunScores, second: RunScores, names: Sequence[str], kinds: Mapping[str, CaseKind]
+    run_before: RunScores,
+    run_now: RunScores,
+    names: Sequence[str],
+    kinds: Mapping[str, CaseKind],
 ) -> dict[str, CaseBefore]:
-    """Each case of the second run as it was in the first one.
+    """By id, each case of a run as it was in an earlier one with the same cases.
 
     Args:
         names: metrics that both measure.
         kinds: of the cases that turned.
     """
-    every_place = range(len(second.cases))
-    texts_before = first.table.texts_of(every_place)
-    texts_now = second.table.texts_of(every_place)
-    causes = first.table.fact("cause") or (None,) * len(second.cases)
-    earlier: dict[str, CaseBefore] = {}
+    every_place = range(len(run_now.cases))
+    texts_before = run_before.table.texts_of(every_place)
+    texts_now = run_now.table.texts_of(every_place)
+    causes = run_before.table.fact("cause") or (None,) * len(run_now.cases)
+    cases: dict[str, CaseBefore] = {}
     for place, id_, before, now in zip(
-        every_place, second.table.ids, texts_before, texts_now, strict=False
+        every_place, run_now.table.ids, texts_before, texts_now, strict=False
     ):
         scores: list[tuple[str, Cell, Cell]] = []
         for name in names:
-            old, new = first.cells(name).cell(place), second.cells(name).cell(place)
-            if (old.status, old.value) != (new.status, new.value):
-                scores.append((name, old, new))
-        earlier[id_] = CaseBefore(
+            old_cell = run_before.cells(name).cell(place)
+            new_cell = run_now.cells(name).cell(place)
+            if (old_cell.status, old_cell.value) != (new_cell.status, new_cell.value):
+                scores.append((name, old_cell, new_cell))
+        cases[id_] = CaseBefore(
             kind=kinds.get(id_),
             cause=causes[place],
             response=before.response,
@@ -349,4 +386,4 @@ def _cases_before(
             ids=id_change(before.retrieved_ids, now.retrieved_ids),
             scores=tuple(scores),
         )
-    return earlier
+    return cases

@@ -122,7 +122,7 @@ class GateConfig(Record):
 
 
 _LIMITS = ("min", "max", "max_drop")
-_OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
+_GROUPS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
 
 class LimitOption(NamedTuple):
@@ -137,12 +137,12 @@ class LimitOption(NamedTuple):
 
 
 _METRIC = "(.+)"
-_SUCH = "such as 'recall@5=0.8'"
+_EXAMPLE = "such as 'recall@5=0.8'"
 OPTIONS = {
-    "minimum": LimitOption("--min", "metrics {} min", _METRIC, f"NAME=NUMBER, {_SUCH}"),
-    "maximum": LimitOption("--max", "metrics {} max", _METRIC, f"NAME=NUMBER, {_SUCH}"),
+    "minimum": LimitOption("--min", "metrics {} min", _METRIC, f"NAME=NUMBER, {_EXAMPLE}"),
+    "maximum": LimitOption("--max", "metrics {} max", _METRIC, f"NAME=NUMBER, {_EXAMPLE}"),
     "max_drop": LimitOption(
-        "--max-drop", "metrics {} max_drop", _METRIC, f"NAME=NUMBER, 0 or more, {_SUCH}"
+        "--max-drop", "metrics {} max_drop", _METRIC, f"NAME=NUMBER, 0 or more, {_EXAMPLE}"
     ),
     "max_latency": LimitOption(
         "--max-latency",
@@ -224,10 +224,11 @@ class _Section(SettingsFile):
     def sections(self, place: Place) -> Iterator[Place]:
         """The places of the mappings in a mapping; what is none of them is noted."""
         for name in self.mapping(place):
-            inner, problems_before = (*place, name), len(self.problems)
-            self.mapping(inner)
+            inner_place = (*place, name)
+            problems_before = len(self.problems)
+            self.mapping(inner_place)
             if len(self.problems) == problems_before:
-                yield inner
+                yield inner_place
 
 
 def _with_value(tree: Any, place: Place, value: object) -> Any:
@@ -266,16 +267,17 @@ def read_gate_config(
 
 
 def _read_section(file: _Section) -> GateConfig:
+    """The configuration of a file that has a section of a gate."""
     place = ("gate",)
-    file.mapping(place, (*_KINDS, *_OTHERS))
+    file.mapping(place, (*_SINGLE_VALUES, *_GROUPS))
     values: dict[str, Any] = {}
-    for key, kind in _KINDS.items():
+    for key, kind in _SINGLE_VALUES.items():
         value = file.value((*place, key), kind)
         if value is not None:
             values[key] = value
     metrics: dict[str, MetricGate] = {}
     for metric in file.sections((*place, "metrics")):
-        metrics[str(metric[-1])] = _metric(file, metric)
+        metrics[str(metric[-1])] = _metric_gate(file, metric)
     latency: list[LatencyBudget] = []
     for stage in file.sections((*place, "max_latency")):
         for figure, seconds in _budget_values(file, stage, FIGURES).items():
@@ -295,7 +297,7 @@ def _beside(folder: Path, entry: str) -> str:
     return f"{metric}{equals}{folder / file}"
 
 
-_DEFAULT = Path("ragbench.yaml")
+_DEFAULT_FILE = Path("ragbench.yaml")
 
 
 def demanded(
@@ -312,13 +314,14 @@ def demanded(
     Args:
         options: limits, by their names in `OPTIONS`.
     """
-    default = _DEFAULT if _DEFAULT.is_file() else None
+    default = _DEFAULT_FILE if _DEFAULT_FILE.is_file() else None
     config = read_gate_config(path or default, optional=path is None, options=options)
     if baseline:
         config = replace(config, baseline=baseline)
-    cases, files = tuple(must_pass), tuple(labels)
+    cases = tuple(must_pass)
     if cases:
         config = replace(config, must_pass=cases)
+    files = tuple(labels)
     if files:
         config = replace(config, labels=files)
     if strict:
@@ -326,15 +329,16 @@ def demanded(
     return config
 
 
-_KINDS = {
+_SINGLE_VALUES = {
     name: kind
     for name, kind in get_type_hints(GateConfig, include_extras=True).items()
     if name not in ("metrics", "latency", "alpha", "max_cost", "max_tokens")
 }
-"""Of the settings that are one value each."""
+"""The type of each setting that is one value, by its key."""
 
 
 def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
+    """The limits of a budget by what they are for, such as ``case`` or ``p95``."""
     file.mapping(place, names)
     limits: dict[str, float] = {}
     for name in names:
@@ -344,7 +348,8 @@ def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[s
     return limits
 
 
-def _metric(file: _Section, place: Place) -> MetricGate:
+def _metric_gate(file: _Section, place: Place) -> MetricGate:
+    """What is demanded of a metric."""
     demands = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
     if all(demand is None for demand in demands.values()):
@@ -353,12 +358,14 @@ def _metric(file: _Section, place: Place) -> MetricGate:
 
 
 def _limits(file: _Section, place: Place) -> FigureLimits:
+    """The limits at a place, which must leave something between them."""
     limits = FigureLimits(
         minimum=file.value((*place, "min"), float),
         maximum=file.value((*place, "max"), float),
         max_drop=file.value((*place, "max_drop"), Weight),
     )
-    low, high = limits.minimum, limits.maximum
+    low = limits.minimum
+    high = limits.maximum
     # An option may contradict the file: then no line of the file is wrong.
     is_of_file = not file.options.keys() & {(*place, "min"), (*place, "max")}
     if is_of_file and low is not None and high is not None and low > high:
@@ -371,12 +378,12 @@ def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[Slic
     written = file.at(place)
     selectors: list[tuple[str, FigureLimits | None]] = []
     if isinstance(written, Mapping):
-        for inner in file.sections(place):
-            file.mapping(inner, _LIMITS)
-            own = _limits(file, inner)
-            if own == FigureLimits():
-                file.wrong(inner, "no check: give min, max or max_drop")
-            selectors.append((str(inner[-1]), own))
+        for slice_place in file.sections(place):
+            file.mapping(slice_place, _LIMITS)
+            slice_limits = _limits(file, slice_place)
+            if slice_limits == FigureLimits():
+                file.wrong(slice_place, "no check: give min, max or max_drop")
+            selectors.append((str(slice_place[-1]), slice_limits))
     elif written is not None:
         if limits.max_drop is None:
             file.wrong(place, "a list of slices needs the metric's max_drop")

@@ -24,6 +24,7 @@ class Demand(NamedTuple):
 
     @property
     def drops(self) -> bool:
+        """Whether a loss against the baseline is limited."""
         return self.limits.max_drop is not None
 
 
@@ -36,12 +37,12 @@ def demands_of(
     ``max_drop``, where no metric that says the same has a ``max_drop`` of its own. A run that has
     none of these figures is held by all of its metrics that can be compared.
     """
-    demands = [*_configured(run, config)]
+    demands = [*_configured_demands(run, config)]
     if baseline is not None or (config.baseline is not None and not config.metrics):
-        demands += _defaults(run, baseline, config, demands)
+        demands += _default_demands(run, baseline, config, demands)
     problems: list[str] = []
     for demand in demands:
-        problems += _impossible(demand)
+        problems += _impossible_limits(demand)
     stages = [stage.stage for stage in run.stages]
     for budget in config.latency:
         if budget.stage not in stages:
@@ -50,8 +51,8 @@ def demands_of(
             )
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-    others = config.latency or config.max_cost or config.max_tokens or config.must_pass
-    if not demands and not others:
+    budgets = config.latency or config.max_cost or config.max_tokens or config.must_pass
+    if not demands and not budgets:
         raise ConfigError(
             "no checks are configured. Name a baseline (--baseline RUN) to check for drops, set "
             "limits (--min 'recall@5=0.8'), or write either into ragbench.yaml"
@@ -59,27 +60,27 @@ def demands_of(
     return tuple(demands)
 
 
-def _configured(run: RunScores, config: GateConfig) -> Iterator[Demand]:
+def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
     """What the configuration demands of the metrics that it names."""
     if not config.metrics:
         return
-    lacks, measured = f"{run.source} does not measure", "It measures"
-    columns = named_columns(run.metrics, tuple(config.metrics), lacks, measured)
+    lacks = f"{run.source} does not measure"
+    columns = named_columns(run.metrics, tuple(config.metrics), lacks, "It measures")
     for column, gate in zip(columns, config.metrics.values(), strict=True):
         yield Demand(column, gate.limits)
         # A slice without limits of its own is held to the metric's max_drop, not to its min.
-        own = FigureLimits(max_drop=gate.limits.max_drop)
+        default_limits = FigureLimits(max_drop=gate.limits.max_drop)
         for slice_gate in gate.slices:
-            yield Demand(column, slice_gate.limits or own, slice_gate)
+            yield Demand(column, slice_gate.limits or default_limits, slice_gate)
 
 
-def _defaults(
+def _default_demands(
     run: RunScores, baseline: RunScores | None, config: GateConfig, demands: Sequence[Demand]
 ) -> Iterator[Demand]:
     """The figures that a gate holds though nobody named them."""
-    held = [demand.column for demand in demands if demand.drops]
-    columns = [*figures_of(run, baseline, held)]
-    if not columns and not held:  # a run that measures none of these figures
+    columns_held = [demand.column for demand in demands if demand.drops]
+    columns = [*figures_of(run, baseline, columns_held)]
+    if not columns and not columns_held:  # a run that measures none of these figures
         columns = [*comparable_columns(run, baseline)]
     for column in columns:
         if column.scale:
@@ -96,7 +97,10 @@ def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[M
 def on_cases(
     demands: Sequence[Demand], run: RunScores
 ) -> Iterator[tuple[Demand, str | None, Integers | None]]:
-    """The demands by the slices that they mean, with the places of their cases, if any."""
+    """The demands, each with the name of a slice that it means and the places of its cases.
+
+    A demand on all cases comes without; one on each slice of a kind comes once for each.
+    """
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):
         for place, labels in enumerate(labels_of(run)):
@@ -115,10 +119,14 @@ def on_cases(
             yield demand, name, np.array(slices.get(name, ()), np.int64)
 
 
-def _impossible(demand: Demand) -> Iterator[str]:
+def _impossible_limits(demand: Demand) -> Iterator[str]:
     """What can never be judged, or would never fail, or always."""
-    column, limits, name = demand.column, demand.limits, demand.column.name
-    low, high, scale = column.low, column.high, column.scale
+    column = demand.column
+    limits = demand.limits
+    name = column.name
+    low = column.low
+    high = column.high
+    scale = column.scale
     reason = _why_no_drop(column)
     if demand.drops and reason:
         yield f"{name}: a max_drop cannot be judged, since {reason}"
@@ -137,8 +145,10 @@ def _impossible(demand: Demand) -> Iterator[str]:
 
 def _why_no_drop(column: MetricColumn) -> str:
     """Why no drop of a metric can be judged; empty where it can be."""
+    if column.no_mean and column.has_cells:
+        return f"{column.no_mean}; give min or max"
     if column.no_mean:
-        return f"{column.no_mean}; give min or max" if column.has_cells else column.no_mean
+        return column.no_mean
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better; give min or max"
     return ""

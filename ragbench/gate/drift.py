@@ -14,12 +14,12 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.bets import LEAST, CaseSums, bet_on_fall, fall, stake
 
-_METRICS = 3
-"""Main metrics at most: the level is shared among them."""
+_MAX_METRICS = 3
+"""As many main metrics has a run at most: the level of the test is shared among them."""
 _TOLERATED = 0.02
 """Share of a metric's scale that a line over the runs may fall."""
 _DIGITS = 6
-"""Of the sums, which a file keeps."""
+"""Decimals of the sums in a baseline file."""
 
 Sums = Mapping[str, CaseSums]
 
@@ -32,9 +32,10 @@ def followed(
     anew: Collection[str] = (),
     is_aside: bool = False,
 ) -> Drift:
-    """With one more run of main.
+    """What is known of main's drift, with one more run of main.
 
     Args:
+        drift: what was known before the run; None where it is the first.
         same: the cases that are what they were; others begin with this run.
         anew: metrics that begin with this run.
         is_aside: whether the baseline keeps its cases, so that none comes in or goes.
@@ -43,10 +44,10 @@ def followed(
     metrics: list[MetricDrift] = []
     cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
     for column in main_metrics(run.metrics):
-        metric = _earlier(drift, column)
+        metric = _metric_before(drift, column)
         sums_before: Sums = {}
         if drift is not None and metric is not None:
-            sums_before = _sums(drift, column.name)
+            sums_before = _sums_of_cases(drift, column.name)
         if metric is None:
             metric = MetricDrift(
                 metric=column.name, identity=column.identity, since=run.date, commit=run.commit
@@ -59,11 +60,11 @@ def followed(
         scores = dict(zip(run.table.ids, _scores(run, column), strict=True))
         sums, moves = _next_sums(sums_before, scores, same, number, is_aside=is_aside)
         for id_, case_sums in sums.items():
-            cases.setdefault(id_, {})[column.name] = _written(case_sums)
+            cases.setdefault(id_, {})[column.name] = _rounded_sums(case_sums)
         if moves:
             step = round(math.fsum(moves) / len(moves), _DIGITS)
             metric = replace(metric, steps=(*metric.steps, step))
-            metric = _looked_at(metric, column, run, sums, number)
+            metric = _with_look(metric, column, run, sums, number)
         metrics.append(metric)
     return Drift(runs=number, metrics=tuple(metrics), cases=cases)
 
@@ -79,8 +80,11 @@ def _next_sums(
     """The sums of each case with one more run, and how far those that are the same moved."""
     sums: dict[str, CaseSums] = {}
     moves: list[float] = []
-    for id_ in sums_before if is_aside else scores:
-        score, before = scores.get(id_), sums_before.get(id_)
+    # The cases of a run that lies aside are none of the baseline's.
+    ids = sums_before if is_aside else scores
+    for id_ in ids:
+        score = scores.get(id_)
+        before = sums_before.get(id_)
         if before is not None and id_ in same:
             sums[id_] = before.then(number, score)
             if score is not None:
@@ -93,7 +97,7 @@ def _next_sums(
     return sums, moves
 
 
-def _earlier(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
+def _metric_before(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
     """What is kept of a metric of the same formula."""
     if drift is None:
         return None
@@ -103,10 +107,14 @@ def _earlier(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
     return None
 
 
-def _looked_at(
+def _with_look(
     metric: MetricDrift, column: MetricColumn, run: RunScores, sums: Sums, number: int
 ) -> MetricDrift:
-    """With one more look at whether main has fallen, once enough runs are there."""
+    """The metric with one more look at whether main has fallen, once there are enough runs.
+
+    The evidence is what bets on a fall have won: it may be looked at after every run, and the
+    chance of a false alarm over all looks stays below the level (`ragbench.stats.bets`).
+    """
     if len(metric.steps) < LEAST - 1:
         return metric
     clusters = dict(zip(run.table.ids, run.clusters, strict=True))
@@ -122,6 +130,7 @@ def _looked_at(
 
 
 def _tolerance(column: MetricColumn) -> float:
+    """How much of a metric main may lose before that counts as a fall."""
     return _TOLERATED * (column.scale or 1.0)
 
 
@@ -133,17 +142,18 @@ def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
     return scores
 
 
-def _sums(drift: Drift, metric: str) -> dict[str, CaseSums]:
+def _sums_of_cases(drift: Drift, metric: str) -> dict[str, CaseSums]:
     """The sums of the cases that have the metric, by id."""
     sums: dict[str, CaseSums] = {}
-    for id_, by_metric in drift.cases.items():
-        if metric in by_metric:
-            first, total, weighted, last = by_metric[metric]
-            sums[id_] = CaseSums(int(first), total, weighted, last)
+    for id_, sums_by_metric in drift.cases.items():
+        if metric in sums_by_metric:
+            first_run, total, weighted, last = sums_by_metric[metric]
+            sums[id_] = CaseSums(int(first_run), total, weighted, last)
     return sums
 
 
-def _written(sums: CaseSums) -> tuple[float, float, float, float]:
+def _rounded_sums(sums: CaseSums) -> tuple[float, float, float, float]:
+    """The sums of a case as a baseline file holds them."""
     return (
         sums.first,
         round(sums.total, _DIGITS),
@@ -172,17 +182,17 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
                 continue
             tolerance = demand.limits.max_drop
 
-        sums_of = _sums(drift, metric.metric)
+        sums_by_id = _sums_of_cases(drift, metric.metric)
         scores: list[float] = []
         sums: list[CaseSums] = []
         for id_, score in zip(run.table.ids, _scores(run, column), strict=True):
-            if score is not None and id_ in sums_of:
+            if score is not None and id_ in sums_by_id:
                 scores.append(score)
-                sums.append(sums_of[id_])
+                sums.append(sums_by_id[id_])
         if not scores:
             continue
-        now = math.fsum(scores) / len(scores)
-        trend = _trend(metric, column, sums, drift.runs, now, tolerance)
+        mean_now = math.fsum(scores) / len(scores)
+        trend = _trend(metric, column, sums, drift.runs, mean_now, tolerance)
         is_shown = _is_shown(trend, tolerance, config.alpha)
         is_lost = is_shown and not trend.is_back
         yield worded(
@@ -191,7 +201,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
                 subject=f"drift: {metric.metric}",
                 outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
                 ground=Ground.SHOWN if is_shown else Ground.HOLDS,
-                observed=column.sign * now,
+                observed=column.sign * mean_now,
                 limit=tolerance,
                 bound="max_drop",
                 cases=len(scores),
@@ -207,7 +217,7 @@ def shown_falls(
     by_identity = {column.identity: column for column in columns}
     for metric in drift.metrics:
         column = by_identity.get(metric.identity)
-        sums = [*_sums(drift, metric.metric).values()]
+        sums = [*_sums_of_cases(drift, metric.metric).values()]
         if column is None or not sums:
             continue
         tolerance = _tolerance(column)
@@ -217,6 +227,7 @@ def shown_falls(
 
 
 def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
+    """Whether a fall is surely there, and larger than what is tolerated."""
     return trend.p_value <= alpha and abs(trend.start - trend.end) > tolerance
 
 
@@ -225,7 +236,7 @@ def _trend(
     column: MetricColumn,
     sums: Sequence[CaseSums],
     number: int,
-    now: float,
+    mean_now: float,
     tolerance: float,
 ) -> MainTrend:
     """The line through main's runs, on the cases that the judged run has, too.
@@ -234,28 +245,32 @@ def _trend(
         number: of main's newest run, counted from 0.
         now: the judged run's mean over the cases, so that larger is better.
     """
-    fallen, count = fall(sums, number), len(sums)
+    fallen = fall(sums, number)
+    count = len(sums)
     ages = [number - case.first for case in sums]
     means = [case.total / (age + 1) for case, age in zip(sums, ages, strict=True)]
     # A case's mean lies at the middle of its runs, the end of the line half its age later.
-    later = fallen / max(*ages, 1) * math.fsum(ages) / count / 2.0
-    end = math.fsum(means) / count - later
+    slope = fallen / max(*ages, 1)
+    end = math.fsum(means) / count - slope * math.fsum(ages) / count / 2.0
     # The steps lead from the newest level back to the first one.
-    newest = math.fsum(case.last for case in sums) / count
-    levels = [newest]
+    newest_level = math.fsum(case.last for case in sums) / count
+    levels = [newest_level]
     risen = 0.0
     for step in reversed(metric.steps):
         risen += step
-        levels.append(newest - risen)
+        levels.append(newest_level - risen)
     levels.reverse()
     sign = column.sign
+    p_value = 1.0
+    if metric.evidence:
+        p_value = min(1.0, _MAX_METRICS / metric.evidence)
     return MainTrend(
         start=sign * (end + fallen),
         end=sign * end,
         runs=len(metric.steps) + 1,
         since=metric.since,
         commit=metric.commit,
-        p_value=min(1.0, _METRICS / metric.evidence) if metric.evidence else 1.0,
-        is_back=now >= end + fallen - tolerance,
+        p_value=p_value,
+        is_back=mean_now >= end + fallen - tolerance,
         levels=tuple(round(sign * level, _DIGITS) for level in levels),
     )

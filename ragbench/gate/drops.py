@@ -52,6 +52,7 @@ class DropQuestion(RegressionQuestion):
     """Metrics that are the same number on every case."""
 
     def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
+        """The check of this question with an outcome."""
         return GateCheck(
             kind=self.kind,
             subject=self.column.name,
@@ -71,6 +72,7 @@ class DropQuestion(RegressionQuestion):
 def drop_questions(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
+    """A question for each demanded ``max_drop``, on all cases and on slices."""
     for demand, name, places in on_cases(demands, run):
         if demand.limits.max_drop is not None:
             yield DropQuestion(
@@ -102,7 +104,9 @@ class _SameNumbers(NamedTuple):
 
     @classmethod
     def of(cls, question: DropQuestion) -> _SameNumbers:
-        sample, column = question.sample, question.column
+        """What a question's numbers are, so that two questions with the same ones are found."""
+        sample = question.sample
+        column = question.column
         places = np.asarray(sample.places, np.int64).tobytes()
         return cls(
             slice=question.slice,
@@ -135,10 +139,13 @@ def paired(
     Args:
         places: of the cases that are paired; all of them when not given.
     """
-    before, now = baseline.cells(column.name), run.cells(column.name)
-    ids, clusters = run.table.ids, run.clusters
+    before = baseline.cells(column.name)
+    now = run.cells(column.name)
+    ids = run.table.ids
+    clusters = run.clusters
     if places is not None:
-        before, now = before.take(places), now.take(places)
+        before = before.take(places)
+        now = now.take(places)
         chosen: list[int] = places.tolist()
         ids = [ids[place] for place in chosen]
         clusters = [clusters[place] for place in chosen]
@@ -233,7 +240,9 @@ def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
         return None
 
     def coverage_of(place: int) -> CaseScores:
-        after, before = now.asked(place).coverage, earlier.asked(place).coverage
+        """How far a case was measured each time that it was asked, now and before."""
+        after = now.asked(place).coverage
+        before = earlier.asked(place).coverage
         # As for the means: where the metric applies in one run alone, the other did not measure.
         if any(before) and not _applies(after):
             after = (0.0,) * len(after)
@@ -303,6 +312,7 @@ def _family_checks(
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
+    """The check of a question: its ground, and the outcome that follows from it."""
     drop = _drop(question, decision) if len(question.sample.places) else None
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
@@ -358,6 +368,7 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
 
 
 def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
+    """What the test of a question came to, the more telling grounds first."""
     if drop is None:
         return Ground.NOTHING_MEASURED
     if drop.cases < least:
@@ -380,6 +391,7 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
+    """The numbers of a drop that was tested."""
     return replace(
         _untested_drop(question, decision.difference),
         tolerance=decision.tolerance,
@@ -400,7 +412,9 @@ def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
         interval: of the mean difference, in which a loss is negative.
     """
     sample = question.sample
-    difference, low, high = interval.mean or 0.0, interval.low, interval.high
+    difference = interval.mean or 0.0
+    low = interval.low
+    high = interval.high
     rises = question.column.sign < 0.0
     if rises:
         # Tests count a loss as negative; a verdict speaks in the metric's own direction.

@@ -21,15 +21,17 @@ ANSWERED = "answered"
 DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 
-_CORRECT = "answer_correct"
+_CORRECTNESS = "answer_correct"
 _DECLINING = "abstention_accuracy"
-_RATE = "answer_rate"
-_OF_ANSWER = (*JUDGED_RIGHT, _CORRECT, "token_f1", "exact_match", RIGHT)
+_ANSWER_RATE = "answer_rate"
+_ANSWER_METRICS = (*JUDGED_RIGHT, _CORRECTNESS, "token_f1", "exact_match", RIGHT)
 """Who holds one of these says how much the answers may lose."""
-_OF_REFUSAL = (ANSWERED, _RATE)
-_TELLING = (_CORRECT, "token_f1", "exact_match", _RATE)
-"""Metrics whose cells tell whether a case was answered, declined, or failed."""
-SOURCES = {RIGHT: (_CORRECT, _DECLINING), ANSWERED: (*_TELLING, _DECLINING)}
+_REFUSAL_METRICS = (ANSWERED, _ANSWER_RATE)
+"""Who holds one of these says how many refusals there may be."""
+_METRICS_THAT_TELL_ANSWERED = (_CORRECTNESS, "token_f1", "exact_match", _ANSWER_RATE)
+"""Metrics whose cells tell whether a case was answered, declined, or failed. Of two that tell it of
+as many cases, the first one counts."""
+SOURCES = {RIGHT: (_CORRECTNESS, _DECLINING), ANSWERED: (*_METRICS_THAT_TELL_ANSWERED, _DECLINING)}
 """What has to be measured for a figure, as far as the run has it."""
 
 Derive = Callable[[Cell | None, Cell | None], float | None]
@@ -38,25 +40,26 @@ Derive = Callable[[Cell | None, Cell | None], float | None]
 
 def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores, RunScores | None]:
     """The runs with the figures that a gate makes of their metrics, by one rule in both."""
-    if baseline is None:
-        (run,) = _with_figures([run])
-        return run, None
-    run, baseline = _with_figures([run, baseline])
-    return run, baseline
+    if baseline is not None:
+        return with_both_figures(run, baseline)
+    (run,) = _with_figures([run])
+    return run, None
 
 
 def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores]:
+    """A run and its baseline, both with the figures that a gate makes of their metrics."""
     run, baseline = _with_figures([run, baseline])
     return run, baseline
 
 
 def _with_figures(runs: list[RunScores]) -> list[RunScores]:
-    if any(_count(run, _CORRECT) for run in runs):
-        runs = [_with_figure(run, RIGHT, _CORRECT, _right) for run in runs]
-    telling = _telling_metric(runs)
-    if telling is not None:
-        derive = _answered_by_rate if telling == _RATE else _answered
-        return [_with_figure(run, ANSWERED, telling, derive) for run in runs]
+    """The runs with the figures that can be made of what all of them measured."""
+    if any(_applicable_count(run, _CORRECTNESS) for run in runs):
+        runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
+    metric = _telling_metric(runs)
+    if metric is not None:
+        derive = _answered_value_by_rate if metric == _ANSWER_RATE else _answered_value
+        return [_with_figure(run, ANSWERED, metric, derive) for run in runs]
     if all(_has_answers(run) for run in runs):
         return [_with_answered_by_stages(run) for run in runs]
     return runs
@@ -72,35 +75,33 @@ def figures_of(
     Args:
         held: metrics of which somebody says how much they may lose.
     """
-    held_names = {column.name for column in held}
+    names_held = {column.name for column in held}
     measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
     own = [column for name, column in measured.items() if name not in DERIVED]
 
     retrieval = main_of_group("retriever", own)
-    if retrieval is not None and not any(column.group == "retriever" for column in held):
+    holds_retrieval = any(column.group == "retriever" for column in held)
+    if retrieval is not None and not holds_retrieval:
         yield retrieval
 
     answer = main_of_group("generator", own)
     right = measured.get(RIGHT)
-    is_right = (
-        right is not None
-        and answer is not None
-        and answer.name == _CORRECT
-        and not run.has_labels  # people label the metric, and not what the gate makes of it
-    )
-    if is_right:
+    # `right` says more than the correctness that it is made of. But people label the metric, and
+    # not what the gate makes of it.
+    is_correctness = answer is not None and answer.name == _CORRECTNESS
+    if right is not None and is_correctness and not run.has_labels:
         answer = right
-    is_held = not held_names.isdisjoint(_OF_ANSWER)
-    if answer is not None and not is_held and answer.name not in held_names:
+    holds_answer = not names_held.isdisjoint(_ANSWER_METRICS)
+    if answer is not None and not holds_answer and answer.name not in names_held:
         yield answer
 
     # Whether declining is right is a part of `right`.
     declining = measured.get(_DECLINING)
-    if declining is not None and answer is not right and _DECLINING not in held_names:
+    if declining is not None and answer is not right and _DECLINING not in names_held:
         yield declining
 
     answered = measured.get(ANSWERED)
-    if answered is not None and held_names.isdisjoint(_OF_REFUSAL):
+    if answered is not None and names_held.isdisjoint(_REFUSAL_METRICS):
         yield answered
 
 
@@ -116,11 +117,11 @@ def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
     """Whether a metric has a figure in the run or in the baseline."""
     if column.score is not None:
         return True
-    earlier = None if baseline is None else baseline.column(column.name)
-    return earlier is not None and earlier.score is not None
+    baseline_column = None if baseline is None else baseline.column(column.name)
+    return baseline_column is not None and baseline_column.score is not None
 
 
-def _count(run: RunScores, name: str) -> int:
+def _applicable_count(run: RunScores, name: str) -> int:
     """How many cases a metric says something of."""
     cells = run.cells(name)
     return int(((cells.states != 0) & ~cells.has(Status.SKIPPED)).sum())
@@ -128,40 +129,50 @@ def _count(run: RunScores, name: str) -> int:
 
 def _telling_metric(runs: Sequence[RunScores]) -> str | None:
     """The metric of all runs that tells of the most cases whether they were answered."""
-    best, most = None, 0
-    for name in _TELLING:
+    best_name = None
+    most_cases = 0
+    for name in _METRICS_THAT_TELL_ANSWERED:
         if any(run.column(name) is None for run in runs):
             continue
-        count = sum(_count(run, name) for run in runs)
-        if count > most:
-            best, most = name, count
-    return best
+        count = sum(_applicable_count(run, name) for run in runs)
+        if count > most_cases:
+            best_name = name
+            most_cases = count
+    return best_name
 
 
-def _right(answer: Cell | None, declining: Cell | None) -> float | None:
+def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
+    """How far a case is right, by the cell of its answer and of whether declining was right."""
     if declining is not None and declining.value == 0.0:
-        return 0.0
+        return 0.0  # it answered what has no answer, or declined what has one
     if answer is None or answer.status is Status.SKIPPED:
         return None
     if answer.status is Status.ABSTAINED:
         return float(declining is not None and declining.value == 1.0)
-    return 0.0 if answer.status is Status.FAILED else answer.value
+    if answer.status is Status.FAILED:
+        return 0.0
+    return answer.value
 
 
-def _answered(answer: Cell | None, declining: Cell | None) -> float | None:
+def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None:
+    """Whether a case that has an answer was answered, by the cell of a metric of its answer."""
     if answer is None or answer.status is Status.SKIPPED:
         return None
     is_declined = answer.status is Status.ABSTAINED
+    # To decline is right, or to answer is wrong: the documents hold no answer.
     if declining is not None and declining.value == float(is_declined):
-        return None  # there is no answer
+        return None
     return float(answer.status is Status.MEASURED)
 
 
-def _answered_by_rate(rate: Cell | None, declining: Cell | None) -> float | None:
+def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float | None:
+    """Whether a case that has an answer was answered, by the cell of `answer_rate`."""
     del declining  # the metric is skipped where there is no answer
     if rate is None or rate.status is Status.SKIPPED:
         return None
-    return 0.0 if rate.status is Status.FAILED else rate.value
+    if rate.status is Status.FAILED:
+        return 0.0
+    return rate.value
 
 
 def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunScores:
@@ -169,12 +180,13 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
     column = run.column(source)
     if column is None or run.column(name) is not None:
         return run
-    cells, declining = run.cells(source), run.cells(_DECLINING)
+    cells = run.cells(source)
+    declining = run.cells(_DECLINING)
     values = np.full(len(run.cases), np.nan)
     repeats: dict[int, Repeats] = {}
     for place in range(len(run.cases)):
         if place in cells.repeats:
-            repeats[place] = _repeated(cells.asked(place), declining.asked(place), derive)
+            repeats[place] = _repeats_of_figure(cells.asked(place), declining.asked(place), derive)
             value = repeats[place].mean.value
         else:
             value = derive(cells[place], declining[place])
@@ -182,24 +194,25 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
     return _with_column(run, name, column.version, column.digest, values, repeats)
 
 
-def _repeated(asked: Repeats, declining: Repeats, derive: Derive) -> Repeats:
+def _repeats_of_figure(asked: Repeats, declining: Repeats, derive: Derive) -> Repeats:
     """What a figure gave each time that a case was asked."""
-    refusals = declining.cells
-    if len(refusals) != len(asked.cells):
-        refusals = (None,) * len(asked.cells)
+    declining_cells = declining.cells
+    if len(declining_cells) != len(asked.cells):  # not measured as often: it says nothing
+        declining_cells = (None,) * len(asked.cells)
     cells: list[Cell | None] = []
-    for cell, refusal in zip(asked.cells, refusals, strict=True):
-        value = derive(cell, refusal)
+    for cell, declining_cell in zip(asked.cells, declining_cells, strict=True):
+        value = derive(cell, declining_cell)
         cells.append(None if value is None else Cell.measured(value))
     return Repeats(cells=tuple(cells))
 
 
 def _has_answers(run: RunScores) -> bool:
+    """Whether generation was a stage of the run."""
     return any("generate" in stages for stages in run.table.fact("stages"))
 
 
 def _with_answered_by_stages(run: RunScores) -> RunScores:
-    """With whether each case was answered, by how its stages ended."""
+    """The run with whether each case was answered, by how its stages ended."""
     if run.column(ANSWERED) is not None:
         return run
     declining = run.cells(_DECLINING)
@@ -209,7 +222,7 @@ def _with_answered_by_stages(run: RunScores) -> RunScores:
         if Status.FAILED in stages.values():
             status = Status.FAILED
         if status is not None:
-            value = _answered(Cell(status=status), declining[place])
+            value = _answered_value(Cell(status=status), declining[place])
             values[place] = np.nan if value is None else value
     return _with_column(run, ANSWERED, 1, "", values, {})
 
@@ -222,9 +235,16 @@ def _with_column(
     values: Floats,
     repeats: dict[int, Repeats],
 ) -> RunScores:
-    is_measured = ~np.isnan(values)
-    states = np.where(is_measured, ord(Status.MEASURED.value[0]), 0).astype(np.uint8)
-    measured = values[is_measured].tolist()
+    """The run with a metric of the gate's own.
+
+    Args:
+        values: of each case; NaN where the metric does not apply.
+        repeats: what cases gave that were asked several times, by their position.
+    """
+    has_value = ~np.isnan(values)
+    # A cell's state is the first letter of its status; 0 stands for no cell.
+    states = np.where(has_value, ord(Status.MEASURED.value[0]), 0).astype(np.uint8)
+    measured = values[has_value].tolist()
     column = MetricColumn(
         name=name,
         version=version,

@@ -61,30 +61,32 @@ def lost_cases(
     Args:
         baseline: with the same cases in the same order.
     """
-    named = sorted(columns, key=lambda column: column.name)
+    columns_by_name = sorted(columns, key=lambda column: column.name)
     size = len(run.cases)
-    # Of each case, by far the worst metric so far: its place among the named ones, how much the
-    # case lost on it, and whether it failed.
+    # Of each case, by far the worst metric so far: its place among the columns, how much the case
+    # lost on it, and whether it failed.
     worst = np.full(size, -1)
-    most, broken = np.zeros(size), np.zeros(size, bool)
-    for position, column in enumerate(named):
-        cells, cells_before = run.cells(column.name), baseline.cells(column.name)
+    largest_loss = np.zeros(size)
+    is_failed = np.zeros(size, bool)
+    for position, column in enumerate(columns_by_name):
+        cells = run.cells(column.name)
+        cells_before = baseline.cells(column.name)
         in_both = (cells.states != 0) & (cells_before.states != 0)
         fails = in_both & cells.has(Status.FAILED) & ~cells_before.has(Status.FAILED)
         difference = column.sign * cells_before.values - run.graded(column)
         loss = np.nan_to_num(difference) / (column.scale or 1.0)
         # To fail is worse than to lose; of two metrics that fail, or that do not, the larger loss.
-        is_larger = (worst < 0) | (loss > most)
-        is_worse = (fails > broken) | ((fails == broken) & is_larger)
+        is_larger = (worst < 0) | (loss > largest_loss)
+        is_worse = (fails > is_failed) | ((fails == is_failed) & is_larger)
         is_worse &= (in_both & (loss > 0.0)) | fails
         worst[is_worse] = position
-        most[is_worse] = loss[is_worse]
-        broken[is_worse] = fails[is_worse]
+        largest_loss[is_worse] = loss[is_worse]
+        is_failed[is_worse] = fails[is_worse]
 
     places = np.flatnonzero(worst >= 0).tolist()
     changes: list[CaseChange] = []
     for place, text in zip(places, run.table.texts_of(places), strict=False):
-        metric = named[int(worst[place])].name
+        metric = columns_by_name[int(worst[place])].name
         cell = run.cells(metric).cell(place)
         changes.append(
             CaseChange(
@@ -92,7 +94,7 @@ def lost_cases(
                 metric=metric,
                 before=baseline.cells(metric).cell(place).value,
                 after=cell.value,
-                loss=float(most[place]),
+                loss=float(largest_loss[place]),
                 status=cell.status.value,
                 reason=cell.reason,
                 query=text.query,
@@ -138,9 +140,9 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
     old_notes = set(notes_on(verdict.checks, config))
     notes = [note for note in verdict.notes if note not in old_notes]
     for check in checks:
-        again = words.again_text(check)
-        if again:
-            notes.append(f"{check.name} was {again}.")
+        rerun_text = words.again_text(check)
+        if rerun_text:
+            notes.append(f"{check.name} was {rerun_text}.")
     notes += notes_on(checks, config)
     return replace(
         verdict,
@@ -152,6 +154,7 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
 
 def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
+    """A check as asking both systems again decided it, if it decided anything."""
     outcome, ground = check.outcome, check.ground
     if settled.change == "worse":
         outcome, ground = GateOutcome.FAILED, Ground.SETTLED_WORSE
@@ -226,9 +229,9 @@ def _cases(
     compared: Comparability, dropping: Iterable[MetricColumn]
 ) -> tuple[tuple[CaseChange, ...], RunPair | None]:
     """Those that lost on one of the metrics, and how many went another way."""
-    if compared.both is None:
+    if compared.comparable_runs is None:
         return (), None
-    run, baseline = compared.both
+    run, baseline = compared.comparable_runs
     comparable = [column for column in dropping if column.name in compared.metrics]
     lost = lost_cases(run, baseline, comparable)
     main = main_metrics([column for column in run.metrics if baseline.measures(column)])
@@ -243,24 +246,25 @@ def _checks(
     config: GateConfig,
 ) -> Iterator[GateCheck]:
     """Limits, drops of metrics and slices, how much is measured, and main's drift."""
-    yield from floor_checks(run, compared.both, demands, config)
-    if compared.both is not None:
-        mine, earlier = compared.both
+    yield from floor_checks(run, compared.comparable_runs, demands, config)
+    if compared.comparable_runs is not None:
+        common_run, earlier = compared.comparable_runs
         comparable = [demand for demand in demands if demand.column.name in compared.metrics]
-        yield from _drops(comparable, mine, earlier, config)
-        held = {demand.column.name for demand in demands if demand.drops}
-        others = [
-            column
-            for column in comparable_columns(mine, earlier)
-            if column.name not in held and earlier.measures(column)
-        ]
-        yield from shown_checks(others, mine, earlier)
-        yield from drift_checks(mine, earlier, config)
-    yield coverage_check(run, compared.both, demands, config)
-    yield from must_pass_check(run, baseline if compared.both else None, config.must_pass)
+        yield from _drops(comparable, common_run, earlier, config)
+        names_held = {demand.column.name for demand in demands if demand.drops}
+        other_columns: list[MetricColumn] = []
+        for column in comparable_columns(common_run, earlier):
+            if column.name not in names_held and earlier.measures(column):
+                other_columns.append(column)
+        yield from shown_checks(other_columns, common_run, earlier)
+        yield from drift_checks(common_run, earlier, config)
+    yield coverage_check(run, compared.comparable_runs, demands, config)
+    yield from must_pass_check(
+        run, baseline if compared.comparable_runs else None, config.must_pass
+    )
     yield from budget_checks(run, baseline, config)
-    if baseline is not None and compared.both is not None:
-        yield common_check(len(compared.both[0].cases), baseline, config)
+    if baseline is not None and compared.comparable_runs is not None:
+        yield common_check(len(compared.comparable_runs[0].cases), baseline, config)
 
 
 def _drops(
@@ -270,8 +274,8 @@ def _drops(
     questions = [*drop_questions(demands, run, baseline)]
     by_people, unlabelled = split_labelled(questions, run, baseline)
     by_test = [*one_row_each(unlabelled)]
-    held = dict.fromkeys(demand.column for demand in demands if demand.drops)
-    by_test += coverage_questions(held, run, baseline, config.max_unmeasured)
+    columns_held = dict.fromkeys(demand.column for demand in demands if demand.drops)
+    by_test += coverage_questions(columns_held, run, baseline, config.max_unmeasured)
     family = len(by_people) + len(by_test)
     part = len(by_test) / family if by_people else 1.0
     judged = drop_checks(by_test, config, part=part)
@@ -303,17 +307,18 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
 def _compared(
     run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
+    """What of the run and its baseline compares; with a refusal where a drop has no baseline."""
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
     if not columns:  # limits alone need no baseline
-        return Comparability(both=None, metrics=frozenset(), refusals=())
+        return Comparability(comparable_runs=None, metrics=frozenset(), refusals=())
     names = as_line([column.name for column in columns], 3)
     refusal = Refusal(
         what="baseline",
         reason=f"there is no baseline, so drops of {names} cannot be judged",
         remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
     )
-    return Comparability(both=None, metrics=frozenset(), refusals=(refusal,))
+    return Comparability(comparable_runs=None, metrics=frozenset(), refusals=(refusal,))
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
@@ -329,6 +334,7 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
 def _outcome(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
+    """The verdict: one failed check is enough, then one that is open."""
     outcomes = {bearing(check, undecided) for check in checks}
     if GateOutcome.FAILED in outcomes:
         return GateOutcome.FAILED
@@ -356,6 +362,7 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged_run(run: RunScores) -> JudgedRun:
+    """What a result says of a run itself."""
     return JudgedRun(
         source=run.source,
         dataset=run.dataset,

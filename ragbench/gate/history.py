@@ -38,7 +38,8 @@ def history_of(baseline: Baseline) -> History:
     cases were added or edited, a run is linked to the one before by those that both have, as in a
     chained price index. A fall is shown where the gate's test of drift shows it.
     """
-    runs, drift = baseline.runs, baseline.drift
+    runs = baseline.runs
+    drift = baseline.drift
     breaks = tuple(_breaks(runs))
     start = breaks[-1].at if breaks else 0
     falls: Mapping[str, MainTrend] = {}
@@ -80,19 +81,23 @@ def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | No
     """
     figures = [run.scores.get(metric) for run in runs]
     linked = [*figures]
+    # How much higher the newest run's cases would have scored than those of the run at hand.
     shift = 0.0
     for place in range(len(runs) - 2, start - 1, -1):
-        after, later = linked[place + 1], runs[place + 1]
-        if later.linked:
-            step = later.linked.get(metric)
-            before = _figure_before(runs, figures, place)
-            if before is None or after is None or step is None:
+        next_run = runs[place + 1]
+        if next_run.linked:
+            # The next run has other cases: it lies so far from this one on those of both.
+            next_figure = linked[place + 1]
+            step = next_run.linked.get(metric)
+            figure_before = _figure_before(runs, figures, place)
+            if figure_before is None or next_figure is None or step is None:
                 # The chain is broken: of the runs before nothing is known on these cases.
                 unknown = [None] * (place + 1 - start)
                 return [*figures[:start], *unknown, *linked[place + 1 :]]
-            shift = after - step - before
+            shift = next_figure - step - figure_before
         figure = figures[place]
-        linked[place] = None if figure is None else figure + shift
+        if figure is not None:
+            linked[place] = figure + shift
     return linked
 
 
@@ -135,22 +140,22 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     count = len(runs)
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
-    whole = baseline_of(runs)  # says what does not fit together, such as metrics of other formulas
-    runs = [with_both_figures(run, whole)[0] for run in runs]
+    mean_of_all = baseline_of(runs)  # refuses what does not fit together, such as other formulas
+    runs = [with_both_figures(run, mean_of_all)[0] for run in runs]
     columns = [*figures_of(runs[0], None, [])] or [*comparable_columns(runs[0], None)]
-    samples_of: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
+    samples: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
     for place, run in enumerate(runs):
-        others = baseline_of([*runs[:place], *runs[place + 1 :]]).beside(run)
+        mean_of_others = baseline_of([*runs[:place], *runs[place + 1 :]]).beside(run)
         for column in columns:
-            samples_of[column.name].append(paired(column, run, others))
+            samples[column.name].append(paired(column, run, mean_of_others))
     level = family_test(
-        [samples_of[column.name][0] for column in columns],
+        [samples[column.name][0] for column in columns],
         null_means=[0.0] * len(columns),
         alpha=_ALPHA,
         resamples=1000,
     ).level
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
-    return tuple(_limit(column, samples_of[column.name], shrink, level) for column in columns)
+    return tuple(_limit(column, samples[column.name], shrink, level) for column in columns)
 
 
 def _limit(
@@ -166,23 +171,26 @@ def _limit(
     scale = column.scale or 1.0
     totals = [sample.totals() for sample in samples]
     clusters = min(total.clusters for total in totals)
-    noise, tolerance, seen = 0.0, _GRID * scale, None
+    noise = 0.0
+    tolerance = _GRID * scale
+    least_seen = None
     spreads = [Spread.of(total) for total in totals]
     variances = [0.0 if spread is None else spread.per_cluster**2 for spread in spreads]
     # Runs that are all alike have no spread: they count as a variance of 0.
     spread = next((spread for spread in spreads if spread is not None), None)
     if spread is not None and clusters > 1:
         per_cluster = shrink * math.sqrt(sum(variances) / len(variances))
-        typical = replace(spread, per_cluster=per_cluster)
+        mean_spread = replace(spread, per_cluster=per_cluster)
         noise = per_cluster / math.sqrt(clusters)
+        # Up to the next multiple; a hair above one is a rounding error.
         steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
         tolerance = round(steps * _GRID, 6) * scale
-        seen = detectable(typical, clusters, alpha=level)
+        least_seen = detectable(mean_spread, clusters, alpha=level)
     return FittedLimit(
         metric=column.name,
         cases=min(total.cases for total in totals),
         clusters=clusters,
         noise=noise,
         tolerance=tolerance,
-        seen=None if seen is None else tolerance + seen,
+        seen=None if least_seen is None else tolerance + least_seen,
     )

@@ -38,12 +38,12 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     """
     labels: list[dict[str, Label]] = []
     for id_ in run.table.ids:
-        of_case: dict[str, Label] = {}
+        labels_of_case: dict[str, Label] = {}  # by metric
         for column in run.metrics:
             label = _label(book, column, judged[id_])
             if label is not None:
-                of_case[column.name] = label
-        labels.append(of_case)
+                labels_of_case[column.name] = label
+        labels.append(labels_of_case)
     facts = {
         **run.table.facts,
         "labels": labels,
@@ -87,7 +87,8 @@ def points_of(
     points: list[Point] = []
     if earlier is None:
         for case in run.cases:
-            value, label = case.value(column.name), case.labels.get(column.name)
+            value = case.value(column.name)
+            label = case.labels.get(column.name)
             if value is None:
                 continue
             # Labels of answers that differ between two runs say nothing of all answers of one.
@@ -109,10 +110,12 @@ def points_of(
 
 def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Point | None:
     """How a case moved, by judge and by people; None where it was not measured in both runs."""
-    value_before, value_now = before.value(column.name), now.value(column.name)
+    value_before = before.value(column.name)
+    value_now = now.value(column.name)
     if value_before is None or value_now is None:
         return None
-    label_before, label_now = before.labels.get(column.name), now.labels.get(column.name)
+    label_before = before.labels.get(column.name)
+    label_now = now.labels.get(column.name)
     difference: float | None = None
     labels: tuple[Label, ...] = ()
     if label_before is not None and label_now is not None:
@@ -130,12 +133,13 @@ def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool
 
 
 def _read(key: Key, column: MetricColumn) -> Key:
+    """What a metric reads of a question, its answer and its contexts."""
     question, answer, contexts = key
-    return (
-        question,
-        answer if column.reads_answer else NOTHING,
-        contexts if column.reads_contexts else ANY,
-    )
+    if not column.reads_answer:
+        answer = NOTHING
+    if not column.reads_contexts:
+        contexts = ANY
+    return question, answer, contexts
 
 
 def corrected(
@@ -192,12 +196,13 @@ def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
             figure = corrected(column, points_of(column, run), marks)
             if figure is not None:
                 yield figure[1]
-    (first_mark, first), *others = runs
-    for column in first.metrics:
-        for mark, run in others:
+    first_mark, first_run = runs[0]
+    for column in first_run.metrics:
+        for mark, run in runs[1:]:
             if run.column(column.name) is None:
                 continue
-            difference = corrected(column, points_of(column, run, first), (first_mark, mark))
+            points = points_of(column, run, first_run)
+            difference = corrected(column, points, (first_mark, mark))
             if difference is not None:
                 yield difference[1]
 
@@ -221,12 +226,16 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
     total = len({label.item for label in book.labels if label.value is not None})
     if total:
         whose = "these runs" if len(runs) > 1 else "this run"
-        rest = "" if len(used) >= total else "; the others are of other answers or contexts"
-        yield f"{len(used):,} of {total:,} labelled answers are of {whose}{rest}."
-    passed = sum(label.value is None for label in book.labels)
-    if passed:
-        were = "was" if passed == 1 else "were"
-        yield f"{passed:,} {were} passed over: the figures leave out what people could not tell."
+        note = f"{len(used):,} of {total:,} labelled answers are of {whose}"
+        if len(used) < total:
+            note += "; the others are of other answers or contexts"
+        yield f"{note}."
+    passed_over = sum(label.value is None for label in book.labels)
+    if passed_over:
+        were = "was" if passed_over == 1 else "were"
+        yield (
+            f"{passed_over:,} {were} passed over: the figures leave out what people could not tell."
+        )
     of_pairs = sum(label.is_of_pairs for label in labels)
     if of_pairs and len(runs) == 1:
         yield (
@@ -246,14 +255,15 @@ def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[La
     used: set[tuple[str, Key]] = set()
     labels: list[Label] = []
     for run in runs:
-        keys, labels_by_case = run.table.fact("judged"), run.table.fact("labels")
-        for key, of_case in zip(keys, labels_by_case, strict=False):
-            used.update((metric, key) for metric in of_case)
-            labels += of_case.values()
+        keys = run.table.fact("judged")
+        labels_by_case = run.table.fact("labels")
+        for key, labels_of_case in zip(keys, labels_by_case, strict=False):
+            used.update((metric, key) for metric in labels_of_case)
+            labels += labels_of_case.values()
     return used, labels
 
 
-_FIRST = 60
+_FEW_LABELS = 60
 """Labels whose chance is named beside the number that is enough."""
 
 
@@ -267,6 +277,7 @@ class LabelledQuestion(NamedTuple):
 
 
 def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) -> LabelledQuestion:
+    """A question with the answer of people; without one where their labels are too few."""
     points = points_of(question.column, run.on(set(question.sample.case_ids)), baseline)
     answer = corrected(question.column, points, ("baseline", "run")) if points else None
     if answer is not None and answer[1].interval is None:
@@ -309,7 +320,9 @@ def labelled_checks(
         estimate, correction = answer
         ids = set(question.sample.case_ids)
         before = corrected(question.column, points_of(question.column, baseline.on(ids)))
-        level_before = before[0].mean if before is not None else question.sample.before or 0.0
+        level_before = question.sample.before or 0.0
+        if before is not None:
+            level_before = before[0].mean
         drop = _drop(question, points, estimate, family, level_before)
         ground, outcome = Ground.OPEN, GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
@@ -412,11 +425,14 @@ def _plan(
     if len(differing) < LEAST or Path(baseline.source).is_file() or labels >= len(differing):
         return None
 
-    margin, deviation, correlation = question.tolerance, stdev(differing), ASSUMED
+    margin = question.tolerance
+    deviation = stdev(differing)
+    correlation = ASSUMED
     if answer is not None and answer[0].correlation is not None:
         estimate = answer[0]
         margin = abs(question.column.sign * estimate.mean + margin)
-        deviation, correlation = estimate.deviation, answer[0].correlation
+        deviation = estimate.deviation
+        correlation = answer[0].correlation
     plan = Plan(
         margin=margin,
         deviation=deviation,
@@ -426,11 +442,13 @@ def _plan(
         alpha=config.alpha,
     )
     number = plan.needed or plan.cases
-    fewer = min(max(_FIRST, labels), number)
+    # The chance with a few labels, at least those that are there, beside that with enough.
+    few = min(max(_FEW_LABELS, labels), number)
+    chances = [(count, plan.chance(count)) for count in sorted({few, number})]
     return LabelPlan(
         labels=labels,
         pairs=plan.cases,
-        chances=tuple((count, plan.chance(count)) for count in sorted({fewer, number})),
+        chances=tuple(chances),
         needed=plan.needed,
         command=_label_command(question, run, baseline, config, number),
     )
@@ -439,6 +457,7 @@ def _plan(
 def _label_command(
     question: DropQuestion, run: RunScores, baseline: RunScores, config: GateConfig, number: int
 ) -> str:
+    """The command that asks people about pairs of answers, into a file of labels in use."""
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.column.name)} -n {number} --page label.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ragbench.core.case_table import Cells
 from ragbench.core.history import MainRun
@@ -27,6 +28,7 @@ from ragbench.stats.paired import pair
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
 MOST_KEPT = 20
+"""A baseline of more runs would hardly be nearer to the truth, and is a larger file."""
 _TOLERATED = GateConfig().max_drop
 """Share of a metric's scale that it may move, as in the gate."""
 REMEMBERED = 100
@@ -75,9 +77,10 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     oldest = runs[0]
     baseline = _joined(None, oldest, 1)
     drift = followed(None, oldest)
+    # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
     for run in runs[1:]:
         _check_names(baseline, run)
-        reason = _incomparable(baseline, run) or _not_the_same(oldest, run)
+        reason = _incomparable(baseline, run) or _difference_of_runs(oldest, run)
         if reason:
             raise RunMismatchError(f"{run.source} does not compare with {oldest.source}: {reason}")
         if _is_known(baseline, run):
@@ -112,16 +115,18 @@ def with_run(
     _check_names(baseline, run)
     if accept:
         # The run may have been held before: it is accepted now, and is not remembered twice.
-        baseline = _without_held(baseline, run)
+        baseline = _without_run_aside(baseline, run)
     if _is_known(baseline, run):
-        return Added(baseline=_with_people(baseline, _main_run(run)), is_known=True)
+        return Added(baseline=_with_labels(baseline, _main_run(run)), is_known=True)
 
-    baseline, _ = under_ids_of(run, baseline)
-    same = unchanged(run, baseline)
+    baseline, _ = under_ids_of(run, baseline)  # a case may have another id now
+    unchanged_ids = unchanged(run, baseline)
     dropped = int((run.table.places(baseline.table.ids) < 0).sum())
-    links = _links(baseline, run, same)
+    links = _distances(baseline, run, unchanged_ids)
     reason = _incomparable(baseline, run)
-    changes = () if reason else _changes(baseline, run, same, alpha)
+    changes: tuple[MainChange, ...] = ()
+    if not reason:
+        changes = _changes(baseline, run, unchanged_ids, alpha)
     gains = tuple(change.metric for change in changes if not change.is_loss)
 
     if accept or reason:
@@ -135,17 +140,18 @@ def with_run(
 
     if len(gains) < len(changes):  # it lost something
         runs = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
-        drift = followed(baseline.drift, run, same, is_aside=True)
-        held = replace(baseline, runs=_remembered(runs, baseline.kept), drift=drift)
-        return Added(baseline=held, changes=changes, is_held=True)
+        drift = followed(baseline.drift, run, unchanged_ids, is_aside=True)
+        same_level = replace(baseline, runs=_without_oldest(runs, baseline.kept), drift=drift)
+        return Added(baseline=same_level, changes=changes, is_held=True)
 
-    gained_again = {*gains}.intersection(baseline.made_of[-1].better)
-    is_new_level = bool(gained_again) and baseline.kept > 1
+    gained_twice = {*gains}.intersection(baseline.made_of[-1].better)
+    is_new_level = bool(gained_twice) and baseline.kept > 1
     if is_new_level:
-        keep = min(2, keep)
+        keep = min(2, keep)  # the two runs that are better
+        drift = followed(baseline.drift, run, unchanged_ids, anew=gained_twice)
+    else:
+        drift = followed(baseline.drift, run, unchanged_ids)
     joined = _joined(baseline, run, keep, links, gains)
-    begun_anew = gained_again if is_new_level else ()
-    drift = followed(baseline.drift, run, same, anew=begun_anew)
     return Added(
         baseline=replace(joined, drift=drift),
         changes=changes,
@@ -154,8 +160,8 @@ def with_run(
     )
 
 
-def _without_held(baseline: Baseline, run: RunScores) -> Baseline:
-    """Without a run that was held, where it is this one."""
+def _without_run_aside(baseline: Baseline, run: RunScores) -> Baseline:
+    """The baseline without a run, where it lay aside because it was worse."""
     runs: list[MainRun] = []
     for earlier in baseline.runs:
         is_this = (earlier.date, earlier.commit) == (run.date, run.commit)
@@ -164,8 +170,8 @@ def _without_held(baseline: Baseline, run: RunScores) -> Baseline:
     return replace(baseline, runs=tuple(runs))
 
 
-def _with_people(baseline: Baseline, run: MainRun) -> Baseline:
-    """With what people say by now of a run that is in it."""
+def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
+    """The baseline with what people say by now of a run that is in it."""
     if not run.people:
         return baseline
     place = [earlier.date for earlier in baseline.runs].index(run.date)
@@ -174,19 +180,22 @@ def _with_people(baseline: Baseline, run: MainRun) -> Baseline:
     return with_runs(baseline, runs, baseline.kept)
 
 
-def _links(baseline: Baseline, run: RunScores, same: set[str]) -> dict[str, float]:
-    """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
+def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> dict[str, float]:
+    """By metric, how far a run lies from the newest one, on the cases of both.
+
+    Empty where they have the same cases: then their means tell.
+    """
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return {}
     times = baseline.made_of[-1].repeats
-    ids = [*same]
+    ids = [*unchanged_ids]
     places = baseline.table.places(ids).tolist()
-    now = run.on(same)
+    now = run.on(unchanged_ids)
     links: dict[str, float] = {}
     for column in run.metrics:
         if column.no_mean or not baseline.measures(column):
             continue
-        newest = _newest_asks(baseline.cells(column.name), places, times)
+        newest = _newest_cells(baseline.cells(column.name), places, times)
         before: dict[str, float | None] = {}
         for id_, cells in zip(ids, newest, strict=True):
             before[id_] = Repeats(cells=cells).mean.value
@@ -196,24 +205,29 @@ def _links(baseline: Baseline, run: RunScores, same: set[str]) -> dict[str, floa
     return links
 
 
-def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest, and those that the scores of the cases are from, however old."""
-    scored = [place for place, run in enumerate(runs) if not run.aside][-kept:]
+def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
+    """The newest runs, and those that the scores of the cases are from, however old."""
+    scored_runs = [place for place, run in enumerate(runs) if not run.aside][-kept:]
     oldest = len(runs) - REMEMBERED
-    return tuple(run for place, run in enumerate(runs) if place >= oldest or place in scored)
+    runs_left: list[MainRun] = []
+    for place, run in enumerate(runs):
+        if place >= oldest or place in scored_runs:
+            runs_left.append(run)
+    return tuple(runs_left)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
     """Refuses a run of another dataset or system."""
-    for kind, theirs, mine in (
+    for kind, baseline_name, run_name in (
         ("dataset", baseline.dataset, run.dataset),
         ("system", baseline.rag, run.rag),
     ):
-        if theirs == mine:
+        if baseline_name == run_name:
             continue
         message = (
-            f"{run.source} is a run of the {kind} {mine}, and the baseline of {theirs}: start "
-            f"a baseline of its own with: ragbench baseline set {run.source} -o FILE"
+            f"{run.source} is a run of the {kind} {run_name}, and the baseline of "
+            f"{baseline_name}: start a baseline of its own with: "
+            f"ragbench baseline set {run.source} -o FILE"
         )
         if kind == "system" and not run.origins:
             message += ". Recorded answers are of the system that their file is named for"
@@ -221,17 +235,20 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    """Whether the baseline holds a run; in older files two may share a date, to the second."""
+    """Whether the baseline holds a run.
+
+    Date and commit alone do not tell: in older files two runs may share a date, to the second.
+    """
     if run.date is None:
         return False
-    mine = _main_run(run)
-    for known in baseline.runs:
-        is_same_run = (known.date, known.commit) == (mine.date, mine.commit)
-        is_asked_alike = (known.cases, known.judge) == (mine.cases, mine.judge)
+    new = _main_run(run)
+    for earlier in baseline.runs:
+        is_same_start = (earlier.date, earlier.commit) == (new.date, new.commit)
+        is_asked_alike = (earlier.cases, earlier.judge) == (new.cases, new.judge)
         has_same_scores = all(
-            mine.scores.get(name, score) == score for name, score in known.scores.items()
+            new.scores.get(name, score) == score for name, score in earlier.scores.items()
         )
-        if is_same_run and is_asked_alike and has_same_scores:
+        if is_same_start and is_asked_alike and has_same_scores:
             return True
     return False
 
@@ -247,14 +264,17 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
     return ""
 
 
-def _not_the_same(oldest: RunScores, run: RunScores) -> str:
+def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
     """What runs that are given as one system's do not share, though later runs of main need not."""
     if not len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run)):
         return f"it has {len(run.cases):,} cases, there are {len(oldest.cases):,}, not all the same"
-    return "" if _formulas(oldest) == _formulas(run) else "it has other metrics"
+    if _formulas(oldest) != _formulas(run):
+        return "it has other metrics"
+    return ""
 
 
 def _formulas(run: RunScores) -> set[str]:
+    """The metrics of a run, each with how it is computed."""
     return {column.identity for column in run.metrics if column.has_cells}
 
 
@@ -268,8 +288,12 @@ def _main_run(run: RunScores) -> MainRun:
     for correction in corrections([("", run)]):
         interval = correction.interval
         if interval is not None:
-            figures = (correction.corrected, interval.low, interval.high)
-            people[correction.metric] = [*(round(each, 6) for each in figures), correction.labels]
+            people[correction.metric] = [
+                round(correction.corrected, 6),
+                round(interval.low, 6),
+                round(interval.high, 6),
+                correction.labels,
+            ]
     scores: dict[str, float] = {}
     for column in run.metrics:
         if column.has_cells and column.score is not None:
@@ -290,10 +314,12 @@ def _main_run(run: RunScores) -> MainRun:
 
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     """The runs so far, less the figures of metrics that are computed in another way now."""
-    changed = {column.name for column in run.metrics if not baseline.measures(column)}
+    changed_metrics = {column.name for column in run.metrics if not baseline.measures(column)}
     runs: list[MainRun] = []
     for earlier in baseline.runs:
-        scores = {name: score for name, score in earlier.scores.items() if name not in changed}
+        scores = dict(earlier.scores)
+        for name in changed_metrics:
+            scores.pop(name, None)
         runs.append(replace(earlier, scores=scores))
     return runs
 
@@ -305,40 +331,48 @@ def _joined(
     links: Mapping[str, float] | None = None,
     better: tuple[str, ...] = (),
 ) -> Baseline:
-    """A run after those of a baseline, of which the oldest above ``keep`` are dropped."""
+    """A run after those of a baseline, of which the oldest above ``keep`` are dropped.
+
+    Args:
+        links: how far the run lies from the one before, by metric.
+        better: metrics in which it is shown to be better.
+    """
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
     columns = [column for column in run.metrics if column.has_cells]
     newest = replace(_main_run(run), linked=links or {}, better=better)
-    runs, kept = [newest], 1
+    runs = [newest]
+    kept = 1
+    # How often the runs before that are kept asked each case, and where they have the run's cases.
+    times_before = 0
+    places_before: list[int] = []
     if baseline is not None:
         runs = [*_without_old_formulas(baseline, run), newest]
         kept = min(keep, baseline.kept + 1)
+        kept_before = baseline.made_of[baseline.kept - kept + 1 :]
+        times_before = sum(earlier.repeats for earlier in kept_before)
+        places_before = _unchanged_places(baseline, run)
     runs = runs[-REMEMBERED:]
     made_of = runs_kept(runs, kept)
 
     every_place = range(len(run.cases))
-    asks = {
-        column.name: _newest_asks(run.cells(column.name), every_place, newest.repeats)
-        for column in columns
-    }
-    if baseline is not None and kept > 1:
-        made_of_before = baseline.made_of[baseline.kept - kept + 1 :]
-        times = sum(earlier.repeats for earlier in made_of_before)
-        places = _unchanged_places(baseline, run)
-        for column in columns:
-            # The scores of another formula are no scores of this metric.
-            known = places if baseline.measures(column) else [-1] * len(places)
-            asks_before = _newest_asks(baseline.cells(column.name), known, times)
-            asks_now = asks[column.name]
-            asks[column.name] = [
-                (*before, *now) for before, now in zip(asks_before, asks_now, strict=True)
+    cells: dict[str, Cells] = {}
+    for column in columns:
+        cells_of_cases = _newest_cells(run.cells(column.name), every_place, newest.repeats)
+        if baseline is not None and kept > 1:
+            places = places_before
+            if not baseline.measures(column):
+                # The scores of another formula are no scores of this metric.
+                places = [-1] * len(places_before)
+            earlier_cells = _newest_cells(baseline.cells(column.name), places, times_before)
+            cells_of_cases = [
+                (*before, *now) for before, now in zip(earlier_cells, cells_of_cases, strict=True)
             ]
-    cells = {name: Cells.repeated(of_cases) for name, of_cases in asks.items()}
-    labels = {}
+        cells[column.name] = Cells.repeated(cells_of_cases)
+    facts: dict[str, Sequence[Any]] = {}
     for name in ("cluster", "tags", "language"):
         if run.table.fact(name):
-            labels[name] = run.table.fact(name)
+            facts[name] = run.table.fact(name)
     joined = Baseline(
         source=run.source,
         dataset=run.dataset,
@@ -351,43 +385,44 @@ def _joined(
         stages=run.stages,
         origins=run.origins,
         judge=run.judge,
-        cases=replace(run.table, facts=labels, cells=cells, texts=None),
-        runs=(),
+        cases=replace(run.table, facts=facts, cells=cells, texts=None),
+        runs=(),  # follow with the next call
     )
     return with_runs(joined, runs, kept)
 
 
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
     """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
-    same = unchanged(run, baseline)
+    unchanged_ids = unchanged(run, baseline)
     places: list[int] = []
     for id_, place in zip(run.table.ids, baseline.table.places(run.table.ids), strict=True):
-        places.append(int(place) if id_ in same else -1)
+        places.append(int(place) if id_ in unchanged_ids else -1)
     return places
 
 
-def _newest_asks(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
+def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
     """What a metric gave the last times; as often None of cases that were asked less often.
 
     Args:
         places: of the cases; -1 for one that is not there.
     """
-    asks: list[tuple[Cell | None, ...]] = []
+    cells_of_cases: list[tuple[Cell | None, ...]] = []
     for place in places:
         newest: tuple[Cell | None, ...] = ()
-        if times and place >= 0:
+        if times and place >= 0:  # [-0:] would be all of them
             newest = cells.asked(place).cells[-times:]
-        asks.append((*newest, *[None] * (times - len(newest))))
-    return asks
+        missing = [None] * (times - len(newest))
+        cells_of_cases.append((*newest, *missing))
+    return cells_of_cases
 
 
 def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
     """A baseline with a metric's scores less those of its newest run, which asked so often."""
     cells = before.cells(metric)
-    asks = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
+    cells_of_cases = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
     table = before.cases
-    cells_of = {**table.cells, metric: Cells.repeated(asks)}
-    return replace(before, cases=replace(table, cells=cells_of))
+    cells_by_metric = {**table.cells, metric: Cells.repeated(cells_of_cases)}
+    return replace(before, cases=replace(table, cells=cells_by_metric))
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
@@ -401,18 +436,21 @@ def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
 
 
 def _changes(
-    baseline: Baseline, run: RunScores, same: set[str], alpha: float
+    baseline: Baseline, run: RunScores, unchanged_ids: set[str], alpha: float
 ) -> tuple[MainChange, ...]:
-    """What the gate holds, in both directions as one family; see `ragbench.stats.decide`.
+    """What a run is shown to have lost or gained, in the figures that a gate holds.
 
-    A gain is looked for against the runs before the newest one where that was better already.
+    Both directions are tested as one family, so that a chance find is as rare as in a gate (see
+    `ragbench.stats.decide`). A gain is looked for against the runs before the newest one where
+    that was better already.
     """
-    now, before = with_both_figures(run.on(same), baseline.beside(run.on(same)))
-    held = [*figures_of(now, before, [])] or [*comparable_columns(now, before)]
+    now = run.on(unchanged_ids)
+    now, before = with_both_figures(now, baseline.beside(now))
+    columns = [*figures_of(now, before, [])] or [*comparable_columns(now, before)]
     newest = baseline.made_of[-1]
     questions: list[RegressionQuestion] = []
     subjects: list[tuple[str, bool]] = []
-    for column in held:
+    for column in columns:
         if not before.measures(column):
             continue
         for direction in (Direction.HIGHER, Direction.LOWER):
@@ -420,11 +458,12 @@ def _changes(
             earlier = before
             if not is_loss and column.name in newest.better and baseline.kept > 1:
                 earlier = _without_newest(before, column.name, newest.repeats)
+            # Turned around, a gain is a loss, which the same test shows.
+            turned_column = replace(column, direction=direction)
             subjects.append((column.name, is_loss))
             questions.append(
                 RegressionQuestion(
-                    # Turned around, a gain is a loss, which the same test shows.
-                    sample=paired(replace(column, direction=direction), now, earlier),
+                    sample=paired(turned_column, now, earlier),
                     tolerance=_TOLERATED * (column.scale or 0.0),
                     largest_drop=column.scale,
                 )

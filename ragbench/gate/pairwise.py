@@ -42,7 +42,7 @@ def metric_comparisons(
     differences, family = _differences(runs, tested)
     comparisons: list[MetricComparison] = []
     for column in columns:
-        of_metric = differences.get(column.name, [])
+        metric_differences = differences.get(column.name, [])
         figures = [_figure(mark, run, column.name, restricted) for mark, run in runs]
         comparisons.append(
             MetricComparison(
@@ -50,8 +50,8 @@ def metric_comparisons(
                 group=column.group,
                 direction=column.direction,
                 unit=column.unit,
-                figures=_with_beaten_runs(figures, of_metric, column.direction),
-                differences=tuple(of_metric),
+                figures=_with_beaten_runs(figures, metric_differences, column.direction),
+                differences=tuple(metric_differences),
                 untested=untested[column.name],
             )
         )
@@ -62,16 +62,18 @@ def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
     """Why no difference of a metric is tested; None where it is."""
     if column.no_mean:
         return column.no_mean
-    measured: list[MetricColumn] = []
+    columns_of_runs: list[MetricColumn] = []
     for _, run in runs:
-        own = run.column(column.name)
-        if own is not None:
-            measured.append(own)
-    if len({own.version for own in measured}) > 1:
+        column_of_run = run.column(column.name)
+        if column_of_run is not None:
+            columns_of_runs.append(column_of_run)
+    if len({column_of_run.version for column_of_run in columns_of_runs}) > 1:
         return "the runs measured it by formulas of different versions"
-    if len({own.identity for own in measured}) > 1:
+    if len({column_of_run.identity for column_of_run in columns_of_runs}) > 1:
         return "the code that computes it has changed between the runs"
-    return "only one run measured it" if len(measured) < 2 else None
+    if len(columns_of_runs) < 2:
+        return "only one run measured it"
+    return None
 
 
 def _differences(
@@ -84,30 +86,32 @@ def _differences(
     the differences of the three pairs need not all turn around together.
     """
     pairs: list[tuple[Marked, Marked, list[MetricColumn]]] = []
-    for first, second in combinations(runs, 2):
-        shared = [
-            column
-            for column in columns
-            if first[1].column(column.name) and second[1].column(column.name)
-        ]
-        if shared:
-            pairs.append((first, second, shared))
+    for first_marked, second_marked in combinations(runs, 2):
+        _, first_run = first_marked
+        _, second_run = second_marked
+        shared_columns: list[MetricColumn] = []
+        for column in columns:
+            if first_run.column(column.name) and second_run.column(column.name):
+                shared_columns.append(column)
+        if shared_columns:
+            pairs.append((first_marked, second_marked, shared_columns))
 
     differences: dict[str, list[Difference]] = defaultdict(list)
     family = 0
-    for (first_mark, first_run), (second_mark, second_run), shared in pairs:
-        samples = [
-            paired_columns(
+    clusters = runs[0][1].clusters  # all runs have the same cases
+    for (first_mark, first_run), (second_mark, second_run), shared_columns in pairs:
+        samples: list[PairedSample] = []
+        for column in shared_columns:
+            sample = paired_columns(
                 first_run.cells(column.name).values,
                 second_run.cells(column.name).values,
                 ids=first_run.table.ids,
-                labels=runs[0][1].clusters,
+                labels=clusters,
             )
-            for column in shared
-        ]
+            samples.append(sample)
         joint = family_test(samples, alpha=ALPHA / len(pairs))
         family += joint.size
-        for place, column in enumerate(shared):
+        for place, column in enumerate(shared_columns):
             difference = _difference(
                 (first_mark, second_mark),
                 column,
@@ -129,16 +133,23 @@ def _difference(
     p_corrected: float,
     resolution: float,
 ) -> Difference:
-    first, second = marks
+    """How a metric differs between two runs, and whether that may be chance.
+
+    Args:
+        p_corrected: the p-value corrected for all metrics and pairs.
+        resolution: the smallest that it can be on so few cases.
+    """
+    first_mark, second_mark = marks
     interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=column.reach)
     # By the marks of the runs that lack a value: the first one, the second one, or both.
     left_out: dict[str, int] = {}
-    for lacking, reason in zip((first, second, f"{first}, {second}"), LEFT_OUT[2:], strict=True):
+    lacking_marks = (first_mark, second_mark, f"{first_mark}, {second_mark}")
+    for lacking, reason in zip(lacking_marks, LEFT_OUT[2:], strict=True):
         if reason in sample.left_out:
             left_out[lacking] = sample.left_out[reason]
     return Difference(
-        first=first,
-        second=second,
+        first=first_mark,
+        second=second_mark,
         before=sample.before,
         after=sample.after,
         difference=interval.mean,
@@ -163,12 +174,15 @@ def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigu
     Args:
         restricted: cases were left out, so that the run's own figure is of others.
     """
-    cells, column = run.cells(metric), run.column(metric)
-    score, interval = None, None
+    cells = run.cells(metric)
+    column = run.column(metric)
+    score = None
+    interval = None
     if column is not None:
         if not column.no_mean:
             estimate = interval_of(run, column)
-            score, interval = estimate.mean, estimate.reported
+            score = estimate.mean
+            interval = estimate.reported
         if not restricted:
             score = column.score
     return RunFigure(
@@ -198,7 +212,7 @@ def _with_beaten_runs(
     return tuple(replace(figure, better_than=tuple(beaten[figure.run])) for figure in figures)
 
 
-_LOSSES = 1000
+_MAX_LOSSES = 1000
 """How many lost cases are kept a variant and metric."""
 
 Values = Mapping[str, float | None]
@@ -234,13 +248,13 @@ def variant_effects(
         confidence: of the whole family, between 0 and 1.
     """
     alpha = 1 - confidence
-    first = variants[0]
+    original = variants[0]
     samples: dict[tuple[int, int], PairedSample] = {}
     """By the places of the variant and of the metric."""
     tested: list[tuple[int, int]] = []
     for place, variant in enumerate(variants[1:], 1):
         for position in range(len(metrics)):
-            sample = pair(first.values[position], variant.values[position], clusters=clusters)
+            sample = pair(original.values[position], variant.values[position], clusters=clusters)
             samples[place, position] = sample
             if variant.acted and len(sample.clusters):
                 tested.append((place, position))
@@ -251,16 +265,15 @@ def variant_effects(
 
     effects: list[tuple[VariantEffect, ...]] = []
     for place, variant in enumerate(variants):
-        of_variant: list[VariantEffect] = []
+        effects_of_variant: list[VariantEffect] = []
         for position, metric in enumerate(metrics):
             values = variant.values[position]
-            effect = _scored(metric, values)
+            effect = _effect_of_variant(metric, values)
             if place > 0:
                 sample = samples[place, position]
-                effect = _compared(effect, sample, confidence, 1 - joint.level)
-                effect = replace(
-                    effect, losses=tuple(_losses(sample, metric, first.values[position], values))
-                )
+                effect = _with_difference(effect, sample, confidence, 1 - joint.level)
+                losses = _losses(sample, metric, original.values[position], values)
+                effect = replace(effect, losses=tuple(losses))
             if (place, position) in p_values:
                 p_value, corrected = p_values[place, position]
                 effect = replace(
@@ -269,18 +282,19 @@ def variant_effects(
                     p_corrected=corrected,
                     is_significant=corrected <= alpha,
                 )
-            of_variant.append(effect)
-        effects.append(tuple(of_variant))
+            effects_of_variant.append(effect)
+        effects.append(tuple(effects_of_variant))
     return effects, len(tested)
 
 
-def _scored(metric: Metric, values: Values) -> VariantEffect:
-    measured = [value for value in values.values() if value is not None]
-    score = math.fsum(measured) / len(measured) if measured else None
-    return VariantEffect(metric=metric, score=score, measured=len(measured))
+def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
+    """What a variant scored, before it is compared."""
+    columns_measured = [value for value in values.values() if value is not None]
+    score = math.fsum(columns_measured) / len(columns_measured) if columns_measured else None
+    return VariantEffect(metric=metric, score=score, measured=len(columns_measured))
 
 
-def _compared(
+def _with_difference(
     effect: VariantEffect, sample: PairedSample, confidence: float, together: float
 ) -> VariantEffect:
     """An effect with its difference from the first variant.
@@ -288,22 +302,26 @@ def _compared(
     Args:
         together: confidence of each interval with which the intervals of all hold together.
     """
-    totals, reach = sample.totals(), MetricColumn.of(effect.metric).reach
+    totals = sample.totals()
+    reach = MetricColumn.of(effect.metric).reach
     interval = mean_interval(totals, confidence=together, bounds=reach)
-    alone = mean_interval(totals, confidence=confidence, bounds=reach)
+    single = mean_interval(totals, confidence=confidence, bounds=reach)
+    single_interval = None
+    if single.low is not None and single.high is not None:
+        single_interval = (single.low, single.high)
     return replace(
         effect,
         compared=len(sample.clusters),
         difference=interval.mean,
         low=interval.low,
         high=interval.high,
-        alone=None if alone.low is None or alone.high is None else (alone.low, alone.high),
+        alone=single_interval,
         gained=sample.gained,
         lost=sample.lost,
     )
 
 
-def _sign(metric: Metric) -> int:
+def _sign_of_gain(metric: Metric) -> int:
     """1 where a higher value is better, else -1."""
     return -1 if metric.definition.direction is Direction.LOWER else 1
 
@@ -314,11 +332,11 @@ def _losses(
     """The cases that got worse, the largest loss first."""
     losses: list[tuple[float, str]] = []
     for difference, case in zip(sample.differences.tolist(), sample.case_ids, strict=True):
-        gain = _sign(metric) * difference
+        gain = _sign_of_gain(metric) * difference
         if gain < 0:
             losses.append((gain, case))
     losses.sort()
-    for _, case in losses[:_LOSSES]:
+    for _, case in losses[:_MAX_LOSSES]:
         yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
 
@@ -328,17 +346,17 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     Kept is the variant with the best score among those that are better than the first one beyond
     chance; the first one where there is none.
     """
-    first = variants[0].name
+    original = variants[0].name
     metric = effects[0][0].metric
     gains: dict[str, float] = {}
     worse: list[str] = []
     unclear: list[str] = []
     idle: list[str] = []
-    for variant, of_variant in zip(variants[1:], effects[1:], strict=True):
-        effect = of_variant[0]
+    for variant, effects_of_variant in zip(variants[1:], effects[1:], strict=True):
+        effect = effects_of_variant[0]
         gain = 0.0
         if effect.is_significant:
-            gain = _sign(metric) * (effect.difference or 0.0)
+            gain = _sign_of_gain(metric) * (effect.difference or 0.0)
         if gain > 0:
             gains[variant.name] = gain
         elif gain < 0:
@@ -348,13 +366,13 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
         else:
             idle.append(variant.name)
 
-    best = max(gains, key=gains.__getitem__, default=first)
+    best = max(gains, key=gains.__getitem__, default=original)
     also_better = [name for name in gains if name != best]
     parts = [f"keep {best}"]
     for names, result in (
-        (also_better, f"also better than {first}"),
-        (unclear, f"inconclusive against {first}"),
-        (worse, f"worse than {first}"),
+        (also_better, f"also better than {original}"),
+        (unclear, f"inconclusive against {original}"),
+        (worse, f"worse than {original}"),
         (idle, "did not act"),
     ):
         if names:

@@ -41,34 +41,39 @@ from ragbench.ledger.folder import (
 from ragbench.ledger.tables import read_only
 from ragbench.plugins import Integers, NDArray, np
 
-_FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
-_STARTED = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
-_ORIGINS = "SELECT body FROM origins ORDER BY stage"
-_METRICS = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
-_PRESENT = "epoch = (SELECT value FROM meta WHERE key = 'epoch')"
-_OUTCOMES = f"FROM outcomes WHERE number = cases.number AND {_PRESENT}"
-_GIVEN = (
-    f"(SELECT json_extract(CAST(body AS TEXT), '$.{{key}}') {_OUTCOMES} AND stage = '{{stage}}' "
-    "AND status NOT IN ('failed', 'skipped'))"
+_REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
+_STARTED_QUERY = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
+_ORIGINS_QUERY = "SELECT body FROM origins ORDER BY stage"
+_METRICS_QUERY = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
+# Outcomes of an earlier epoch are of another setting of the run: see `ragbench.ledger.journal`.
+_IS_CURRENT = "epoch = (SELECT value FROM meta WHERE key = 'epoch')"
+_CASE_OUTCOMES = f"FROM outcomes WHERE number = cases.number AND {_IS_CURRENT}"
+_VALUE_OF_STAGE = (
+    f"(SELECT json_extract(CAST(body AS TEXT), '$.{{key}}') {_CASE_OUTCOMES} "
+    "AND stage = '{stage}' AND status NOT IN ('failed', 'skipped'))"
 )
-"""What a stage gave; nothing where it gave nothing."""
-_CASES = (
+"""A part of what a stage gave, by its key; null where the stage gave nothing."""
+_CASES_QUERY = (
     "SELECT number, cases.id, cases.digest, cases.body, causes.cause, "
-    f"(SELECT group_concat(stage || '=' || status) {_OUTCOMES}), cells.status{{values}} "
+    f"(SELECT group_concat(stage || '=' || status) {_CASE_OUTCOMES}), cells.status{{values}} "
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
-_NOTES = "SELECT number, metric, detail FROM notes"
-_TEXTS = "SELECT cases.body, {} FROM cases WHERE number = ?"
-_BATCH = 2_000
+_NOTES_QUERY = "SELECT number, metric, detail FROM notes"
+_TEXTS_QUERY = "SELECT cases.body, {} FROM cases WHERE number = ?"
+_BATCH_CASES = 2_000
 
 
-class _Line(msgspec.Struct):
+class _JudgeLine(msgspec.Struct):
+    """What one model was asked, of which only the price is needed here."""
+
     cost: Decimal | None
 
 
 class _Judging(msgspec.Struct):
-    lines: tuple[_Line, ...]
+    """What the judge cost, by metric."""
+
+    lines: tuple[_JudgeLine, ...]
     currency: str | None
 
 
@@ -113,21 +118,24 @@ def is_finished(path: Path) -> bool:
     """Whether a folder holds a run of this version that got to its end."""
     try:
         with read_only(RunFolder(path=path).journal) as db:
-            return db.execute(_FIGURES).fetchone() is not None
+            return db.execute(_REPORT_QUERY).fetchone() is not None
     except RunMismatchError:
         return False
 
 
 def _from_journal(path: Path, source: str) -> RunScores:
+    """A run that got to its end, read from its folder."""
     folder = RunFolder(path=path)
     journal = folder.kept_journal
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
     with read_only(journal) as db:
         figures = _figures(db, path)
-        cases = _table(db, path, manifest, metrics)
-        (started,) = db.execute(_STARTED).fetchone()
-        origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
+        cases = _case_table(db, path, manifest, metrics)
+        (started,) = db.execute(_STARTED_QUERY).fetchone()
+        origins = tuple(
+            Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS_QUERY)
+        )
     git = manifest.git or {}
     judging = figures.judging
     return RunScores(
@@ -138,7 +146,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
         matching=manifest.settings["matching"],
         commit=git.get("commit"),
         dirty=bool(git.get("dirty")),
-        metrics=tuple(_columns(metrics, figures, cases)),
+        metrics=tuple(_metric_columns(metrics, figures, cases)),
         cases=cases,
         stages=figures.stages,
         latencies=figures.latencies,
@@ -173,7 +181,8 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
 
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
-    row = db.execute(_FIGURES).fetchone()
+    """What the loop counted of the run; refused where it did not get to its end."""
+    row = db.execute(_REPORT_QUERY).fetchone()
     if row is None:
         raise RunMismatchError(
             f"{path} holds a run that did not get to its end: continue it with the same eval "
@@ -182,30 +191,33 @@ def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
     return msgspec.json.decode(row[0], type=_Figures)
 
 
-def _columns(
+def _metric_columns(
     metrics: Sequence[Metric], figures: _Figures, cases: CaseTable
 ) -> Iterator[MetricColumn]:
     """The metrics, those last whose values no two runs share, such as measured times."""
-    scored = list(zip(metrics, figures.summaries, strict=True))
-    scored.sort(key=lambda pair: not pair[0].definition.deterministic)
-    for metric, summary in scored:
+    summaries = list(zip(metrics, figures.summaries, strict=True))
+    summaries.sort(key=lambda pair: not pair[0].definition.deterministic)
+    for metric, summary in summaries:
         score = summary.score
         cells = cases.cells.get(metric.name)
         if cells is not None and cells.repeats:
+            # The loop counted the first time alone that each case was asked.
             measured = [value for value in cells.values.tolist() if not math.isnan(value)]
             score = math.fsum(measured) / len(measured) if measured else None
         yield MetricColumn.of(metric, score)
 
 
-def _table(
+def _case_table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
     """The cases of a run, with what they were scored each time that they were asked."""
-    stages_ended, folders = _endings(manifest), repeat_folders(path)
+    endings_of = _stage_endings(manifest)
+    folders = repeat_folders(path)
     reader = _CellReader(db, metrics)
     ids: list[str] = []
     digests: list[bytes] = []
-    numbers, gold = array("q"), array("q")
+    numbers = array("q")
+    gold = array("q")
     fingerprints: list[Any] = []
     clusters: list[str | None] = []
     tags: list[tuple[str, ...] | None] = []
@@ -215,22 +227,22 @@ def _table(
     # Most cases share their labels with others: one object of each saves memory.
     shared: dict[Any, Any] = {}
     for rows in reader.batches():
-        facts = [case_facts(body) for _, _, _, body, *_ in rows]
-        encoded = [fingerprint.encode() for fingerprint, _ in facts]
-        fingerprints.append(np.array(encoded, np.bytes_))
-        for (_, case), row in zip(facts, rows, strict=True):
-            number, id_, digest, _, cause, statuses, *_ = row
+        batch_fingerprints: list[bytes] = []
+        for number, id_, digest, body, cause, statuses, *_ in rows:
+            fingerprint, case = case_facts(body)
+            batch_fingerprints.append(fingerprint.encode())
             ids.append(id_)
             numbers.append(number)
             gold.extend(case.gold_pair)
             clusters.append(shared.setdefault(case.cluster, case.cluster))
             tags.append(shared.setdefault(case.tags, case.tags))
             languages.append(shared.setdefault(case.language, case.language))
-            stages.append(stages_ended(statuses))
+            stages.append(endings_of(statuses))
             causes.append(Cause(cause) if cause else None)
             if folders:
                 digests.append(digest)
-    columns: dict[str, Sequence[Any]] = {
+        fingerprints.append(np.array(batch_fingerprints, np.bytes_))
+    facts: dict[str, Sequence[Any]] = {
         "cluster": [*clusters_of(clusters, gold)],
         "tags": tags,
         "language": languages,
@@ -243,22 +255,24 @@ def _table(
         cases = [*zip(ids, digests, strict=True)]
         for metric in metrics:
             if not metric.definition.aggregate:
-                cells[metric.name] = _repeated(cells, cases, repeats, metric.name)
+                cells[metric.name] = _repeated_cells(cells, cases, repeats, metric.name)
+    for metric in metrics:
+        if not metric.definition.deterministic:  # values that no two runs share
+            del cells[metric.name]
     return CaseTable(
         ids=ids,
         fingerprints=np.concatenate(fingerprints or [np.array([], np.bytes_)]),
-        facts={name: values for name, values in columns.items() if any(values)},
-        cells={
-            metric.name: cells[metric.name] for metric in metrics if metric.definition.deterministic
-        },
-        texts=_JournalTexts(path, _context(manifest), numbers),
+        facts={name: values for name, values in facts.items() if any(values)},
+        cells=cells,
+        texts=_JournalTexts(path, _context_stage(manifest), numbers),
     )
 
 
-def _context(manifest: Manifest) -> str:
+def _context_stage(manifest: Manifest) -> str:
     """The stage that gives what answering reads."""
-    is_there = "post_retrieve" in manifest.rag.stages or "post_retrieve" in manifest.absent
-    return "post_retrieve" if is_there else "retrieve"
+    if "post_retrieve" in manifest.rag.stages or "post_retrieve" in manifest.absent:
+        return "post_retrieve"
+    return "retrieve"
 
 
 class _JournalTexts(Record, kw_only=False):
@@ -266,9 +280,12 @@ class _JournalTexts(Record, kw_only=False):
 
     path: Path
     context: str
+    """The stage that gives what answering reads."""
     numbers: Sequence[int]
+    """Of the cases in the journal, by their places in the table."""
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        """The texts of the cases at some places."""
         for body, ids, response in self._rows(self.numbers[place] for place in places):
             _, case = case_facts(body)
             yield CaseTexts(
@@ -280,17 +297,22 @@ class _JournalTexts(Record, kw_only=False):
             )
 
     def marks(self) -> Integers:
+        """A row a case: the hashes of its retrieved ids and of its answer."""
         marks = array("q")
         for _, ids, response in self._rows(self.numbers):
             marks.extend((hash(ids), hash(response)))
         return np.frombuffer(marks, np.int64).reshape(-1, 2)
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
+        """The texts of a table that has the cases at these places alone."""
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
 
     def _rows(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, str | None, str | None]]:
-        ids = _GIVEN.format(key="context_ids", stage=self.context)
-        query = _TEXTS.format(f"{ids}, {_GIVEN.format(key='response', stage='generate')}")
+        """Of each case its body, its retrieved ids as JSON, and its answer."""
+        ids = _VALUE_OF_STAGE.format(key="context_ids", stage=self.context)
+        query = _TEXTS_QUERY.format(
+            f"{ids}, {_VALUE_OF_STAGE.format(key='response', stage='generate')}"
+        )
         with read_only(RunFolder(path=self.path).journal) as db:
             for number in numbers:
                 yield db.execute(query, (number,)).fetchone()
@@ -300,25 +322,30 @@ class _CellReader:
     """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
-        numbers = dict(db.execute(_METRICS))
+        column_numbers = dict(db.execute(_METRICS_QUERY))
         self._db = db
-        self._numbers = {metric.name: numbers[metric.name] for metric in metrics}
+        self._numbers = {metric.name: column_numbers[metric.name] for metric in metrics}
         """Of the journal's columns, by metric."""
         self._parts: list[list[Cells]] = [[] for _ in self._numbers]
         """Of each metric the batches that were read."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of the cases, of which the cells are kept."""
+        """The rows of the cases, batch by batch; their cells are collected for `cells`.
+
+        A row has number, id, digest, body and cause of a case, how its stages ended, its cells'
+        statuses as letters, and their values from the eighth column on.
+        """
         numbers = [*self._numbers.values()]
         width = max(numbers, default=0) + 1
         columns = "".join(f", cells.m{number}" for number in numbers)
-        rows = self._db.execute(_CASES.format(values=columns))
-        while batch := rows.fetchmany(_BATCH):
+        rows = self._db.execute(_CASES_QUERY.format(values=columns))
+        while batch := rows.fetchmany(_BATCH_CASES):
             values = np.array([row[7:] for row in batch], float).T.copy()
             # A letter for each metric of the journal; those that were added later have none.
             letters = "".join(row[6][:width].ljust(width) for row in batch).encode()
             states = np.frombuffer(letters, np.uint8).reshape(-1, width).T[numbers]
-            states = np.where(np.isin(states, _LETTERS), states, ord("s"))
+            # Whatever else stands there, such as a blank: the metric was skipped.
+            states = np.where(np.isin(states, _STATUS_LETTERS), states, ord("s"))
             for parts, column, state in zip(self._parts, values, states, strict=True):
                 parts.append(Cells.packed(column, state))
             yield batch
@@ -347,7 +374,7 @@ class _CellReader:
         positions = {number: position for position, number in enumerate(self._numbers.values())}
         reasons: dict[tuple[bytes, bool], int] = {}
         why: dict[int, NDArray[np.int32]] = {}
-        for number, metric, detail in self._db.execute(_NOTES):
+        for number, metric, detail in self._db.execute(_NOTES_QUERY):
             place = places[number] if number < len(places) else -1
             position = positions.get(metric)
             if place < 0 or position is None:  # of a case or a metric that is gone
@@ -364,20 +391,22 @@ class _CellReader:
         return texts, {position: column.astype(kind) for position, column in why.items()}
 
 
-_LETTERS = [ord(status.value[0]) for status in Status]
+_STATUS_LETTERS = [ord(status.value[0]) for status in Status]
 
 
 class _Repeat(NamedTuple):
     """What cases were scored one more time that they were asked."""
 
     places: dict[tuple[str, bytes], int]
-    """Of cases, by their ids and digests."""
+    """Of cases, by their ids and digests: a case that was edited since is another one."""
     cells: dict[str, Cells]
+    """By metric."""
 
 
 def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
-    scored_by = metrics_of(read_manifest(RunFolder(path=folder).manifest))
-    if [metric.name for metric in scored_by] != [metric.name for metric in metrics]:
+    """Reads the folder of one more time that the cases of a run were asked."""
+    repeat_metrics = metrics_of(read_manifest(RunFolder(path=folder).manifest))
+    if [metric.name for metric in repeat_metrics] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     places: dict[tuple[str, bytes], int] = {}
     numbers: list[int] = []
@@ -390,33 +419,46 @@ def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
         return _Repeat(places, reader.cells(numbers))
 
 
-def _repeated(
+def _repeated_cells(
     cells: Mapping[str, Cells],
     cases: Sequence[tuple[str, bytes]],
     repeats: Sequence[_Repeat],
     metric: str,
 ) -> Cells:
-    """What a metric gave each time."""
-    asks: list[tuple[Cell | None, ...]] = []
+    """What a metric gave each time that the cases were asked.
+
+    Args:
+        cells: of the first time, by metric.
+        cases: ids and digests.
+        repeats: the times after that; one may lack a case.
+    """
+    cells_of_cases: list[tuple[Cell | None, ...]] = []
     for place, case in enumerate(cases):
-        asked: list[Cell | None] = [cells[metric][place]]
+        cells_of_case: list[Cell | None] = [cells[metric][place]]
         for repeat in repeats:
-            other_place = repeat.places.get(case)
-            asked.append(None if other_place is None else repeat.cells[metric][other_place])
-        asks.append(tuple(asked))
-    return Cells.repeated(asks)
+            repeat_place = repeat.places.get(case)
+            cell = None
+            if repeat_place is not None:
+                cell = repeat.cells[metric][repeat_place]
+            cells_of_case.append(cell)
+        cells_of_cases.append(tuple(cells_of_case))
+    return Cells.repeated(cells_of_cases)
 
 
-def _endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
-    """How each stage of a case ended, from what was stored of it."""
+def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
+    """A function from what the journal has of a case's stages to how each of them ended.
+
+    The journal has ``stage=status`` of each stage that was asked, joined by commas.
+    """
     # A run always has retrieval and generation.
-    present = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
-    stages = [stage for stage in STAGES if stage in present]
-    asked = {*manifest.rag.stages} - {*manifest.absent}
-    context = _context(manifest)
+    present_stages = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
+    stages = [stage for stage in STAGES if stage in present_stages]
+    asked_stages = {*manifest.rag.stages} - {*manifest.absent}
+    context = _context_stage(manifest)
 
     @cache  # the cases of a run end in few ways
     def endings_of(stored: str | None) -> dict[str, Status]:
+        """How each stage of a case ended, in the order of the stages."""
         statuses: dict[str, Status] = {}
         for entry in (stored or "").split(","):
             if entry:
@@ -425,11 +467,11 @@ def _endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
         endings: dict[str, Status] = {}
         for stage in stages:
             endings[stage] = statuses.get(stage, Status.SKIPPED)
-            if stage not in statuses and stage in asked and stage != "retrieve":
-                # It was not asked, because the one before gave nothing.
-                before = context if stage in ("validate", "generate") else "retrieve"
-                if endings[before] is not Status.MEASURED:
-                    endings[stage] = endings[before]
+            if stage not in statuses and stage in asked_stages and stage != "retrieve":
+                # It was not asked, because the stage before it gave nothing.
+                stage_before = context if stage in ("validate", "generate") else "retrieve"
+                if endings[stage_before] is not Status.MEASURED:
+                    endings[stage] = endings[stage_before]
         return endings
 
     return endings_of

@@ -20,9 +20,9 @@ from ragbench.core.history import MainTrend
 from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted
 
-_SHOWN = 2
+_MAX_GROUNDS = 2
 """How many reasons a headline has room for."""
-_NAMED = 3
+_MAX_NAMES = 3
 """How many lost cases are named."""
 UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 
@@ -33,8 +33,8 @@ def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
     Args:
         least: measured cases that were demanded.
     """
-    summary = _summary(check, least)
-    reason = summary + _evidence(check) + _people_or_judge(check) + _label_plan(check)
+    summary = _summary_text(check, least)
+    reason = summary + _evidence_text(check) + _source_of_figure(check) + _label_plan_text(check)
     return replace(check, summary=summary, reason=reason)
 
 
@@ -46,7 +46,7 @@ def figure(value: float, unit: str = "") -> str:
     if unit == "share":
         return f"{value:.1%}"
     size = abs(value)
-    if 0 < size < 0.0005:
+    if 0 < size < 0.0005:  # with three places it would be zero
         text = f"{value:.2g}"
     elif size >= 1000:
         text = f"{value:,.0f}"
@@ -68,7 +68,7 @@ def independent(drop: Drop) -> str:
     return f"{cases(drop.cases)} in {counted(drop.clusters, 'cluster')}"
 
 
-def _interval(drop: Drop, unit: str) -> str:
+def _interval_text(drop: Drop, unit: str) -> str:
     """The interval of a difference, in brackets; empty where nothing moved."""
     if drop.difference == 0 or drop.low is None or drop.high is None:
         return ""
@@ -77,8 +77,12 @@ def _interval(drop: Drop, unit: str) -> str:
     return f" ({drop.confidence:.0%} interval {low} to {figure(drop.high, unit)})"
 
 
-def _p(value: float, resolution: float = 0.0) -> str:
-    """A p-value, never finer than its test can give."""
+def _p_value_text(value: float, resolution: float = 0.0) -> str:
+    """A p-value, never finer than its test can give.
+
+    Args:
+        resolution: the smallest that the test can give on so few cases.
+    """
     if value <= resolution:
         return f"p <= {resolution:.1g}"
     if value >= 1e-6:
@@ -101,7 +105,7 @@ def headline(
         settle_command: asks both systems again about what is open; None where they cannot be asked.
     """
     if outcome is GateOutcome.PASSED:
-        return _passed(checks, settle_command)
+        return _passed_headline(checks, settle_command)
     if outcome is GateOutcome.INCONCLUSIVE and refusals:
         differing = [refusal.what for refusal in refusals]
         if "baseline" in differing:
@@ -116,28 +120,31 @@ def headline(
             for check in checks
             if check.outcome is GateOutcome.INCONCLUSIVE and not check.is_small_slice
         ]
-    grounds.sort(key=_explains_others, reverse=True)
+    grounds.sort(key=_is_about_cases, reverse=True)
     sentences: list[str] = []
-    for check in grounds[:_SHOWN]:
-        # "next to nothing is left" stands in the reason alone.
-        is_few_lost = check.ground is Ground.ALL_OF_FEW_LOST
-        sentences.append(f"{check.label} {check.reason if is_few_lost else check.summary}")
-    return "; ".join(sentences) + _more(grounds) + _settle_with(settle_command, grounds)
+    for check in grounds[:_MAX_GROUNDS]:
+        text = check.summary
+        if check.ground is Ground.ALL_OF_FEW_LOST:
+            text = check.reason  # it alone says that next to nothing is left
+        sentences.append(f"{check.label} {text}")
+    return "; ".join(sentences) + _further_count(grounds) + _settle_with(settle_command, grounds)
 
 
-def _explains_others(check: GateCheck) -> bool:
-    """Whether it is about cases that failed or are gone, which explains what is lost elsewhere."""
-    is_about_cases = check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS)
-    return is_about_cases and check.drop is None
+def _is_about_cases(check: GateCheck) -> bool:
+    """Whether it is about cases that failed or are gone: that explains what is lost elsewhere."""
+    return check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS) and check.drop is None
 
 
-def _more(checks: Sequence[GateCheck]) -> str:
+def _further_count(checks: Sequence[GateCheck]) -> str:
     """How many checks a headline has no room for."""
-    count = len(checks) - _SHOWN
-    return f"; and {count:,} more" if count > 0 else ""
+    count = len(checks) - _MAX_GROUNDS
+    if count <= 0:
+        return ""
+    return f"; and {count:,} more"
 
 
 def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
+    """The command that settles what is open; empty where none of the checks can be settled."""
     if command is None or not any(check.can_settle for check in checks):
         return ""
     return f". Settle it: {command}"
@@ -151,43 +158,52 @@ def labels_way(checks: Sequence[GateCheck]) -> str:
     return ""
 
 
-def _passed(checks: Sequence[GateCheck], settle_command: str | None) -> str:
-    """What was lost and may be chance comes first; then how many passed, and what is open."""
+def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) -> str:
+    """The headline of a gate that passed.
+
+    What was lost and may be chance comes first; then how many checks passed, and what is open.
+    """
     warnings = [check for check in checks if check.is_warning]
     if warnings:
-        losses = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
-        rest = _more(warnings) + _settle_with(settle_command, warnings)
-        return f"not shown, and not ruled out: {losses}{rest}"
+        text = f"not shown, and not ruled out: {_open_drops_text(warnings)}"
+        return text + _settle_with(settle_command, warnings)
     passed = sum(check.outcome is GateOutcome.PASSED for check in checks)
     text = f"{counted(passed, 'check')} passed"
     open_drops = [check for check in checks if check.is_open_drop]
     if open_drops:
-        drops = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        return f"{text}, {len(open_drops):,} inconclusive: {drops}{_more(open_drops)}"
-    return text + _detectable(checks)
+        return f"{text}, {len(open_drops):,} inconclusive: {_open_drops_text(open_drops)}"
+    return text + _detectable_losses(checks)
 
 
-def _undecided(check: GateCheck) -> str:
+def _open_drops_text(checks: Sequence[GateCheck]) -> str:
+    """The first of some undecided checks, and how many more there are."""
+    texts = [_open_drop_text(check) for check in checks[:_MAX_GROUNDS]]
+    return "; ".join(texts) + _further_count(checks)
+
+
+def _open_drop_text(check: GateCheck) -> str:
     """How an undecided check moved, and what its cases could have shown."""
     if check.is_near_limit:
         return f"{check.label} {check.reason}"
-    moved = f"{check.label} {check.summary}"
+    movement = f"{check.label} {check.summary}"
     drop = check.drop
     if drop is None:
-        return f"{moved} (what its cases could show is unknown)"
+        return f"{movement} (what its cases could show is unknown)"
     if check.is_warning:
-        interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
-        never = "" if drop.can_show else f", which {independent(drop)} can never show"
-        return f"{moved}{interval}, more than the tolerated {limit}{never}"
+        movement += _interval_text(drop, check.unit)
+        text = f"{movement}, more than the tolerated {figure(drop.tolerance, check.unit)}"
+        if drop.can_show:
+            return text
+        return f"{text}, which {independent(drop)} can never show"
     if drop.detectable_drop is not None:
-        smallest = figure(drop.detectable_drop, check.unit)
-        return f"{moved} (its {cases(check.cases)} would show a drop of {smallest})"
+        smallest_drop = figure(drop.detectable_drop, check.unit)
+        return f"{movement} (its {cases(check.cases)} would show a drop of {smallest_drop})"
     if drop.can_show:
-        return f"{moved} (what its cases could show is unknown)"
-    return f"{moved} ({independent(drop)} can never show a drop)"
+        return f"{movement} (what its cases could show is unknown)"
+    return f"{movement} ({independent(drop)} can never show a drop)"
 
 
-def _detectable(checks: Sequence[GateCheck]) -> str:
+def _detectable_losses(checks: Sequence[GateCheck]) -> str:
     """Which losses the cases would have shown, where no check is open."""
     losses: list[str] = []
     for check in checks:
@@ -196,71 +212,80 @@ def _detectable(checks: Sequence[GateCheck]) -> str:
             losses.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
     if not losses:
         return ""
-    return f"; these cases would show a loss of {as_line(losses, _NAMED)}"
+    return f"; these cases would show a loss of {as_line(losses, _MAX_NAMES)}"
 
 
 # --- the summary of a check: what was seen
 
 
-def _summary(check: GateCheck, least: int) -> str:
-    ground, observed = check.ground, check.observed
+def _summary_text(check: GateCheck, least: int) -> str:
+    """What was seen, without what it shows: such as ``down .02 from .81 to .79``."""
+    ground = check.ground
+    observed = check.observed
     if ground is Ground.NOT_STORED:
         return f"the run stores no {check.missing or 'times'}"
     if ground is Ground.TOO_FEW_CASES:
-        where = "" if check.drop is None else " in both runs"
-        return f"only {cases(check.cases)} measured{where}, fewer than min_cases ({least:,})"
+        in_runs = "" if check.drop is None else " in both runs"
+        return f"only {cases(check.cases)} measured{in_runs}, fewer than min_cases ({least:,})"
     if ground is Ground.NOTHING_MEASURED or observed is None:
-        where = " in both runs" if check.bound == "max_drop" else ""
-        return f"no case was measured{where}"
+        in_runs = " in both runs" if check.bound == "max_drop" else ""
+        return f"no case was measured{in_runs}"
     if check.drop is not None:
-        return _moved(check, check.drop)
+        return _movement(check, check.drop)
     if check.kind is CheckKind.MUST_PASS:
-        return _must_pass(check)
+        return _lost_cases_text(check)
     if check.trend is not None:
-        return _main_went(check.trend)
+        return _trend_text(check.trend)
     if check.kind is CheckKind.COVERAGE:
-        return _share_of_cases(check, observed)
-    side = _side(check, below="below", above="above")
+        return _coverage_text(check, observed)
+    side = _side_of_limit(check, below="below", above="above")
     text = f"{figure(observed, check.unit)} is {side} {figure(check.limit, check.unit)}"
     if ground is Ground.HARDLY_MEASURED:
         text += f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
     return text
 
 
-def _side(check: GateCheck, *, below: str, above: str) -> str:
+def _side_of_limit(check: GateCheck, *, below: str, above: str) -> str:
     """On which side of its limit a figure lies; ``below`` and ``above`` word the wrong ones."""
     if check.bound == "min":
         return "at least" if check.holds else below
     return "at most" if check.holds else above
 
 
-def _share_of_cases(check: GateCheck, share: float) -> str:
+def _coverage_text(check: GateCheck, share: float) -> str:
+    """How many cases were measured, or may go unmeasured, beside the limit for that share."""
     count = f"{round(share * check.cases):,} of {check.cases:,} {check.counted}"
-    side = _side(check, below="less than", above="more than")
+    side = _side_of_limit(check, below="less than", above="more than")
     return f"{count} ({share:.1%}), {side} {check.limit:.1%}"
 
 
-def _moved(check: GateCheck, drop: Drop) -> str:
+def _movement(check: GateCheck, drop: Drop) -> str:
+    """From which figure to which a metric, or how much of it was measured, went."""
     unit = check.unit
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
         return f"measured on {counts} cases that the baseline measured"
-    before, after = figure(drop.before, unit), figure(drop.after, unit)
+    before = figure(drop.before, unit)
+    after = figure(drop.after, unit)
     if drop.difference == 0:
         return f"{after} as before"
     direction = "up" if drop.difference > 0 else "down"
     return f"{direction} {figure(abs(drop.difference), unit)} from {before} to {after}"
 
 
-def _main_went(trend: MainTrend) -> str:
+def _trend_text(trend: MainTrend) -> str:
+    """From which level to which main went."""
     text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {trend.runs:,} runs"
-    return text if trend.since is None else f"{text} since {trend.since[:10]}"
+    if trend.since is None:
+        return text
+    return f"{text} since {trend.since[:10]}"  # the day, of a date with its time
 
 
-def _must_pass(check: GateCheck) -> str:
+def _lost_cases_text(check: GateCheck) -> str:
+    """How many of the cases that must pass were lost, and which."""
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
-        text += f": {as_line([_lost_case(change) for change in check.lost], _NAMED)}"
+        text += f": {as_line([_lost_case(change) for change in check.lost], _MAX_NAMES)}"
     if check.ground is Ground.LOST_ONCE:
         text += ", which chance may explain: asked three times, most of them decide"
     if check.failed_before:
@@ -281,18 +306,19 @@ def _lost_case(change: CaseChange) -> str:
 # --- the rest of a check's reason: what that shows, who says so, what would settle it
 
 
-def _evidence(check: GateCheck) -> str:
+def _evidence_text(check: GateCheck) -> str:
     """What the numbers of the summary show, and how surely."""
-    drop, ground = check.drop, check.ground
+    drop = check.drop
+    ground = check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""
     if ground is Ground.HARDLY_MEASURED:
         return ": more than half were declined or failed"
     if check.trend is not None:
-        return _drift(check, check.trend)
+        return _drift_text(check, check.trend)
     if drop is None:
-        return _near_limit(check)
-    text = _interval(drop, check.unit) + _ground_of_drop(check, drop)
+        return _near_limit_text(check)
+    text = _interval_text(drop, check.unit) + _drop_ground_text(check, drop)
     again = again_text(check)
     if again:
         text += f" ({again})"
@@ -301,23 +327,25 @@ def _evidence(check: GateCheck) -> str:
     return text
 
 
-def _near_limit(check: GateCheck) -> str:
+def _near_limit_text(check: GateCheck) -> str:
     """That a figure lies too near to its limit to say on which side it belongs."""
     interval = check.interval
     if interval is None or not interval.low < check.limit < interval.high:
         return ""
-    low, high = figure(interval.low, check.unit), figure(interval.high, check.unit)
+    low = figure(interval.low, check.unit)
+    high = figure(interval.high, check.unit)
     return f", but its interval ({low} to {high}) lies on both sides"
 
 
-def _ground_of_drop(check: GateCheck, drop: Drop) -> str:
+def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
+    """Why a drop has its outcome, one sentence for each ground that a drop may have."""
     loss = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
     half = "less than half is left, which needs no test"
     if check.kind is CheckKind.COVERAGE:
         half = "fewer than half"
     texts = {
-        Ground.SHOWN: f": {loss} is shown ({_p(drop.p_worse, drop.resolution)})",
-        Ground.RULED_OUT: f": {loss} is ruled out ({_p(drop.p_not_worse)})",
+        Ground.SHOWN: f": {loss} is shown ({_p_value_text(drop.p_worse, drop.resolution)})",
+        Ground.RULED_OUT: f": {loss} is ruled out ({_p_value_text(drop.p_not_worse)})",
         Ground.SETTLED_WORSE: f", and {loss} is shown",
         Ground.SETTLED_NOT_WORSE: f", and {loss} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
@@ -347,9 +375,10 @@ def _ground_of_drop(check: GateCheck, drop: Drop) -> str:
     return texts[check.ground]
 
 
-def _drift(check: GateCheck, trend: MainTrend) -> str:
+def _drift_text(check: GateCheck, trend: MainTrend) -> str:
+    """Whether main's runs, taken together, show a loss, and what to do about it."""
     loss = f"a loss of more than the tolerated {figure(check.limit)}"
-    certainty = f"({_p(trend.p_value)}, however often one looks)"
+    certainty = f"({_p_value_text(trend.p_value)}, however often one looks)"
     if check.ground is not Ground.SHOWN:
         return f": {loss} is not shown {certainty}"
     shown = f": {loss} is shown {certainty}"
@@ -364,15 +393,16 @@ def again_text(check: GateCheck) -> str:
     if settled is None or settled.drop is None:
         return ""
     direction = "a drop" if settled.drop >= 0 else "a gain"
+    # The p-value of what the drop speaks for: above the limit a loss, else that there is none.
     p_value = settled.p_worse if settled.drop > check.limit else settled.p_not_worse
     unmeasured = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
     return (
         f"asked again {settled.asked:,} times about {cases(settled.cases)}{unmeasured}: "
-        f"{direction} of {figure(abs(settled.drop), check.unit)}, {_p(p_value)}"
+        f"{direction} of {figure(abs(settled.drop), check.unit)}, {_p_value_text(p_value)}"
     )
 
 
-def _people_or_judge(check: GateCheck) -> str:
+def _source_of_figure(check: GateCheck) -> str:
     """Whose figure it is, where it is no fact: people's, or a judge's alone."""
     correction = check.corrected
     if check.is_opinion and check.observed is not None:
@@ -387,11 +417,13 @@ def _people_or_judge(check: GateCheck) -> str:
     return f". By people, from {correction.labels:,} labelled {kind}; by the judge alone {judged}"
 
 
-def _label_plan(check: GateCheck) -> str:
+def _label_plan_text(check: GateCheck) -> str:
     """How many labels would settle it."""
     plan = check.plan
     if plan is None:
         return ""
     chances = ", ".join(f"{chance:.0%} with {labels:,}" for labels, chance in plan.chances)
     text = f". Chance that labelled pairs settle it: {chances}"
-    return text if plan.needed else f"{text}, which are all that differ: add cases"
+    if plan.needed:
+        return text
+    return f"{text}, which are all that differ: add cases"

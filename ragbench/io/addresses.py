@@ -19,21 +19,25 @@ from ragbench.errors import ConfigError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
-_MARKS = ("size", "ETag", "etag", "generation", "mtime")
-"""What fsspec's file systems say of a file that is another one when the file has changed."""
+"""Bytes that one read of a file fetches: each may be a request to a server."""
+_VERSION_KEYS = ("size", "ETag", "etag", "generation", "mtime")
+"""What fsspec's file systems say of a file that differs once the file has changed. Each of them
+says one or two of these."""
 
 
 def is_address(text: str) -> bool:
+    """Whether a source is named by an address, and not by a path."""
     return _ADDRESS.match(text) is not None
 
 
 def open_address(address: str) -> BinaryIO:
+    """Opens a file to read its bytes."""
     path = _shared_path(address)
     if path is not None:
         return path.open("rb", buffering=_BUFFER)
-    files, name = _files(address)
-    with _translated():
-        return cast("BinaryIO", io.BufferedReader(_Remote(files.open(name, "rb")), _BUFFER))
+    files, name = _file_system(address)
+    with _as_os_errors():
+        return cast("BinaryIO", io.BufferedReader(_RemoteFile(files.open(name, "rb")), _BUFFER))
 
 
 def size_of_address(address: str) -> int:
@@ -45,8 +49,8 @@ def size_of_address(address: str) -> int:
     path = _shared_path(address)
     if path is not None:
         return path.stat().st_size
-    files, name = _files(address)
-    with _translated():
+    files, name = _file_system(address)
+    with _as_os_errors():
         size = files.size(name)
     if not isinstance(size, int) or size < 1:
         raise OSError(None, "its size is not known")
@@ -55,7 +59,7 @@ def size_of_address(address: str) -> int:
 
 
 def version_of_address(address: str) -> tuple[str, ...]:
-    """What is another one when the file has changed, as far as its place shows.
+    """What differs once the file has changed, as far as the place where it is shows that.
 
     Of a shared path that is its size and the time of the last change, else its size and its mark
     of version (``ETag``), where the server gives one.
@@ -64,28 +68,37 @@ def version_of_address(address: str) -> tuple[str, ...]:
     if path is not None:
         status = path.stat()
         return str(status.st_size), str(status.st_mtime_ns)
-    files, name = _files(address)
-    with _translated():
-        files.invalidate_cache()
+    files, name = _file_system(address)
+    with _as_os_errors():
+        files.invalidate_cache()  # it would say again what the file was when it was opened
         info = files.info(name)
-    marks = [f"{mark}={info[mark]}" for mark in _MARKS if info.get(mark) is not None]
-    # A weak one may differ between servers that hold the same bytes.
-    return tuple(mark for mark in marks if "=W/" not in mark)
+    marks: list[str] = []
+    for key in _VERSION_KEYS:
+        value = info.get(key)
+        # A weak ETag may differ between servers that hold the same bytes.
+        if value is not None and not str(value).startswith("W/"):
+            marks.append(f"{key}={value}")
+    return tuple(marks)
 
 
 def read_range(address: str, start: int, end: int) -> bytes:
+    """The bytes of a file from one position to before another.
+
+    Raises:
+        OSError: they cannot be read, or there are fewer (`ShortReadError`).
+    """
     path = _shared_path(address)
     if path is not None:
         with path.open("rb") as file:
             file.seek(start)
-            found = file.read(end - start)
+            data = file.read(end - start)
     else:
-        files, name = _files(address)
-        with _translated():
-            found = cast("bytes", files.cat_file(name, start=start, end=end))
-    if len(found) != end - start:
-        raise ShortReadError(None, f"{end - start:,} bytes were asked for and {len(found):,} came")
-    return found
+        files, name = _file_system(address)
+        with _as_os_errors():
+            data = cast("bytes", files.cat_file(name, start=start, end=end))
+    if len(data) != end - start:
+        raise ShortReadError(None, f"{end - start:,} bytes were asked for and {len(data):,} came")
+    return data
 
 
 class ShortReadError(OSError):
@@ -93,37 +106,39 @@ class ShortReadError(OSError):
 
 
 def _shared_path(address: str) -> Path | None:
+    """The path that a ``file://`` address names; None for every other scheme."""
     parts = urlsplit(address)
-    return Path(unquote(f"{parts.netloc}{parts.path}")) if parts.scheme == "file" else None
+    if parts.scheme != "file":
+        return None
+    return Path(unquote(f"{parts.netloc}{parts.path}"))
 
 
 @lru_cache(maxsize=16)
-def _files(address: str) -> tuple[Any, str]:
+def _file_system(address: str) -> tuple[Any, str]:
+    """The file system of fsspec for an address, and what the file is called there."""
     from ragbench.plugins import require  # few sources are addresses
 
     core: Any = require("fsspec.core", extra="remote")
     try:
-        found = core.url_to_fs(address)
+        return cast("tuple[Any, str]", core.url_to_fs(address))
     except (ImportError, ValueError) as error:
         scheme = address.partition(":")[0]
         raise ConfigError(
             f"'{scheme}://' cannot be opened: {error}. pip install 'fsspec[{scheme}]' adds support"
             " if there is such a scheme"
         ) from error
-    return cast("tuple[Any, str]", found)
 
 
 @contextmanager
-def _translated() -> Generator[None]:
+def _as_os_errors() -> Generator[None]:
     """Errors of the many packages behind fsspec as errors of reading."""
     try:
         yield
     except FileNotFoundError as error:
-        # What fsspec also says where nobody answers.
-        if isinstance(error.__cause__, OSError) and not isinstance(
-            error.__cause__, FileNotFoundError
-        ):
-            raise OSError(None, str(error.__cause__)) from error
+        # What fsspec also says where nobody answers: the cause knows better.
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+            raise OSError(None, str(cause)) from error
         raise
     except OSError:
         raise
@@ -131,8 +146,8 @@ def _translated() -> Generator[None]:
         raise OSError(None, f"{type(error).__name__}: {error}") from error
 
 
-class _Remote(io.RawIOBase):
-    """A file of fsspec as the rest of Python knows files."""
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec as `io` wants one, to be buffered."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -144,17 +159,17 @@ class _Remote(io.RawIOBase):
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        with _translated():
+        with _as_os_errors():
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
         return int(self._file.tell())
 
     def readinto(self, buffer: Any, /) -> int:
-        with _translated():
-            found: bytes = self._file.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        with _as_os_errors():
+            data: bytes = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         self._file.close()

@@ -35,17 +35,21 @@ def json_rows(batch: Any) -> Iterator[dict[str, object]]:
 
 
 def _json_value(value: object) -> str | None:
+    """A value that orjson does not know; None, which is null, for what no JSON can hold."""
     return str(value) if isinstance(value, Decimal) else None
 
 
 _BATCH_ROWS = 1000
+"""Rows of a batch that is written, or read from a dataset."""
 
 
 def is_saved_folder(folder: Path) -> bool:
+    """Whether a folder was saved by Hugging Face datasets: one split, or several."""
     return _is_dataset(folder) or (folder / "dataset_dict.json").is_file()
 
 
 def _is_dataset(folder: Path) -> bool:
+    """Whether a folder holds one split that datasets saved."""
     return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
 
 
@@ -63,8 +67,9 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
         if source.hub is None:
             loaded = datasets.load_from_disk(str(source.path))
         else:
-            owner, slash, rest = source.hub.partition("/")
-            name, _, configuration = rest.partition("/")
+            # owner/name/configuration; old datasets have no owner.
+            owner, slash, name_and_configuration = source.hub.partition("/")
+            name, _, configuration = name_and_configuration.partition("/")
             name = f"{owner}{slash}{name}"
             loaded = datasets.load_dataset(name, configuration or None, streaming=True)
         if isinstance(loaded, dict):
@@ -77,8 +82,8 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
     except UnreadableError:
         raise
     except Exception as error:  # the package raises what its many back ends raise
-        why = f"{type(error).__name__}: {error}"
-        raise UnreadableError(f"cannot be read after record {number}: {why}") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise UnreadableError(f"cannot be read after record {number}: {problem}") from error
 
 
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -93,8 +98,10 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         if stream is None:
             return
         try:
-            held = None if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
-            with parquet.ParquetFile(held or stream) as file:
+            whole_file = stream
+            if not stream.seekable():
+                whole_file = io.BytesIO(source.limits.read_all(stream))
+            with parquet.ParquetFile(whole_file) as file:
                 for batch in file.iter_batches(batch_size=_batch_rows(file, source.limits)):
                     for values in json_rows(batch):
                         number += 1
@@ -109,7 +116,7 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
 
 _ARROW_ERRORS = (ValueError, OSError)
 """What Arrow's own errors are subclasses of, memory apart; bad UTF-8 is a ValueError, too."""
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 """In memory at a time while a file is read; a thousand take no less time."""
 
 
@@ -128,15 +135,18 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
         for column, size in zip(columns, sizes, strict=True):
             limits.check_unpacked(column.total_compressed_size, size)
         largest = max(largest, sum(sizes))
-    return max(1, min(_MOST_ROWS, limits.file // (4 * largest)))
+    # Any row might hold all that its group does. A quarter of the limit leaves room for what is
+    # made of the rows.
+    return max(1, min(_MAX_ROWS, limits.file // (4 * largest)))
 
 
 def _cells(value: object) -> Iterator[object]:
+    """Everything in a value that is neither an object nor a list."""
     if is_object(value):
         value = [*value.values()]
     if is_list(value):
-        for inner in value:
-            yield from _cells(inner)
+        for part in value:
+            yield from _cells(part)
     else:
         yield value
 
@@ -151,7 +161,7 @@ def arrow_schema(scores: Scores) -> Any:
     a reader that expects a mapping there would refuse the table.
     """
     pa: Any = require("pyarrow", extra="hf")
-    types = {
+    type_of_kind = {
         ColumnKind.TEXT: pa.string(),
         ColumnKind.TEXTS: pa.list_(pa.string()),
         ColumnKind.NUMBER: pa.float64(),
@@ -159,41 +169,53 @@ def arrow_schema(scores: Scores) -> Any:
         ColumnKind.FLAG: pa.bool_(),
         ColumnKind.JSON: pa.string(),
     }
-    named = ((f"{n}_json" if k is ColumnKind.JSON else n, k) for n, k in columns(scores).items())
-    return pa.schema([(name, types[kind]) for name, kind in named])
+    fields: list[tuple[str, Any]] = []
+    for name, kind in columns(scores).items():
+        if kind is ColumnKind.JSON:
+            name = f"{name}_json"
+        fields.append((name, type_of_kind[kind]))
+    return pa.schema(fields)
 
 
 def arrow_batches(
     traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Exported
 ) -> Iterator[Any]:
+    """The table of a run, a thousand cases at a time.
+
+    Args:
+        tally: counts what is written.
+    """
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
-    remaining = iter(traces)
-    while chunk := list(islice(remaining, _BATCH_ROWS)):
-        rows = [table_row(trace, scores) for trace in chunk]
+    rest_of_traces = iter(traces)
+    while batch := list(islice(rest_of_traces, _BATCH_ROWS)):
+        rows = [table_row(trace, scores) for trace in batch]
+        arrays: list[Any] = []
         try:
-            arrays = [
-                pa.array([row[name] for row in rows], type=field.type)
-                for name, field in zip(names, schema, strict=True)
-            ]
+            for name, field in zip(names, schema, strict=True):
+                cells = [row[name] for row in rows]
+                arrays.append(pa.array(cells, type=field.type))
         except UnicodeEncodeError as error:
-            raise InputError(_surrogate(rows)) from error
+            raise InputError(_surrogate_problem(rows)) from error
         tally.written += len(rows)
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _surrogate(rows: list[dict[str, Any]]) -> str:
-    places = (
-        f"case '{row['id']}': column '{name}'"
-        for row in rows
-        for name, value in row.items()
-        for text in cast("list[object]", value if isinstance(value, list) else [value])
-        if isinstance(text, str) and _SURROGATES.search(text)
-    )
+def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
+    """What is said of rows of which a text is no valid Unicode."""
+    place = next(_places_of_surrogates(rows), "a text")
     return (
-        f"{next(places, 'a text')} holds a lone surrogate, which this format cannot store; "
-        "export to jsonl instead"
+        f"{place} holds a lone surrogate, which this format cannot store; export to jsonl instead"
     )
+
+
+def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The case and the column of each text with a lone surrogate."""
+    for row in rows:
+        for name, value in row.items():
+            for text in _cells(value):
+                if isinstance(text, str) and _SURROGATES.search(text):
+                    yield f"case '{row['id']}': column '{name}'"
 
 
 def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
@@ -217,17 +239,17 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
                 # datasets cannot read a stream without any batch.
                 stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
         mapped = datasets.Dataset.from_file(str(rows))
-        # Without a fingerprint of the content, the folder would hold the time of writing.
+        # Without a fingerprint of the content, datasets makes one of the time of writing.
         with rows.open("rb") as file:
             fingerprint = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         dataset = datasets.Dataset(mapped.data, fingerprint=fingerprint)
-        shown = not datasets.are_progress_bars_disabled()
+        had_progress_bars = not datasets.are_progress_bars_disabled()
         datasets.disable_progress_bars()
         try:
             # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
             dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
         finally:
-            if shown:
+            if had_progress_bars:
                 datasets.enable_progress_bars()
         del mapped, dataset
     return tally
@@ -244,8 +266,10 @@ def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exp
     tally = Exported(paths=(path,))
     with (
         written_whole(path, make_folders=True, is_text=False) as file,
-        pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as w,
+        pq.ParquetWriter(
+            file, schema, version="2.6", compression="zstd", compression_level=3
+        ) as writer,
     ):
         for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
-            w.write_batch(batch)
+            writer.write_batch(batch)
     return tally

@@ -19,9 +19,10 @@ _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 _BETWEEN_BLANKS = re.compile(r"(?<=[ \t])\|(?=[ \t])")
 _DELIMITER_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 """The row below the header of a Markdown table, such as ``| --- | :-: |``."""
-_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|)+[ \t]*")
+_TABLE_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|)+[ \t]*")
 """A line that is a row of a table, wherever its table begins."""
 _SHOWN = 20
+"""Characters on each side of an unclear ``|`` that an error shows."""
 
 
 def split_texts(cell: str) -> tuple[list[str], bool]:
@@ -30,88 +31,96 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
     Raises:
         ValueProblem: it is unclear whether a ``|`` joins two texts.
     """
-    own = {*_in_code(cell), *_in_tables(cell), *_at_edges(cell)}
-    own.update(match.start() for match in _BETWEEN_BLANKS.finditer(cell))
+    pipes_of_texts = {*_in_code(cell), *_in_tables(cell), *_at_edges(cell)}
+    pipes_of_texts.update(match.start() for match in _BETWEEN_BLANKS.finditer(cell))
     texts: list[str] = []
-    begin = 0
-    for match in re.finditer(r"\|", cell):
-        place = match.start()
-        if place in own:
+    start = 0
+    for position in _positions_of_pipes(cell, 0, len(cell)):
+        if position in pipes_of_texts:
             continue
-        if not _joins(cell, place, own):
-            shown = cell[max(place - _SHOWN, 0) : place + _SHOWN + 1].replace("\n", "\\n")
+        if not _joins(cell, position, pipes_of_texts):
+            shown = cell[max(position - _SHOWN, 0) : position + _SHOWN + 1].replace("\n", "\\n")
             raise ValueProblem(
                 f"it is unclear whether '|' joins two texts in '{shown}'. Save the dataset as JSON "
                 '(dataset.save_as(file_type="json", ...)), or read each cell as one text: '
                 "--format csv --field reference_contexts=context "
                 "--field retrieved_contexts=retrieval_context"
             )
-        texts.append(cell[begin:place])
-        begin = place + 1
-    texts.append(cell[begin:])
-    return texts, bool(own)
+        texts.append(cell[start:position])
+        start = position + 1
+    texts.append(cell[start:])
+    return texts, bool(pipes_of_texts)
 
 
-def _joins(cell: str, place: int, own: set[int]) -> bool:
+def _joins(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
     """Whether a ``|`` joins two texts: no blank is beside it, and no other that could join, too."""
-    return _is_end(cell, place - 1, own) and _is_end(cell, place + 1, own)
+    neighbours = (position - 1, position + 1)
+    return all(_may_end_text(cell, neighbour, pipes_of_texts) for neighbour in neighbours)
 
 
-def _is_end(cell: str, place: int, own: set[int]) -> bool:
+def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
     """Whether a text may end, or begin, with the character at a place."""
-    character = cell[place]
+    character = cell[position]
     if character == "|":
-        return place in own
+        return position in pipes_of_texts
     return character not in " \t"
 
 
 def _at_edges(cell: str) -> Iterator[int]:
     """A ``|`` with nothing before or behind it joins nothing."""
-    for place in (len(cell) - len(cell.lstrip()), len(cell.rstrip()) - 1):
-        if 0 <= place < len(cell) and cell[place] == "|":
-            yield place
+    first_position = len(cell) - len(cell.lstrip())
+    last_position = len(cell.rstrip()) - 1
+    for position in (first_position, last_position):
+        if 0 <= position < len(cell) and cell[position] == "|":
+            yield position
 
 
 def _in_code(cell: str) -> Iterator[int]:
+    """The ``|`` of code in a text, where it is an operator."""
     for code in _CODE.finditer(cell):
-        yield from _pipes(cell, code.start(), code.end())
+        yield from _positions_of_pipes(cell, code.start(), code.end())
 
 
-def _pipes(cell: str, begin: int, end: int) -> list[int]:
-    return [place for place in range(begin, end) if cell[place] == "|"]
+def _positions_of_pipes(cell: str, start: int, end: int) -> list[int]:
+    """Where a part of a cell has a ``|``, as positions in the whole cell."""
+    return [position for position in range(start, end) if cell[position] == "|"]
 
 
 def _in_tables(cell: str) -> Iterator[int]:
     """The ``|`` of Markdown tables; a text may end behind a row, and begin before the header."""
+    # Each line as the positions of its start and its end.
     lines: list[tuple[int, int]] = []
-    begin = 0
+    start = 0
     for line in cell.split("\n"):
-        lines.append((begin, begin + len(line)))
-        begin += len(line) + 1
-    for number, (begin, end) in enumerate(lines):
-        if _ROW.fullmatch(cell, begin, end) and _has_blanks_inside(cell, begin, end):
-            yield from _pipes(cell, begin, end)
-        row = _DELIMITER_ROW.match(cell, begin, end)
-        inside = [] if row is None else _pipes(cell, row.start(), row.end())
-        if not inside or number == 0:
+        lines.append((start, start + len(line)))
+        start += len(line) + 1
+    for number, (start, end) in enumerate(lines):
+        # A row such as | a | b | is one without its delimiter row, too.
+        if _TABLE_ROW.fullmatch(cell, start, end) and _has_blanks_inside(cell, start, end):
+            yield from _positions_of_pipes(cell, start, end)
+        delimiter_row = _DELIMITER_ROW.match(cell, start, end)
+        if delimiter_row is None or number == 0:
             continue
-        header = _pipes(cell, *lines[number - 1])
-        if len(header) < len(inside):
+        delimiters = _positions_of_pipes(cell, *delimiter_row.span())
+        header = _positions_of_pipes(cell, *lines[number - 1])
+        width = len(delimiters)
+        if not width or len(header) < width:
             continue
-        yield from header[-len(inside) :]
-        yield from inside
-        is_framed = cell[begin:end].lstrip().startswith("|")
-        for row_begin, row_end in lines[number + 1 :]:
-            body = _pipes(cell, row_begin, row_end)
-            starts = cell[row_begin:row_end].lstrip().startswith("|")
-            if len(body) < len(inside) or starts is not is_framed:
+        # A text before the table may end in the header's line: the last ones are the table's.
+        yield from header[-width:]
+        yield from delimiters
+        is_framed = cell[start:end].lstrip().startswith("|")
+        for row_start, row_end in lines[number + 1 :]:
+            row = _positions_of_pipes(cell, row_start, row_end)
+            is_row_framed = cell[row_start:row_end].lstrip().startswith("|")
+            if len(row) < width or is_row_framed is not is_framed:
                 break
-            yield from body[: len(inside)]
-            if len(body) > len(inside):  # the text ends behind this row
+            yield from row[:width]
+            if len(row) > width:  # the text ends behind this row
                 break
 
 
-def _has_blanks_inside(cell: str, begin: int, end: int) -> bool:
+def _has_blanks_inside(cell: str, start: int, end: int) -> bool:
     """Whether each ``|`` of a row, but the outer ones, has a blank on both sides."""
-    inner = _pipes(cell, begin, end)[1:-1]
-    return all(cell[place - 1] in " \t" and cell[place + 1] in " \t" for place in inner)
+    inner = _positions_of_pipes(cell, start, end)[1:-1]
+    return all(cell[position - 1] in " \t" and cell[position + 1] in " \t" for position in inner)

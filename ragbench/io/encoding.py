@@ -12,24 +12,35 @@ from ragbench.io.source import Problems, Source
 
 def encoding_of(where: str | Path) -> tuple[str | None, str]:
     """The encoding to read a file with, where it has to be guessed, and what to say of that."""
-    found = decoded(Source.of(where))
-    return found.encoding, " ".join(found.notes)
+    source = decoded(Source.of(where))
+    return source.encoding, " ".join(source.notes)
 
 
-_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_LIKELY = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "gb18030", "big5", "shift_jis", "euc_jp"),
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LIKELY_ENCODINGS = [
+    "cp1252",
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "cp1254",
+    "gb18030",
+    "big5",
+    "shift_jis",
+    "euc_jp",
     "euc_kr",
-)
+]
 """What spreadsheets and old exports write; with any of the hundred others, a short text is as
 likely to be one as another."""
-_ASCII = bytes(range(128))
-_WESTERN = frozenset("ÄÖÜäöüßÀÂÇÈÉÊËÎÏÔÙÛàâçèéêëîïôùûÁÍÑÓÚáíñóúÃÕãõÅÆØåæøœ€£§°‘’“”„«»–—…•·²½\u00a0")
+_ASCII_BYTES = bytes(range(128))
+_WESTERN_LETTERS = frozenset(
+    "ÄÖÜäöüßÀÂÇÈÉÊËÎÏÔÙÛàâçèéêëîïôùûÁÍÑÓÚáíñóúÃÕãõÅÆØåæøœ€£§°‘’“”„«»–—…•·²½\u00a0"
+)
 """What Western European languages write; bytes of a text of another encoding are others, too."""
-_OPENING = re.compile("[¿¡](?=[A-ZÁÉÍÓÚÑ])")
-_ENOUGH = 40
+_SPANISH_OPENING = re.compile("[¿¡](?=[A-ZÁÉÍÓÚÑ])")
+"""Western, too, but only before a capital letter: elsewhere the bytes are letters of others."""
+_MIN_LETTERS = 40
 """Bytes beyond ASCII below which a guess is a toss-up: then the user has to say it."""
-_DAMAGED = 3
+_DAMAGED_UTF8_RATIO = 3
 """UTF-8 letters for each wrong byte from which a text is damaged UTF-8, and nothing else."""
 
 
@@ -60,22 +71,22 @@ def guess_encoding(head: bytes) -> str | None:
     None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
     where nothing fits.
     """
-    if head.startswith(_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
+    if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
         return None
     text = head.decode("utf-8", "replace").rstrip("\ufffd")
-    wrong = text.count("\ufffd")
-    right = sum(letter > "\x7f" and letter != "\ufffd" for letter in text)
-    if not wrong or right >= _DAMAGED * wrong:
+    undecoded_bytes = text.count("\ufffd")
+    utf8_letters = sum(letter > "\x7f" and letter != "\ufffd" for letter in text)
+    if not undecoded_bytes or utf8_letters >= _DAMAGED_UTF8_RATIO * undecoded_bytes:
         return None
     # A letter that the head cuts in two would rule its encoding out.
-    whole = head[: head.rfind(b"\n") + 1] or head
-    letters = whole.translate(None, _ASCII)
-    western = _OPENING.sub("", whole.decode("cp1252", "replace"))
-    if all(letter < "\x80" or letter in _WESTERN for letter in western):
+    whole_lines = head[: head.rfind(b"\n") + 1] or head
+    other_letters = whole_lines.translate(None, _ASCII_BYTES)
+    western = _SPANISH_OPENING.sub("", whole_lines.decode("cp1252", "replace"))
+    if all(letter < "\x80" or letter in _WESTERN_LETTERS for letter in western):
         return "cp1252"
-    if len(letters) < _ENOUGH:
+    if len(other_letters) < _MIN_LETTERS:
         return None
     from charset_normalizer import from_bytes
 
-    best = from_bytes(whole, cp_isolation=list(_LIKELY)).best()
+    best = from_bytes(whole_lines, cp_isolation=_LIKELY_ENCODINGS).best()
     return None if best is None else best.encoding

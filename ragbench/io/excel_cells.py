@@ -31,7 +31,7 @@ _COLOURS = frozenset({"black", "blue", "cyan", "green", "magenta", "red", "white
 _CLOCK_PART = re.compile(
     r"\[?h+\]?|\[?m+\]?|\[?s+\]?(?:\.0+)?|AM/PM|A/P|\"[^\"]*\"|\\.|.", re.IGNORECASE | re.DOTALL
 )
-_NO_DATE = re.compile(r'"[^"]*"|\\.|\[\$[^\]]*\]|\[(?:' + "|".join(sorted(_COLOURS)) + r")\]")
+_NOT_OF_A_DATE = re.compile(r'"[^"]*"|\\.|\[\$[^\]]*\]|\[(?:' + "|".join(sorted(_COLOURS)) + r")\]")
 """Letters in a format that are no part of a date."""
 _SIGNIFICANT = 15
 """Digits that Excel keeps of a number."""
@@ -57,29 +57,38 @@ def cell_text(value: object, number_format: str) -> str:
 # --- numbers
 
 
-class _Format(NamedTuple):
-    """A section of a number format that shows one number."""
+class _NumberFormat(NamedTuple):
+    """A section of a number format that shows one number, such as ``€ #,##0.00``."""
 
     before: str
+    """The text before the digits."""
     digits: str
+    """How the digits are shown, such as ``#,##0.00``; empty where the section is a text alone."""
     behind: str
     percents: int
+    """How many percent signs there are: each shows a hundred times the number."""
 
 
 def _number_text(value: float, number_format: str) -> str:
+    """A number as its format shows it; the plain number where the format is not known."""
     plain = _plain_number(value)
     section, is_signed = _section_of(value, number_format)
-    parts = _parsed(section)
+    parts = _parsed_section(section)
     if parts is None:
         return plain
     # A section may be a text alone: "none" for zero.
-    shown = _digits_text(abs(value), parts) if parts.digits else ""
-    sign = "-" if value < 0 and is_signed and re.search("[1-9]", shown) else ""
-    text = f"{sign}{parts.before}{shown}{parts.behind}".strip()
-    return text if text == plain else NumberText.of(text, plain)
+    digits = _digits_text(abs(value), parts) if parts.digits else ""
+    # What is rounded to zero has no sign.
+    is_negative = value < 0 and is_signed and re.search("[1-9]", digits) is not None
+    sign = "-" if is_negative else ""
+    text = f"{sign}{parts.before}{digits}{parts.behind}".strip()
+    if text == plain:
+        return text
+    return NumberText.of(text, plain)
 
 
 def _plain_number(value: float) -> str:
+    """A number without a format, as it was typed."""
     if value == int(value):
         return str(int(value))
     # Binary fractions show as the decimal that was typed: .1 + .2 is 0.3.
@@ -87,7 +96,11 @@ def _plain_number(value: float) -> str:
 
 
 def _section_of(value: float, number_format: str) -> tuple[str, bool]:
-    """The section for a number, and whether a negative one shows its sign there."""
+    """The section for a number, and whether a negative one shows its sign there.
+
+    A format has up to four: for numbers above zero, below zero, zero, and text. A section for
+    numbers below zero writes the sign itself, or brackets in its place.
+    """
     sections = _SECTION.findall(number_format)
     if value < 0 and len(sections) > 1:
         return sections[1], False
@@ -97,9 +110,12 @@ def _section_of(value: float, number_format: str) -> tuple[str, bool]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(section: str) -> _Format | None:
+def _parsed_section(section: str) -> _NumberFormat | None:
     """The parts of a section; None where it is a format that is not known here."""
-    before, digits, behind, percents = "", "", "", 0
+    before = ""
+    digits = ""
+    behind = ""
+    percents = 0
     for token in _TOKEN.finditer(section):
         if token["digits"] is not None:
             if digits:  # a fraction, or a number in groups such as 000-000
@@ -116,7 +132,7 @@ def _parsed(section: str) -> _Format | None:
             before += literal
     if not digits and not before:
         return None
-    return _Format(before=before, digits=digits, behind=behind, percents=percents)
+    return _NumberFormat(before=before, digits=digits, behind=behind, percents=percents)
 
 
 def _literal(token: re.Match[str]) -> str | None:
@@ -127,44 +143,47 @@ def _literal(token: re.Match[str]) -> str | None:
         return "" if is_colour else None
     if token["percent"] is not None:
         return "%"
-    other = token["other"]
-    if other is not None:
+    character = token["other"]
+    if character is not None:
         # A letter is a part of a date or of General, and a stroke one of a fraction.
-        return None if other.isalpha() or other in "/@" else other
+        return None if character.isalpha() or character in "/@" else character
     return token["quoted"] or token["escaped"] or token["currency"] or ""
 
 
-def _digits_text(number: float, parts: _Format) -> str:
+def _digits_text(number: float, parts: _NumberFormat) -> str:
+    """A number of zero or more by the digits of a format: ``#,##0.0#`` shows 1234.5 as 1,234.5."""
     digits, _, exponent = parts.digits.upper().partition("E")
-    whole, _, fraction = digits.partition(".")
+    whole_format, _, fraction_format = digits.partition(".")
     # Trailing commas show thousands, or millions, as one.
     thousands = len(digits) - len(digits.rstrip(","))
-    whole, fraction = whole.rstrip(","), fraction.rstrip(",")
+    whole_format = whole_format.rstrip(",")
+    fraction_format = fraction_format.rstrip(",")
     if exponent:
-        places = len(fraction)
-        mantissa, _, power = f"{number:.{places}E}".partition("E")
-        width = len(exponent) - 1
+        mantissa, _, power = f"{number:.{len(fraction_format)}E}".partition("E")
+        width = len(exponent) - 1  # without its sign
         return f"{mantissa}E{power[0]}{int(power[1:]):0{width}d}"
-    exact = Decimal(_plain_number(number))
-    exact = exact.scaleb(2 * parts.percents - 3 * thousands)
-    rounded = exact.quantize(Decimal(1).scaleb(-len(fraction)), rounding=ROUND_HALF_UP)
-    before, _, behind = f"{rounded:f}".partition(".")
-    optional = len(fraction) - len(fraction.rstrip("#?"))
-    least = len(fraction) - optional
-    while len(behind) > least and behind.endswith("0"):
-        behind = behind[:-1]
-    is_grouped = "," in whole
-    width = whole.count("0")
-    before = before.lstrip("0").rjust(width, "0")
-    if is_grouped:
-        before = re.sub(r"(?<=\d)(?=(?:\d{3})+$)", ",", before)
-    return f"{before}.{behind}" if behind else before or "0"
+    exact = Decimal(_plain_number(number)).scaleb(2 * parts.percents - 3 * thousands)
+    last_place = Decimal(1).scaleb(-len(fraction_format))
+    rounded = exact.quantize(last_place, rounding=ROUND_HALF_UP)
+    whole, _, fraction = f"{rounded:f}".partition(".")
+    # A place for # or ? shows no zero at the end; one for 0 does.
+    min_places = len(fraction_format.rstrip("#?"))
+    while len(fraction) > min_places and fraction.endswith("0"):
+        fraction = fraction[:-1]
+    min_width = whole_format.count("0")
+    whole = whole.lstrip("0").rjust(min_width, "0")
+    if "," in whole_format:
+        whole = re.sub(r"(?<=\d)(?=(?:\d{3})+$)", ",", whole)
+    if fraction:
+        return f"{whole}.{fraction}"
+    return whole or "0"
 
 
 # --- dates, times, durations
 
 
 def _moment_text(moment: datetime, number_format: str) -> str:
+    """A date with a time. Excel stores a date alone as midnight, and a time alone with a date."""
     has_date, has_time = _shows(number_format)
     if has_time and not has_date:
         return _time_text(moment.time(), number_format)
@@ -175,13 +194,13 @@ def _moment_text(moment: datetime, number_format: str) -> str:
 
 def _shows(number_format: str) -> tuple[bool, bool]:
     """Whether a format shows a date, and a time."""
-    plain = re.sub(
-        r'"[^"]*"|\\.|\[\$[^\]]*\]|\[(?:' + "|".join(_COLOURS) + r")\]", "", number_format.lower()
-    )
-    return bool(re.search("[yd]", plain)), bool(re.search("[hs]", plain))
+    letters = _NOT_OF_A_DATE.sub("", number_format.lower())
+    # An m is either a month or a minute: it shows neither alone.
+    return bool(re.search("[yd]", letters)), bool(re.search("[hs]", letters))
 
 
 def _time_text(moment: time, number_format: str) -> str:
+    """A time of day by its format; ISO 8601 where that shows a date, too."""
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,
@@ -189,10 +208,13 @@ def _time_text(moment: time, number_format: str) -> str:
         microseconds=moment.microsecond,
     )
     has_date, has_time = _shows(number_format)
-    return _clock_text(elapsed, number_format) if has_time and not has_date else moment.isoformat()
+    if has_time and not has_date:
+        return _clock_text(elapsed, number_format)
+    return moment.isoformat()
 
 
 def _duration_text(elapsed: timedelta, number_format: str) -> str:
+    """A duration by its format, else in hours, minutes and seconds."""
     _, has_time = _shows(number_format)
     if not has_time:
         number_format = "[h]:mm:ss"
@@ -207,8 +229,8 @@ def _clock_text(elapsed: timedelta, number_format: str) -> str:
     """
     section = re.sub(r"\[\$[^\]]*\]|_.|\*.", "", number_format.split(";")[0])
     has_seconds = "s" in section.lower()
-    has_half = "am/pm" in section.lower() or "a/p" in section.lower()
-    # Excel rounds to the last unit that is shown.
+    is_twelve_hours = "am/pm" in section.lower() or "a/p" in section.lower()
+    # Excel rounds to the last unit that is shown, if that is seconds.
     total = elapsed.total_seconds()
     decimals = re.search(r"s\]?\.(0+)", section, re.I)
     if has_seconds and decimals is None:
@@ -216,11 +238,17 @@ def _clock_text(elapsed: timedelta, number_format: str) -> str:
     seconds = int(total)
     text = ""
     for part in _CLOCK_PART.findall(section):
-        text += _clock_part(part, seconds, total, has_half=has_half)
+        text += _clock_part(part, seconds, total, is_twelve_hours=is_twelve_hours)
     return text.strip()
 
 
-def _clock_part(part: str, seconds: int, total: float, *, has_half: bool) -> str:
+def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool) -> str:
+    """What a part of a format shows, such as ``hh``, ``[h]``, ``ss.00``, ``AM/PM`` or a text.
+
+    Args:
+        seconds: the time in whole seconds.
+        total: the same with the decimals.
+    """
     kind = part.lower().strip("[]")
     letter = kind[:1]
     if kind in ("am/pm", "a/p"):
@@ -228,15 +256,15 @@ def _clock_part(part: str, seconds: int, total: float, *, has_half: bool) -> str
         return half if kind == "am/pm" else half[0]
     if letter not in ("h", "m", "s"):
         return part.strip('"').removeprefix("\\")
-    goes_on = part.startswith("[")
     letters, _, decimals = kind.replace("]", "").partition(".")
-    unit = {"h": 3600, "m": 60, "s": 1}[letter]
-    count = seconds // unit
-    if not goes_on:
+    seconds_of_unit = {"h": 3600, "m": 60, "s": 1}[letter]
+    count = seconds // seconds_of_unit
+    # In brackets a unit counts on: [h] shows 36 hours, h shows 12.
+    if not part.startswith("["):
         count %= 24 if letter == "h" else 60
-    if letter == "h" and has_half:
+    if letter == "h" and is_twelve_hours:
         count = count % 12 or 12
-    shown = f"{count:0{len(letters)}d}"
+    text = f"{count:0{len(letters)}d}"
     if decimals:
-        shown += f"{total % 1:.{len(decimals)}f}"[1:]
-    return shown
+        text += f"{total % 1:.{len(decimals)}f}"[1:]  # without the zero before the point
+    return text

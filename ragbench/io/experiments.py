@@ -2,7 +2,7 @@
 
 Tools that run experiments store what went into a system, what came out of it and what was expected
 as objects. A key with a recognised name counts, or the only one that holds a text; the rest is
-metadata. `ragbench.io.langsmith`, `mlflow` and `phoenix` call it.
+metadata. `ragbench.io.langsmith`, `mlflow_tables` and `phoenix` call it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from ragbench.io.fields import case_fields, entry_fields, named, outcome_fields, squash, targets
+from ragbench.io.fields import case_fields, named, outcome_fields, squash, targets
 from ragbench.io.values import ValueProblem, is_missing, is_object, spelled_list
 
 Values = Mapping[str, object]
@@ -28,15 +28,17 @@ class PartNames(NamedTuple):
 
 
 class Experiment(NamedTuple):
+    """One question of an experiment with its answer, as a tool's file holds them."""
+
     inputs: Values
     outputs: Values
     reference: Values
-    rest: Values
+    columns: Values
     """What else the row holds, by its name there."""
     names: PartNames = PartNames()
 
 
-_ALONE = "value"
+_SOLE_KEY = "value"
 """The key of a part that is no object, but a text."""
 
 
@@ -44,7 +46,9 @@ def part_of(value: object) -> Values:
     """Inputs or outputs as an object; a text alone is the only thing in them."""
     if is_object(value):
         return value
-    return {} if value is None or is_missing(value) else {_ALONE: value}
+    if value is None or is_missing(value):
+        return {}
+    return {_SOLE_KEY: value}
 
 
 def spelled(cell: object) -> object:
@@ -59,10 +63,10 @@ def spelled(cell: object) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _printed(text)
+        return _python_literal(text)
 
 
-def _printed(text: str) -> object:
+def _python_literal(text: str) -> object:
     """An object or a list as Python prints it, which pandas writes into a cell; else the text."""
     try:
         if text.startswith("["):
@@ -78,16 +82,26 @@ def experiment_case(experiment: Experiment, roles: dict[str, str]) -> dict[str, 
 
     Args:
         experiment: the parts.
-        roles: takes the tool's name of each field that was recognised.
+        roles: has afterwards the tool's name of each field that was recognised.
     """
     case: dict[str, object] = {}
-    kept: dict[str, object] = {}
-    names = experiment.names
-    _take(experiment.inputs, names.inputs, _of_inputs(experiment.inputs), case, kept, roles)
-    _take(experiment.outputs, names.outputs, _of_outputs(experiment.outputs), case, kept, roles)
-    fields = _of_reference(experiment.reference)
-    _take(experiment.reference, names.reference, fields, case, kept, roles)
-    for name, value in experiment.rest.items():
+    metadata: dict[str, object] = {}
+    inputs, outputs, reference, columns, names = experiment
+    # Later parts win: a field that two parts hold is the one of the reference.
+    parts = (
+        (names.inputs, inputs, _input_fields(inputs)),
+        (names.outputs, outputs, _output_fields(outputs)),
+        (names.reference, reference, _reference_fields(reference)),
+    )
+    for part_name, part, fields in parts:
+        for key, value in part.items():
+            field = fields.get(key)
+            if field is None:
+                metadata[f"{part_name}.{key}"] = value
+                continue
+            case[field] = value
+            roles[field] = part_name if key == _SOLE_KEY else f"{part_name}.{key}"
+    for name, value in columns.items():
         if name == "error":
             case["error"] = value
         elif name == "example_id":
@@ -95,55 +109,42 @@ def experiment_case(experiment: Experiment, roles: dict[str, str]) -> dict[str, 
         elif name == "execution_time":
             case["seconds"] = value
         elif name == "metadata" and is_object(value):
-            kept |= value
-        elif value is not None and name != "id":  # of the run
-            kept[name] = value
-    case["metadata"] = {name: value for name, value in kept.items() if value is not None}
+            metadata |= value
+        elif value is not None and name != "id":  # the id is that of the run, not of the case
+            metadata[name] = value
+    case["metadata"] = {name: value for name, value in metadata.items() if value is not None}
     return case
 
 
-def _take(
-    part: Values,
-    name: str,
-    fields: Mapping[str, str],
-    case: dict[str, object],
-    kept: dict[str, object],
-    roles: dict[str, str],
-) -> None:
-    """Takes what has a field of a case; the rest is kept under the part's name."""
-    for key, value in part.items():
-        field = fields.get(key)
-        if field is None:
-            kept[f"{name}.{key}"] = value
-            continue
-        case[field] = value
-        roles[field] = name if key == _ALONE else f"{name}.{key}"
+def _input_fields(inputs: Values) -> dict[str, str]:
+    """Which of the inputs is the question: its key, with the field of a case that it is."""
+    query = _key_by_name_or_text(inputs, case_fields()["query"])
+    if query is None:
+        return {}
+    return {query: "query"}
 
 
-def _of_inputs(inputs: Values) -> dict[str, str]:
-    query = _key(inputs, case_fields()["query"])
-    return {} if query is None else {query: "query"}
-
-
-def _of_outputs(outputs: Values) -> dict[str, str]:
-    """What the system gave: its answer, and what it retrieved."""
-    names = named("returned")
+def _output_fields(outputs: Values) -> dict[str, str]:
+    """Keys of the system's answer and of what it retrieved, with the fields that they are."""
+    usual = outcome_fields()
+    returned = named("returned")
+    id_names = (*usual["retrieved_context_ids"], *returned["context_ids"])
+    context_names = (*usual["retrieved_contexts"], *returned["contexts"])
+    answer_names = (*usual["response"], *returned["answer"])
     keys = {
-        "retrieved_context_ids": _named_key(
-            outputs, (*outcome_fields()["retrieved_context_ids"], *names["context_ids"])
-        ),
-        "retrieved_contexts": _named_key(
-            outputs, (*outcome_fields()["retrieved_contexts"], *names["contexts"])
-        ),
-        "response": _key(outputs, (*outcome_fields()["response"], *names["answer"])),
+        "retrieved_context_ids": _key_by_name(outputs, id_names),
+        "retrieved_contexts": _key_by_name(outputs, context_names),
+        "response": _key_by_name_or_text(outputs, answer_names),
     }
     return {key: field for field, key in keys.items() if key is not None}
 
 
-def _of_reference(reference: Values) -> dict[str, str]:
-    """What was expected: fields of a case by their names, and texts that hold the answer."""
-    answer = _key(reference, (*case_fields()["reference"], *named("returned")["answer"]))
-    contexts = _named_key(reference, named("returned")["contexts"])
+def _reference_fields(reference: Values) -> dict[str, str]:
+    """Keys of what was expected, with the fields of a case that they are."""
+    answer = _key_by_name_or_text(
+        reference, (*case_fields()["reference"], *named("returned")["answer"])
+    )
+    contexts = _key_by_name(reference, named("returned")["contexts"])
     fields: dict[str, str] = {}
     for key in reference:
         field = targets("cases").get(squash(key), "")
@@ -156,21 +157,24 @@ def _of_reference(reference: Values) -> dict[str, str]:
     return fields
 
 
-def _named_key(values: Values, names: Iterable[str]) -> str | None:
+def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
     """The key with the first of some names."""
-    by_name = {squash(key): key for key in reversed([*values])}
-    return next((by_name[squash(name)] for name in names if squash(name) in by_name), None)
+    # Reversed, so that of two keys that differ in their spelling alone the first one counts.
+    key_by_name = {squash(key): key for key in reversed([*values])}
+    for name in names:
+        if squash(name) in key_by_name:
+            return key_by_name[squash(name)]
+    return None
 
 
-def _key(values: Values, names: Iterable[str]) -> str | None:
+def _key_by_name_or_text(values: Values, names: Iterable[str]) -> str | None:
     """The key with the first of some names, else the only one that holds a text."""
-    key = _named_key(values, names)
+    key = _key_by_name(values, names)
     if key is not None:
         return key
-    known = {squash(name) for all_names in entry_fields().values() for name in all_names}
-    texts = [
-        key
-        for key, value in values.items()
-        if isinstance(value, str) and value.strip() and squash(key) not in known
-    ]
-    return texts[0] if len(texts) == 1 else None
+    text_keys: list[str] = []
+    for key, value in values.items():
+        # A key that names another field of a case, such as an id, is no answer.
+        if isinstance(value, str) and value.strip() and squash(key) not in targets("cases"):
+            text_keys.append(key)
+    return text_keys[0] if len(text_keys) == 1 else None

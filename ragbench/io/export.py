@@ -27,6 +27,8 @@ from ragbench.plugins import Registry
 
 
 class Scores(Record):
+    """The scores that a run is written with."""
+
     metrics: tuple[str, ...] = ()
     cells: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict[str, Mapping[str, Cell]])
     """Case id to metric name to cell. Asked for one case at a time, so it may read from disk."""
@@ -49,6 +51,7 @@ class Exported:
     """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
+        """Counts a case that is not written."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
@@ -63,6 +66,7 @@ class Export(Protocol):
 
 
 def failed_stage(trace: Trace) -> str | None:
+    """The first stage that failed, in the words of a user; None where none did."""
     for name in ("retrieval", "post_retrieval", "generation"):
         outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome is not None and outcome.status is Status.FAILED:
@@ -88,6 +92,8 @@ def export(
 
 
 class ColumnKind(StrEnum):
+    """What the cells of a column hold."""
+
     TEXT = "text"
     TEXTS = "texts"
     NUMBER = "number"
@@ -98,9 +104,11 @@ class ColumnKind(StrEnum):
 
 
 RETRIEVAL_COLUMNS = {
-    "context_ids": "retrieved_context_ids", "scores": "retrieved_scores",
-    "context_metadata": "context_metadata", "metadata": "retrieval_metadata",
-}  # fmt: skip
+    "context_ids": "retrieved_context_ids",
+    "scores": "retrieved_scores",
+    "context_metadata": "context_metadata",
+    "metadata": "retrieval_metadata",
+}
 """Field of a retrieval's result, and the column of a table that holds it."""
 
 
@@ -113,11 +121,11 @@ def table_columns() -> Mapping[str, ColumnKind]:
 
 def columns(scores: Scores) -> dict[str, ColumnKind]:
     """The table's columns: the fixed ones, then ``score:M`` and ``status:M`` for each metric M."""
-    found = dict(table_columns())
+    kinds = dict(table_columns())
     for metric in scores.metrics:
-        found[f"score:{metric}"] = ColumnKind.NUMBER
-        found[f"status:{metric}"] = ColumnKind.TEXT
-    return found
+        kinds[f"score:{metric}"] = ColumnKind.NUMBER
+        kinds[f"status:{metric}"] = ColumnKind.TEXT
+    return kinds
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
@@ -126,18 +134,20 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
     not known.
     """
-    retrieved, generated = trace.context.value, trace.generation.value
+    values: dict[str, Any] = {}
+    for name in Case.__struct_fields__:
+        values[name] = getattr(trace.case, name)
+    retrieved = trace.context.value
+    for name, column in RETRIEVAL_COLUMNS.items():
+        values[column] = getattr(retrieved, name, None)
     sample = sample_row(trace)
-    values: dict[str, Any] = {
-        **{name: getattr(trace.case, name) for name in Case.__struct_fields__},
-        **{column: getattr(retrieved, name, None) for name, column in RETRIEVAL_COLUMNS.items()},
-        **sample.as_mapping(),
-        "confidence": getattr(generated, "confidence", None),
-        "abstained": getattr(generated, "abstained", None),
-        "generation_metadata": getattr(generated, "metadata", None),
-    }
+    values |= sample.as_mapping()
+    generated = trace.generation.value
+    values["confidence"] = getattr(generated, "confidence", None)
+    values["abstained"] = getattr(generated, "abstained", None)
+    values["generation_metadata"] = getattr(generated, "metadata", None)
     for stage in ("retrieval", "post_retrieval", "generation"):
-        values |= _outcome(stage, getattr(trace, stage))
+        values |= _outcome_columns(stage, getattr(trace, stage))
     for metric, cell in scores.of(trace.case.id):
         values[f"score:{metric}"] = None if cell is None else cell.value
         values[f"status:{metric}"] = None if cell is None else cell.status.value
@@ -147,30 +157,38 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
 
 
 def _cell(kind: ColumnKind, value: Any) -> Any:
-    """Without credentials: a table of another format than text is written past `written_whole`."""
+    """A value as its column holds it, with credentials hidden.
+
+    `written_whole` hides them in files of text alone: a Parquet file would hold them.
+    """
     if value is None or kind is ColumnKind.FLAG:
         return value
-    if kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS):
-        return [*map(hidden if kind is ColumnKind.TEXTS else float, value)]
+    if kind is ColumnKind.TEXTS:
+        return [hidden(text) for text in value]
+    if kind is ColumnKind.NUMBERS:
+        return [float(number) for number in value]
     if kind is ColumnKind.NUMBER:
         return float(value)
-    return hidden(json_text(value) if kind is ColumnKind.JSON else value)
+    if kind is ColumnKind.JSON:
+        value = json_text(value)
+    return hidden(value)
 
 
-def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
-    if outcome is None:
-        return dict.fromkeys((f"{stage}_status", f"{stage}_reason", f"{stage}_seconds"))
-    return {
-        f"{stage}_status": outcome.status.value,
-        f"{stage}_reason": outcome.reason if outcome.failure is None else str(outcome.failure),
+def _outcome_columns(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
+    """How a stage ended, by column name."""
+    status = reason = seconds = None
+    if outcome is not None:
+        status = outcome.status.value
+        reason = outcome.reason if outcome.failure is None else str(outcome.failure)
         # Of a shared call only the mean is known, and a number in a table looks like a time.
-        f"{stage}_seconds": None if outcome.sharing > 1 else outcome.seconds,
-    }
+        if outcome.sharing <= 1:
+            seconds = outcome.seconds
+    return {f"{stage}_status": status, f"{stage}_reason": reason, f"{stage}_seconds": seconds}
 
 
 # --- JSON Lines
 
-_KNOWN_NONE = frozenset(
+_FIELDS_THAT_MAY_BE_EMPTY = frozenset(
     {"reference_contexts", "reference_context_ids", "grades", "text", "contexts"}
 )
 """Fields of which an empty one says something: that it is known to be none."""
@@ -178,23 +196,28 @@ _KNOWN_NONE = frozenset(
 
 def encode_case(case: Case) -> dict[str, Any]:
     """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
-    values = _said(case)
+    values = _telling_fields(case)
     if case.history:
-        values["history"] = [*map(_said, case.history)]
+        values["history"] = [_telling_fields(turn) for turn in case.history]
     if case.evidence:
-        values["evidence"] = [*map(_said, case.evidence)]
+        values["evidence"] = [_telling_fields(evidence) for evidence in case.evidence]
     if case.expectations:
-        values["expectations"] = [*map(_said, case.expectations)]
+        values["expectations"] = [_telling_fields(demand) for demand in case.expectations]
     return values
 
 
-def _said(record: Case | Evidence | Turn | Expectation) -> dict[str, Any]:
-    values = {name: getattr(record, name) for name in record.__struct_fields__}
-    return {
-        name: dict(value) if is_object(value) else value
-        for name, value in values.items()
-        if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
-    }
+def _telling_fields(record: Case | Evidence | Turn | Expectation) -> dict[str, Any]:
+    """A record's fields without those that say nothing."""
+    values: dict[str, Any] = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if value is None:
+            continue
+        if value in ((), {}) and name not in _FIELDS_THAT_MAY_BE_EMPTY:
+            continue
+        # Another kind of mapping would not be written as JSON.
+        values[name] = dict(value) if is_object(value) else value
+    return values
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> int:
@@ -212,25 +235,32 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
             cannot.
         InputError: the file cannot be written.
     """
-    path, ids, count = Path(path), IdRegister(), 0
-    with written_whole(path) as out:
-        for count, case in enumerate(cases, start=1):
-            values, problem, line = encode_case(case), None, b""
-            field = next((name for name in ("id", "query") if not values[name].strip()), None)
-            if field is not None:
-                problem = f"the {field} is empty"
-            elif (earlier := ids.add(case.id, count)) is not None:
-                problem, field = f"'{case.id}' is already the id of record {earlier}", "id"
+    path = Path(path)
+    ids = IdRegister()
+    count = 0
+    with written_whole(path) as file:
+        for case in cases:
+            count += 1
+            values = encode_case(case)
+            for field in ("id", "query"):
+                if not values[field].strip():
+                    raise _unwritable(f"the {field} is empty", path, count, field)
+            earlier = ids.add(case.id, count)
+            if earlier is not None:
+                message = f"'{case.id}' is already the id of record {earlier}"
+                raise _unwritable(message, path, count, "id")
             try:
                 check_depth(values)
                 line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
-                problem = problem or f"cannot be written as JSON: {error}"
-            if problem is not None:
-                found = Problem(message=problem, path=str(path), line=count, field=field)
-                raise DataError([found])
-            out.write(line)
+                message = f"cannot be written as JSON: {error}"
+                raise _unwritable(message, path, count, None) from None
+            file.write(line)
     return count
+
+
+def _unwritable(message: str, path: Path, number: int, field: str | None) -> DataError:
+    return DataError([Problem(message=message, path=str(path), line=number, field=field)])
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
@@ -247,13 +277,12 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
             case = trace.case
-            record = {
-                **{name: getattr(case, name) for name in Case.__struct_fields__},
-                "retrieval": trace.retrieval,
-                "post_retrieval": trace.post_retrieval,
-                "generation": trace.generation,
-                "scores": {name: cell for name, cell in scores.of(case.id) if cell is not None},
-            }
+            record = {name: getattr(case, name) for name in Case.__struct_fields__}
+            record["retrieval"] = trace.retrieval
+            record["post_retrieval"] = trace.post_retrieval
+            record["generation"] = trace.generation
+            cells = scores.of(case.id)
+            record["scores"] = {metric: cell for metric, cell in cells if cell is not None}
             with in_case(case.id):
                 line = json_bytes(record)
             file.write(line + b"\n")

@@ -38,11 +38,21 @@ def read_table(name: str) -> dict[str, Any]:
 
 @cache
 def named(kind: str, file: str = "fields.toml") -> Names:
-    """A table of a file: the names of each thing in it, the more telling ones first."""
+    """The names that other people's files have for things of a kind, the more telling ones first.
+
+    Example:
+        >>> named("hit")["score"][:2]
+        ('score', 'similarity')
+
+    Args:
+        kind: a table of the file, such as ``hit`` for the fields of a retrieved chunk.
+        file: the file of data that has the table.
+    """
     return {name: tuple(names.split()) for name, names in read_table(file)[kind].items()}
 
 
 case_fields = partial(named, "case")
+"""What a case is: its question and what is right."""
 outcome_fields = partial(named, "outcome")
 """What a system did with a case."""
 document_fields = partial(named, "document")
@@ -57,8 +67,12 @@ def entry_fields() -> Names:
 @cache
 def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
     """Field of a record by each name that is recognised for it."""
-    recognised = entry_fields() if kind == "cases" else document_fields()
-    return {squash(name): target for target, names in recognised.items() for name in names}
+    names_of_fields = entry_fields() if kind == "cases" else document_fields()
+    field_by_name: dict[str, str] = {}
+    for field, names in names_of_fields.items():
+        for name in names:
+            field_by_name[squash(name)] = field
+    return field_by_name
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
@@ -85,15 +99,18 @@ def says_gold(path: str) -> bool:
 def says_verdict(name: str) -> bool:
     """Whether a field's name says that it holds verdicts on answers, such as ``OK?``."""
     words = set(name_words(name))
-    says = named("verdict")
-    return bool(words & {*says["words"]}) and not words & {*says["others"]}
+    word_lists = named("verdict")
+    if not words.isdisjoint(word_lists["others"]):
+        return False
+    return not words.isdisjoint(word_lists["words"])
 
 
 def may_be_reference(name: str) -> bool:
     """Whether a name that is not recognised speaks of a right answer, such as ``truth``."""
     words = set(name_words(name))
-    says = named("gold")
-    return bool(words & {*says["of_answers"]}) and words <= {*says["of_answers"], *says["beside"]}
+    word_lists = named("gold")
+    of_answers = set(word_lists["of_answers"])
+    return not words.isdisjoint(of_answers) and words <= of_answers.union(word_lists["beside"])
 
 
 def is_known_field(name: str) -> bool:
@@ -102,29 +119,35 @@ def is_known_field(name: str) -> bool:
 
 
 def squash(name: str) -> str:
+    """A name without what does not tell it from another: ``Gold_Docs`` is ``golddocs``."""
     return IGNORED.sub("", name).casefold()
 
 
 # --- folders
 
-CASES_FILE, CORPUS_FILE = "cases.jsonl", "corpus.jsonl"
+CASES_FILE = "cases.jsonl"
+CORPUS_FILE = "corpus.jsonl"
 """In a folder of ragbench's own form; BEIR's corpus is called so, too."""
-QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
-"""By which a folder of BEIR is known."""
+QUERIES_FILE = "queries.jsonl"
+QRELS_FOLDER = "qrels"
+"""A folder with both is one of BEIR."""
 QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
-"""By one of which a folder of TREC is."""
+"""A folder with one of these is one of TREC."""
 
 
-# --- what is said of them
+# --- what errors say of fields
 
 
-def disagreement(target: str, first: str, second: str) -> str:
-    said = next((name for name in (first, second) if name.casefold() == "answer"), None)
-    more = "" if said is None else f"; or, for a system's answer, --field response={said}"
-    return (
-        f"'{first}' and '{second}' both hold the {target} and disagree; "
-        f"choose one: --field {target}={first} or --field {target}={second}{more}"
+def disagreement(target: str, field: str, other_field: str) -> str:
+    """What is said of a record in which two fields hold different values for the same thing."""
+    message = (
+        f"'{field}' and '{other_field}' both hold the {target} and disagree; "
+        f"choose one: --field {target}={field} or --field {target}={other_field}"
     )
+    for name in (field, other_field):
+        if name.casefold() == "answer":
+            return f"{message}; or, for a system's answer, --field response={name}"
+    return message
 
 
 def absence(target: str, values: Mapping[str, object]) -> str:
@@ -137,8 +160,10 @@ def absence(target: str, values: Mapping[str, object]) -> str:
     hint = ""
     if target == "query" and documents:
         hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
-    close = next(iter(get_close_matches(target, map(str, values), n=1)), "NAME")
-    return (
+    similar_names = get_close_matches(target, map(str, values), n=1)
+    likely_name = similar_names[0] if similar_names else "NAME"
+    message = (
         f"no field for the {target}{{more}} (the fields are: {names}). Rename one, or map it with "
-        f"--field {target}={close}.{hint}".rstrip(".")
+        f"--field {target}={likely_name}.{hint}"
     )
+    return message.rstrip(".")

@@ -17,27 +17,41 @@ from ragbench.plugins import require
 if TYPE_CHECKING:
     import httpx
 
-_TOO_MANY = 429
-_RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
-_KEEPING_POST = frozenset({307, 308})
+_TOO_MANY_REQUESTS = 429
+_RETRIED_STATUSES = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
+"""With these a server, or what stands before it, says that it is busy."""
+_REDIRECTS_OF_POST = frozenset({307, 308})
+"""The redirects that a client follows with the same method and body; the others make it a GET."""
+_MAX_REDIRECTS = 5
 _LONGEST_WAIT = 60.0
+"""Seconds; a server that asks for a longer pause before the next attempt has failed."""
 _CONNECT_SECONDS = 10.0
 _SHOWN = 300
-_LONGEST_PROBE = 5.0
-"""Seconds that the question for a version may take."""
+"""Characters of a server's response that an error shows."""
+_VERSION_SECONDS = 5.0
+"""How long the request for a version may take: a run should not wait for what it can do without."""
 _LONGEST_VERSION = 200
+"""Characters."""
 
 VERSION_HEADER = "X-Ragbench-Version"
 """In which a server names its version: whatever changes with its answers."""
 
 
 class HTTPRagError(InterfaceError):
+    """A server's response is no answer."""
+
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
 
 
 class JsonEndpoint:
+    """A server that answers JSON with JSON.
+
+    A request is sent again only when there was no connection, or the server says that it is busy.
+    One that takes too long is not: the server may be at work on it, and its answer may cost money.
+    """
+
     def __init__(
         self,
         url: str,
@@ -47,7 +61,7 @@ class JsonEndpoint:
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._anew = partial(
+        self._construct = partial(
             type(self), url, headers=headers, timeout=timeout, retries=retries, sleep=sleep
         )
         parts = urlsplit(url)
@@ -64,7 +78,10 @@ class JsonEndpoint:
         self._query = parts.query
         self._retries = retries
         self._timeout = timeout
-        self._has_asked = self._has_answered = self._is_down = False
+        self._has_asked_version = False
+        self._has_answered = False
+        # All attempts at one question found no connection: the next question gets one attempt.
+        self._is_down = False
         self.versions: dict[str, None] = {}
         """Every version that the server has named, in that order."""
         self._sleep = sleep
@@ -81,7 +98,7 @@ class JsonEndpoint:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Travels to another process as its arguments; connections stay."""
-        return self._anew, ()
+        return self._construct, ()
 
     def __repr__(self) -> str:
         return f"JsonEndpoint({self.url!r})"
@@ -93,19 +110,28 @@ class JsonEndpoint:
         Answers name it in the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the
         header or as ``{"version": "..."}``. Asked for once; what answers say then is compared.
         """
-        if not self._has_asked:
-            self._has_asked = True
+        if not self._has_asked_version:
+            self._has_asked_version = True
             try:
-                target = f"{self._base}?{self._query}" if self._query else self._base
-                response = self._client.get(target, timeout=min(self._timeout, _LONGEST_PROBE))
+                response = self._client.get(
+                    self._address(), timeout=min(self._timeout, _VERSION_SECONDS)
+                )
                 self._note_version(response.headers.get(VERSION_HEADER))
                 if response.is_success and not self.versions:
                     self._note_version(response.json()["version"])
             except (self._httpx.HTTPError, self._httpx.InvalidURL, ValueError, KeyError, TypeError):
-                pass  # it is asked in earnest soon enough
+                pass  # what is wrong with the server shows at the first question
         return next(iter(self.versions), None)
 
+    def _address(self, path: str = "") -> str:
+        """The URL of a path, with the query and the credentials that the base URL was given."""
+        address = f"{self._base}{path}"
+        if self._query:
+            address += f"?{self._query}"
+        return address
+
     def _note_version(self, version: object) -> None:
+        """Remembers the version that a response names, if it names one."""
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
             if text:
@@ -113,60 +139,79 @@ class JsonEndpoint:
 
     def stage_identity(self, stage: str) -> object:
         """The URL without credentials, and the server's version where it names one."""
+        identity = {"url": self.url}
         version = self.version
-        return {"url": self.url} | ({} if version is None else {"version": version})
+        if version is not None:
+            identity["version"] = version
+        return identity
 
     def post(self, path: str, payload: Mapping[str, Any]) -> Any:
-        target = f"{self._base}{path}" + (f"?{self._query}" if self._query else "")
+        """What the server answers.
+
+        Raises:
+            UnreachableError: there is no connection.
+            StageTimeoutError: it did not answer in time.
+            HTTPRagError: it answered with an error, or with no JSON.
+        """
+        # Errors show the address without credentials.
         shown = f"{self.url.partition('?')[0]}{path}"
-        response = self._answer(target, shown, payload)
+        response = self._successful_response(self._address(path), shown, payload)
         try:
             return response.json()
         except ValueError:
             raise self._error(f"{shown} answered with no JSON", response) from None
 
-    def _answer(self, target: str, shown: str, payload: Mapping[str, Any]) -> httpx.Response:
+    def _successful_response(
+        self, address: str, shown: str, payload: Mapping[str, Any]
+    ) -> httpx.Response:
+        """Sends a question until it is answered; else raises what the last attempt came to."""
         attempt = 0
         while True:
-            response, problem = self._send(target, shown, payload)
+            response, problem = self._send(address, shown, payload)
             if response is not None:
-                self._has_answered, self._is_down = True, False
-            if response is not None and response.is_success:
-                self._note_version(response.headers.get(VERSION_HEADER))
-                return response
-            if response is not None and response.status_code not in _RETRIED:
-                raise self._error(f"{shown} answered {response.status_code}", response)
-            wait = _wait(attempt, response)
+                self._has_answered = True
+                self._is_down = False
+                if response.is_success:
+                    self._note_version(response.headers.get(VERSION_HEADER))
+                    return response
+                if response.status_code not in _RETRIED_STATUSES:
+                    raise self._error(f"{shown} answered {response.status_code}", response)
+            wait = _seconds_to_wait(attempt, response)
             if attempt == self._retries or wait > _LONGEST_WAIT or self._is_down:
-                tries = f" after {attempt + 1} attempts" if attempt else ""
-                asked = f" and asks to wait {wait:.0f} s" if wait > _LONGEST_WAIT else ""
-                if response is None:
-                    self._is_down = True  # the next question need not wait for it, too
-                    raise self._unreachable(f"{shown} cannot be reached{tries}: {problem}")
-                raise self._error(
-                    f"{shown} answered {response.status_code}{tries}{asked}", response
-                )
+                break
             self._sleep(wait)
             attempt += 1
+        attempts = f" after {attempt + 1} attempts" if attempt else ""
+        if response is None:
+            self._is_down = True
+            raise self._unreachable(f"{shown} cannot be reached{attempts}: {problem}")
+        message = f"{shown} answered {response.status_code}{attempts}"
+        if wait > _LONGEST_WAIT:
+            message += f" and asks to wait {wait:.0f} s"
+        raise self._error(message, response)
 
-    def _unreachable(self, text: str) -> UnreachableError:
-        hint = "" if self._has_answered else ". Check its address and port, and that it is started"
-        error = UnreachableError(f"{text}{hint}")
+    def _unreachable(self, message: str) -> UnreachableError:
+        """The error of a server without a connection; a first time says what to look at."""
+        if not self._has_answered:
+            message += ". Check its address and port, and that it is started"
+        error = UnreachableError(message)
         error.answered_before = self._has_answered
         return error
 
     def _send(
-        self, target: str, shown: str, payload: Mapping[str, Any]
+        self, address: str, shown: str, payload: Mapping[str, Any]
     ) -> tuple[httpx.Response | None, str]:
-        """One attempt: the answer, or why there was no connection."""
+        """One attempt: the response, or None and why there was no connection."""
         library = self._httpx
         try:
-            response: httpx.Response = self._client.post(target, json=payload)
-            for _ in range(5):
-                if response.status_code not in _KEEPING_POST:
+            response: httpx.Response = self._client.post(address, json=payload)
+            for _ in range(_MAX_REDIRECTS):
+                if response.status_code not in _REDIRECTS_OF_POST:
                     break
-                response = self._client.post(self._same_host(response, shown), json=payload)
+                location = self._location_on_same_host(response, shown)
+                response = self._client.post(location, json=payload)
         except (library.ConnectError, library.ConnectTimeout) as error:
+            # A server that has never answered will not do so soon: no attempt waits once more.
             if isinstance(error, library.ConnectTimeout) and not self._has_answered:
                 raise self._unreachable(
                     f"{shown} gives no connection within a time limit"
@@ -175,29 +220,40 @@ class JsonEndpoint:
         except library.TimeoutException:
             raise StageTimeoutError(f"{shown} did not answer in time") from None
         except (library.HTTPError, library.InvalidURL) as error:
-            text = self._masked(f"{type(error).__name__}: {error}")
-            raise HTTPRagError(f"{shown} failed: {text}") from None
+            problem = self._masked(f"{type(error).__name__}: {error}")
+            raise HTTPRagError(f"{shown} failed: {problem}") from None
         return response, ""
 
-    def _same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
-        here = response.request.url
-        location = here.join(response.headers.get("location", ""))
-        if (location.scheme, location.host, location.port) != (here.scheme, here.host, here.port):
+    def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
+        """Where a redirect leads, with the credentials; refused on another host."""
+        origin = response.request.url
+        location = origin.join(response.headers.get("location", ""))
+        is_same_host = (
+            location.scheme == origin.scheme
+            and location.host == origin.host
+            and location.port == origin.port
+        )
+        if not is_same_host:
             raise HTTPRagError(
                 f"{shown} redirects to {mask_url(str(location))}, another host: not followed, so "
                 "that no credentials go there. Give that URL if it is meant",
                 response.status_code,
             )
-        if here.userinfo and not location.userinfo:
-            return location.copy_with(username=here.username, password=here.password)
+        if origin.userinfo and not location.userinfo:
+            return location.copy_with(username=origin.username, password=origin.password)
         return location
 
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
+        """The error of a response, with where it redirects to and how it begins."""
         location = response.headers.get("location") if response.is_redirect else None
         if location:
             message += f" with a redirect to {self._masked(location)}, which would drop the body"
-        head = " ".join(self._masked(response.text[: 4 * _SHOWN]).split())[:_SHOWN]
-        return HTTPRagError(f"{message}: {head}" if head else message, response.status_code)
+        # Blanks are squeezed only after masking, and a secret may be cut: hence the longer part.
+        beginning = self._masked(response.text[: 4 * _SHOWN])
+        beginning = " ".join(beginning.split())[:_SHOWN]
+        if beginning:
+            message += f": {beginning}"
+        return HTTPRagError(message, response.status_code)
 
     def _masked(self, text: str) -> str:
         return mask_text(text, self._secrets)
@@ -206,23 +262,28 @@ class JsonEndpoint:
 def _secrets(
     username: str | None, password: str | None, headers: Mapping[str, str]
 ) -> tuple[str, ...]:
-    found = [value for name, value in headers.items() if is_secret(name)]
+    """What no message may show: the credentials of a URL and of headers, in each of their forms."""
+    secrets = [value for name, value in headers.items() if is_secret(name)]
     # "Bearer abc": a server that echoes may echo the token alone.
-    found += [value.rpartition(" ")[2] for value in found]
+    secrets += [value.rpartition(" ")[2] for value in secrets]
     for part in (username, password):
         if part:
-            found += [part, unquote(part)]
+            secrets += [part, unquote(part)]
     # What is shorter would blank out letters all over a message.
-    return tuple(secret for secret in found if len(secret) > 3)
+    return tuple(secret for secret in secrets if len(secret) > 3)
 
 
-def _wait(attempt: int, response: httpx.Response | None) -> float:
-    """Seconds until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8.
+def _seconds_to_wait(attempt: int, response: httpx.Response | None) -> float:
+    """How long until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8.
 
-    Of a server that counts requests (429) twice that: it needs time, where others had a bad moment.
+    A server that counts requests (429) gets twice that: it needs time, where others had a bad
+    moment.
     """
-    asked = None if response is None else retry_after(response.headers)
-    if asked is not None:
-        return asked
-    is_limited = response is not None and response.status_code == _TOO_MANY
-    return float(min((1.0 if is_limited else 0.5) * 2**attempt, 8.0))
+    first_wait = 0.5
+    if response is not None:
+        server_wait = retry_after(response.headers)
+        if server_wait is not None:
+            return server_wait
+        if response.status_code == _TOO_MANY_REQUESTS:
+            first_wait = 1.0
+    return float(min(first_wait * 2**attempt, 8.0))

@@ -22,7 +22,7 @@ import orjson
 
 from ragbench.errors import InputError
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_JSON_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def json_bytes(value: object) -> bytes:
@@ -42,78 +42,100 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_text(value: object) -> str:
+    """Compact JSON, as `json_bytes` writes it, as a text."""
     return json_bytes(value).decode()
 
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
+    """Errors of writing name the case."""
     try:
         yield
     except InputError as error:
         raise InputError(f"case '{case}': {error}") from error
 
 
-def plain(value: object, where: str = "") -> Any:
+def plain(value: object, place: str = "") -> Any:
     """A value in JSON's own types.
 
     Args:
         value: mappings, sequences, sets (sorted), dataclasses, pydantic models, enums, dates,
             numpy values ...
+        place: where it stands, for errors, such as ``.metadata.scores[2]``.
+
+    Raises:
+        InputError: something in it has no JSON form; says where.
     """
     # Exact types first: nearly everything is one of these. An enum of strings is none of them.
-    if type(value) in _PLAIN:
+    if type(value) in _JSON_TYPES:
         return value
     if isinstance(value, float):
-        number = float(value)
-        special = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-        return number if math.isfinite(number) else special
+        return _plain_number(float(value))
     if isinstance(value, Mapping):
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, item in cast("Mapping[object, object]", value).items():
-            name = key if type(key) is str else str(key.value if isinstance(key, Enum) else key)
-            found[name] = plain(item, f"{where}.{key}")
-        return found
+            if type(key) is str:
+                name = key
+            else:
+                name = str(key.value if isinstance(key, Enum) else key)
+            members[name] = plain(item, f"{place}.{key}")
+        return members
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[object]", value)
-        if _PLAIN.issuperset(map(type, items)):
+        if _JSON_TYPES.issuperset(map(type, items)):
             return items
-        return [plain(item, f"{where}[{position}]") for position, item in enumerate(items)]
-    return _other(value, where)
+        return [plain(item, f"{place}[{position}]") for position, item in enumerate(items)]
+    return _plain_of_rare_type(value, place)
 
 
-def _other(value: object, where: str) -> Any:
+def _plain_number(number: float) -> float | str:
+    """A float; the word for one that JSON lacks."""
+    if math.isfinite(number):
+        return number
+    if math.isnan(number):
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
+
+
+def _plain_of_rare_type(value: object, place: str) -> Any:
     """The rarer types, in an order in which a subtype comes before its base."""
     if isinstance(value, Enum):
-        return plain(value.value, where)
-    if isinstance(value, (str, int)):
-        return str(value) if isinstance(value, str) else int(value)
+        return plain(value.value, place)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, (UUID, PurePath, Decimal)):
         return str(value)
     if isinstance(value, Set):
-        members = [plain(item, where) for item in cast("Set[object]", value)]
+        members = [plain(item, place) for item in cast("Set[object]", value)]
         return sorted(members, key=json.dumps)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        raise _refusal("bytes", where)
+        raise _refusal("bytes", place)
     if isinstance(value, Sequence):
-        return plain(list(cast("Sequence[object]", value)), where)
-    return _record(value, where)
+        return plain(list(cast("Sequence[object]", value)), place)
+    return _plain_of_record(value, place)
 
 
-def _record(value: object, where: str) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain({field.name: getattr(value, field.name) for field in fields(value)}, where)
-    # pydantic's models; numpy's arrays and scalars, without importing numpy.
-    name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
-    dump: object = getattr(value, name, None)
-    if callable(dump) and not isinstance(value, type):
-        return plain(dump(), where)
-    raise _refusal(f"a {type(value).__name__}", where)
+def _plain_of_record(value: object, place: str) -> Any:
+    """A dataclass, a model of pydantic, or an array or a scalar of numpy."""
+    if isinstance(value, type):  # a class itself has the methods of its values
+        raise _refusal(f"a {type(value).__name__}", place)
+    if is_dataclass(value):
+        return plain({field.name: getattr(value, field.name) for field in fields(value)}, place)
+    # By their methods, so that neither package is imported.
+    method_name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
+    method: object = getattr(value, method_name, None)
+    if callable(method):
+        return plain(method(), place)
+    raise _refusal(f"a {type(value).__name__}", place)
 
 
-def _refusal(kind: str, where: str) -> InputError:
+def _refusal(kind: str, place: str) -> InputError:
+    """The error of a value that has no JSON form."""
     return InputError(
-        f"'{where.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
+        f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"
     )

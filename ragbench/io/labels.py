@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,8 @@ LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 
 
 class LabelledClaim(Record):
+    """A claim with what people say of whether its evidence supports it."""
+
     id: str
     claim: str
     evidence: tuple[str, ...]
@@ -39,7 +40,7 @@ class LabelledClaim(Record):
     """Place in `LEVELS`."""
     question: str = ""
     cluster: str | None = None
-    """Claims of one answer or question share one: they are not independent."""
+    """The answer or question that the claim is from: claims that share one are not independent."""
     grade: float | None = None
     """What people said on a scale of their own, such as 1 to 5; None where the level is all."""
 
@@ -50,10 +51,13 @@ class LabelledClaim(Record):
 
 
 _EXPERTQA = {"Complete": 1.0, "Incomplete": 0.5, "Partial": 0.5, "Missing": 0.0}
+"""What ExpertQA's field ``support`` says, as a label. What is not applicable is none of these."""
 Row = Mapping[str, Any]
 
 
 class _FieldError(ValueProblem):
+    """What is wrong with a field, which it names."""
+
     def __init__(self, field: str, problem: object) -> None:
         super().__init__(problem)
         self.field = field
@@ -71,120 +75,167 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     Raises:
         DataError: the file cannot be read, holds no labels or has problems; holds all of them.
     """
-    problems, source = Problems(), Source.of(path)
-    whole = load(source, Problems()) if source.suffix == ".json" else None
-    if is_object(whole) and {"tasks", "evaluations", "documents"} <= whole.keys():
-        found = list(_mtrag(whole))
-    elif _is_of_answers(source):
+    problems = Problems()
+    source = Source.of(path)
+    document = None
+    if source.suffix == ".json":
+        # A file that is no MTRAG is read again below, which says then what is wrong with it.
+        document = load(source, Problems())
+    if is_object(document) and {"tasks", "evaluations", "documents"} <= document.keys():
+        claims = list(_mtrag_claims(document))
+    elif _holds_answers(source):
         source.close()
-        found = list(_answers(path, metric))
+        claims = list(_answers_as_claims(path, metric))
     else:
-        found = [one for one in _claims(source, problems) if one.evidence]
+        claims = [claim for claim in _own_claims(source, problems) if claim.evidence]
     problems.raise_if_any()
-    if not found:
+    if not claims:
         raise DataError([Problem(message="holds no labelled claim with evidence", path=str(path))])
-    return tuple(found)
+    return tuple(claims)
 
 
-def _is_of_answers(source: Source) -> bool:
+def _holds_answers(source: Source) -> bool:
+    """Whether people labelled answers, not claims: the file is a table or the export of a tool."""
+    if source.suffix in (".csv", ".tsv", ".xlsx"):
+        return True
     head = source.head(Problems()) or b""
-    marks = (b'"value"', b'"annotations"', b'"responses"')
-    is_table = source.suffix in (".csv", ".tsv", ".xlsx")
-    return is_table or (b'"claim"' not in head and any(mark in head for mark in marks))
+    if b'"claim"' in head:
+        return False
+    return any(field in head for field in (b'"value"', b'"annotations"', b'"responses"'))
 
 
-def _answers(path: Path, metric: str) -> Iterator[LabelledClaim]:
-    """What people said of answers on their contexts; of several people the mean."""
-    items: dict[Key, list[HumanLabel]] = {}
+def _level(value: float, *, lowest: float, highest: float) -> int:
+    """The place in `LEVELS` of a value on a scale: what lies between its ends is the middle."""
+    if value >= highest:
+        return LEVELS.index("supported")
+    if value <= lowest:
+        return LEVELS.index("not_supported")
+    return LEVELS.index("partially_supported")
+
+
+def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
+    """Labelled answers as claims with their contexts as evidence; of several people the mean."""
+    labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
         if label.metric in (metric, "") or not metric:
-            items.setdefault(label.key, []).append(label)
-    for number, said in enumerate(items.values(), 1):
-        value, first = value_of(said), said[0]
-        if value is not None and first.contexts:
+            labels_of.setdefault(label.key, []).append(label)
+    for number, labels in enumerate(labels_of.values(), start=1):
+        # All labels of an answer repeat what they are about.
+        answer = labels[0]
+        value = value_of(labels)
+        if value is not None and answer.contexts:
             yield LabelledClaim(
-                id=first.case or str(number),
-                claim=first.answer,
-                evidence=first.contexts,
-                level=2 if value >= 1 else 0 if value <= 0 else 1,
-                question=first.question,
+                id=answer.case or str(number),
+                claim=answer.answer,
+                evidence=answer.contexts,
+                level=_level(value, lowest=0, highest=1),
+                question=answer.question,
                 grade=value,
             )
 
 
-def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
+def _own_claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
+    """The claims of ragbench's own form, WiCE and ExpertQA, which all have a record a claim."""
     with noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
+            values = row.values
+            if "label" not in values and values.get("support", "Missing") not in _EXPERTQA:
+                continue  # what ExpertQA calls not applicable has no level
             try:
-                # What ExpertQA calls not applicable has no level.
-                if "label" in row.values or row.values.get("support", "Missing") in _EXPERTQA:
-                    yield _claim(row.values, str(row.line))
+                yield _claim(values, str(row.line))
             except _FieldError as error:
                 problems.add(str(error), path=row.path, line=row.line, field=error.field)
 
 
 def _claim(row: Row, number: str) -> LabelledClaim:
+    """The claim of a record.
+
+    Args:
+        number: its id, where it has none of its own.
+
+    Raises:
+        _FieldError: a field of it cannot be used.
+    """
     is_expertqa = "support" in row and "label" not in row
-    meta, question, grade = row.get("meta"), row.get("question"), row.get("grade")
+    question = row.get("question")
     evidence = _texts(row, "evidence", "contexts")
-    claim = _texts(row, "claim", "response")
-    if len(claim) != 1:
+    claim_texts = _texts(row, "claim", "response")
+    if len(claim_texts) != 1:
         raise _FieldError("claim", "must be a text")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
+    value = _label_value(row, is_expertqa=is_expertqa)
+    grade = row.get("grade")
+    if grade is not None:
+        try:
+            grade = as_number(grade)
+        except ValueProblem as problem:
+            raise _FieldError("grade", problem) from None
+    # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
-    value = _EXPERTQA[row["support"]] if is_expertqa else None
-    with suppress(ValueProblem):
-        value = value if is_expertqa else label_value(row.get("label"))
-    if value not in (0, 0.5, 1):
-        named, given = ", ".join(LEVELS), row.get("label")
-        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {given!r}")
-    try:
-        graded = None if grade is None else as_number(grade)
-    except ValueProblem as problem:
-        raise _FieldError("grade", problem) from None
     return LabelledClaim(
-        id=str(row.get("id") or as_object(meta).get("id") or number),
-        claim=claim[0],
+        id=str(row.get("id") or as_object(row.get("meta")).get("id") or number),
+        claim=claim_texts[0],
         evidence=evidence,
-        level=int(2 * value),
+        level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2
         question=question if isinstance(question, str) else "",
         cluster=None if cluster is None else str(cluster),
-        grade=graded,
+        grade=grade,
     )
 
 
-def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    given = next((row[name] for name in names if row.get(name) is not None), None)
+def _label_value(row: Row, *, is_expertqa: bool) -> float:
+    """What a record's label says: 0, 0.5 or 1."""
+    if is_expertqa:
+        return _EXPERTQA[row["support"]]
+    label = row.get("label")
     try:
-        if not isinstance(given, str) and not is_list(given):
+        value = label_value(label)
+    except ValueProblem:
+        value = None
+    if value is None or value not in (0, 0.5, 1):
+        levels = ", ".join(LEVELS)
+        raise _FieldError("label", f"must be {levels}, true, false, 1, 0.5 or 0, not {label!r}")
+    return value
+
+
+def _texts(row: Row, *names: str) -> tuple[str, ...]:
+    """The texts under the first of some names that holds anything, without the empty ones."""
+    value = None
+    for name in names:
+        value = row.get(name)
+        if value is not None:
+            break
+    try:
+        if not isinstance(value, str) and not is_list(value):
             raise ValueProblem("must be a text or a list of texts")
-        return tuple([text for text in as_texts(given) if text.strip()])
+        return tuple([text for text in as_texts(value) if text.strip()])
     except ValueProblem as problem:
         raise _FieldError(names[0], problem) from None
 
 
-def _mtrag(whole: Row) -> Iterator[LabelledClaim]:
+def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
     """Whole answers, of which three people said how faithful each is, from 1 to 4.
 
     Their median counts: 4 is supported, 1 is not, what lies between is partially supported.
     """
-    texts = {entry["document_id"]: entry["text"] for entry in whole["documents"]}
-    tasks = {entry["task_id"]: entry for entry in whole["tasks"]}
-    for entry in whole["evaluations"]:
-        grades = entry["annotations"].get("faithfulness", {})
-        task = tasks.get(entry["task_id"])
+    text_of = {entry["document_id"]: entry["text"] for entry in document["documents"]}
+    task_of = {entry["task_id"]: entry for entry in document["tasks"]}
+    for evaluation in document["evaluations"]:
+        grades = evaluation["annotations"].get("faithfulness", {})
+        task = task_of.get(evaluation["task_id"])
         if task is None or not grades:
             continue
-        evidence = [texts[context["document_id"]] for context in task["contexts"]]
+        evidence = [text_of[context["document_id"]] for context in task["contexts"]]
         median = statistics.median(float(grade["value"]) for grade in grades.values())
-        if evidence and entry["model_response"].strip():
+        if evidence and evaluation["model_response"].strip():
             yield LabelledClaim(
-                id=f"{entry['task_id']} {entry['model_id']}",
-                claim=entry["model_response"],
+                id=f"{evaluation['task_id']} {evaluation['model_id']}",
+                claim=evaluation["model_response"],
                 evidence=tuple(evidence),
-                level=2 if median == 4 else 0 if median == 1 else 1,
+                level=_level(median, lowest=1, highest=4),
                 question=task["input"][-1]["text"],
-                cluster=str(entry["task_id"]).split("<::>")[0],
+                # A task is a turn of a conversation, before whose id it has that of the whole.
+                cluster=str(evaluation["task_id"]).split("<::>")[0],
                 grade=float(median),
             )

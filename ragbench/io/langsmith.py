@@ -29,14 +29,18 @@ Values = Mapping[str, object]
 def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per example and run."""
     for row in container_rows(source, problems, named("array")["cases"]):
-        is_sdk = is_object(row.values.get("run"))
-        experiment = _of_sdk(row.values) if is_sdk else _of_columns(row)
+        if is_object(row.values.get("run")):
+            experiment = _sdk_experiment(row.values)
+        else:
+            experiment = _table_experiment(row)
         yield row._replace(values=experiment_case(experiment, source.roles), cells=False)
 
 
-def _of_sdk(values: Values) -> Experiment:
-    run, example = as_object(values["run"]), as_object(values.get("example"))
-    rest: dict[str, object] = {
+def _sdk_experiment(values: Values) -> Experiment:
+    """A row of the SDK: a run beside its example."""
+    run = as_object(values["run"])
+    example = as_object(values.get("example"))
+    columns: dict[str, object] = {
         "error": run.get("error"),
         "example_id": example.get("id", run.get("reference_example_id")),
         "feedback": as_object(values.get("evaluation_results")).get("results"),
@@ -46,25 +50,33 @@ def _of_sdk(values: Values) -> Experiment:
         inputs=part_of(example.get("inputs")) or part_of(run.get("inputs")),
         outputs=part_of(run.get("outputs")),
         reference=part_of(example.get("outputs")),
-        rest=rest,
+        columns=columns,
     )
 
 
-def _of_columns(row: Row) -> Experiment:
-    parts: dict[str, dict[str, object]] = {name: {} for name in named("langsmith")}
-    rest: dict[str, object] = {}
+def _table_experiment(row: Row) -> Experiment:
+    """A row of a table: a column per key (``inputs.question``), or one per part (``inputs``)."""
+    part_by_name: dict[str, str] = {}
+    parts: dict[str, dict[str, object]] = {}
+    for part_name, column_names in named("langsmith").items():
+        parts[part_name] = {}
+        part_by_name.update(dict.fromkeys(column_names, part_name))
+    columns: dict[str, object] = {}
     for column, cell in row.values.items():
         value = spelled(cell) if row.cells else cell
         name, dot, key = column.partition(".")
-        part = next((part for part, names in named("langsmith").items() if name in names), None)
+        part = part_by_name.get(name)
         if part is None or (not dot and part == "feedback"):
-            rest[column] = value
+            columns[column] = value
         elif dot:
             parts[part][key] = value
         else:
             parts[part].update(part_of(value))
     if parts["feedback"]:
-        rest["feedback"] = parts["feedback"]
+        columns["feedback"] = parts["feedback"]
     return Experiment(
-        inputs=parts["inputs"], outputs=parts["outputs"], reference=parts["reference"], rest=rest
+        inputs=parts["inputs"],
+        outputs=parts["outputs"],
+        reference=parts["reference"],
+        columns=columns,
     )

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 RECORD_VARIABLE = "RAGBENCH_MAX_RECORD"
 FILE_VARIABLE = "RAGBENCH_MAX_FILE"
 _UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
+"""The largest first: a size is shown in the first that is not larger than it."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
-_MOST_TIMES = 200
-"""Texts are packed to a tenth, tables of repeated words to a hundredth; deflate ends at 1:1032."""
+_MAX_EXPANSION = 200
+"""Times its size to which a file may unpack. Texts are packed to a tenth, tables of repeated words
+to a hundredth; what unpacks to more was made to fill memory: deflate can reach 1,032 times."""
 
 
 class UnreadableError(OSError):
@@ -41,14 +43,18 @@ def size_of(text: str) -> int:
         >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
         (67108864, 1610612736, 100)
     """
-    found = _SIZE.fullmatch(text.strip())
-    size = 0 if found is None else float(found[1]) * _UNITS.get(f"{found[2]}B".upper(), 1)
+    match = _SIZE.fullmatch(text.strip())
+    size = 0.0
+    if match is not None:
+        number, unit_letter = match.groups()
+        size = float(number) * _UNITS.get(f"{unit_letter}B".upper(), 1)
     if size < 1:
         raise ConfigError(f"'{text}' is not a size: expected such as 500MB or 2GB")
     return int(size)
 
 
-def _shown(size: int) -> str:
+def _size_text(size: int) -> str:
+    """A size as people read it, such as ``1.5 GB``."""
     for unit, factor in _UNITS.items():
         if size >= factor:
             return f"{size / factor:.4g} {unit}"
@@ -67,16 +73,27 @@ class ReadLimits(Record):
     """Bytes of a file that has to be held whole. One that is read record by record may be larger,
     unless it unpacks to more than 200 times its size."""
 
-    def long_record(self, what: str) -> str:
+    def long_record(self, subject: str) -> str:
+        """What is said of a record that is too long.
+
+        Args:
+            subject: what the sentence calls it, such as ``the line``.
+        """
         return (
-            f"{what} is longer than {_shown(self.record)}, the limit for one record. Where that is "
-            f"meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
+            f"{subject} is longer than {_size_text(self.record)}, the limit for one record. Where "
+            f"that is meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
         )
 
-    def large_file(self, what: str) -> str:
+    def large_file(self, subject: str) -> str:
+        """What is said of a file that is too large.
+
+        Args:
+            subject: the beginning of the sentence, such as ``it is larger than``.
+        """
         return (
-            f"{what} {_shown(self.file)}, the limit for a file that is held whole or unpacked. "
-            f"Where that is meant, allow more: ragbench --max-file SIZE ... or {FILE_VARIABLE}=SIZE"
+            f"{subject} {_size_text(self.file)}, the limit for a file that is held whole or "
+            f"unpacked. Where that is meant, allow more: ragbench --max-file SIZE ... or "
+            f"{FILE_VARIABLE}=SIZE"
         )
 
     def check_held(self, size: int) -> None:
@@ -118,24 +135,27 @@ class ReadLimits(Record):
 
     def check_unpacked(self, packed: int, size: int) -> None:
         """Stops a column before it is unpacked whose only text may be repeated in every row."""
-        if size > max(self.record, _MOST_TIMES * packed):
-            what = f"a column that unpacks to more than {_MOST_TIMES} times its size"
-            raise UnreadableError(self.long_record(what))
+        if size > max(self.record, _MAX_EXPANSION * packed):
+            subject = f"a column that unpacks to more than {_MAX_EXPANSION} times its size"
+            raise UnreadableError(self.long_record(subject))
 
     def check_cells(self, cells: Iterable[object]) -> None:
-        """Stops at a text that is too long, among what may be no texts."""
+        """Stops at a text that is too long; cells that are no text are passed over."""
         for cell in cells:
             if isinstance(cell, (str, bytes)) and len(cell) > self.record:
                 raise UnreadableError(self.long_record("a cell"))
 
 
 class Unpacked(io.RawIOBase):
-    """What a stream unpacks to, which is closed with it, but for standard input."""
+    """The bytes that a gzip stream unpacks to, as long as they are no more than is allowed.
+
+    Closing it closes the packed stream, too, but for standard input.
+    """
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
         import gzip
 
-        self._packed = _Counted(packed)
+        self._packed = _CountingReader(packed)
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
         self._limits = limits
         self._size = 0
@@ -146,9 +166,9 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         count: int = self._stream.readinto(buffer)
         self._size += count
-        if self._size > max(self._limits.file, _MOST_TIMES * self._packed.size):
-            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
-            raise UnreadableError(self._limits.large_file(what))
+        if self._size > max(self._limits.file, _MAX_EXPANSION * self._packed.size):
+            subject = f"it unpacks to more than {_MAX_EXPANSION} times its size, and to more than"
+            raise UnreadableError(self._limits.large_file(subject))
         return count
 
     def close(self) -> None:
@@ -157,14 +177,14 @@ class Unpacked(io.RawIOBase):
             self._packed.stream.close()
 
 
-class _Counted:
-    """A stream as far as unpacking needs one."""
+class _CountingReader:
+    """A stream that counts the bytes that unpacking has read of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        found = self.stream.read(size)
-        self.size += len(found)
-        return found
+        data = self.stream.read(size)
+        self.size += len(data)
+        return data

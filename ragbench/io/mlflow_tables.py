@@ -31,30 +31,33 @@ from ragbench.io.values import ValueProblem, describe, is_list, is_object
 Values = Mapping[str, object]
 
 _PARTS = PartNames(inputs="inputs", outputs="outputs", reference="expectations")
-_OF_ROW = frozenset({"inputs", "outputs", "expectations"})
-_OF_REQUEST: Mapping[str, str] = {
+_PART_COLUMNS = frozenset(_PARTS)
+# Agent Evaluation's columns, each with the field of a case that it is.
+_REQUEST_FIELDS: Mapping[str, str] = {
     "request_id": "id",
     "request": "query",
     "response": "response",
     "retrieved_context": "retrieved_contexts",
 }
-_EXPECTED = frozenset({"expected_response", "expected_facts", "expected_retrieved_context"})
+_EXPECTATION_COLUMNS = frozenset(
+    {"expected_response", "expected_facts", "expected_retrieved_context"}
+)
 _SCORE = re.compile(r".+/(?:score|justification)")
 _MESSAGES = ("choices", "messages", "output")
 """Where a chat model's response, and an agent's, hold what was said."""
 
 
 def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question."""
+    """Yields one row per question, of whichever of the three forms it is."""
     for row in container_rows(source, problems, named("array")["cases"]):
         try:
             if "request" in row.values and "inputs" not in row.values:
-                case = _of_request(row, source)
+                case = _request_case(row, source)
             elif mlflow_results(row.values):
-                yield _of_results(row, source)
+                yield _results_row(row, source)
                 continue
             else:
-                case = _of_dataset(row, source)
+                case = _dataset_case(row, source)
         except _FieldProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=problem.name)
             continue
@@ -72,22 +75,25 @@ class _FieldProblem(ValueProblem):
 # --- mlflow.genai
 
 
-def _of_dataset(row: Row, source: Source) -> dict[str, object]:
+def _dataset_case(row: Row, source: Source) -> dict[str, object]:
+    """The case of a row with inputs, outputs and expectations."""
     values: dict[str, object] = {}
     for name, value in row.values.items():
         values[name] = spelled(value) if row.cells else value
-    inputs = _with_question(_object(values, "inputs"))
-    expectations = _object(values, "expectations")
-    expected, kept = _expected(expectations, "expectations.", source)
-    rest = {name: value for name, value in values.items() if name not in _OF_ROW}
-    if is_object(rest.get("tags")):
-        rest["mlflow_tags"] = rest.pop("tags")
-    kept_keys = {f"expectations.{name}": value for name, value in kept.items()}
+    inputs = _inputs_with_question(_object_in(values, "inputs"))
+    expectations = _object_in(values, "expectations")
+    expected, own_expectations = _expected_fields(expectations, "expectations.", source)
+    columns = {name: value for name, value in values.items() if name not in _PART_COLUMNS}
+    if is_object(columns.get("tags")):
+        # Under its own name it would be read as the tags of a case, which are a list.
+        columns["mlflow_tags"] = columns.pop("tags")
+    for name, value in own_expectations.items():
+        columns[f"expectations.{name}"] = value
     experiment = Experiment(
         inputs=inputs,
-        outputs=_outputs(values.get("outputs")),
-        reference={},
-        rest={**rest, **kept_keys},
+        outputs=_outputs_with_answer(values.get("outputs")),
+        reference={},  # the expectations: they are read above, because their names are fixed
+        columns=columns,
         names=_PARTS,
     )
     case = experiment_case(experiment, source.roles)
@@ -106,16 +112,20 @@ def _of_dataset(row: Row, source: Source) -> dict[str, object]:
     return {**case, **expected}
 
 
-def _with_question(inputs: Values) -> Values:
+def _inputs_with_question(inputs: Values) -> Values:
     """The inputs with the last question of a conversation, where no key is one."""
-    names = {squash(name) for name in case_fields()["query"]}
-    if any(squash(key) in names for key in inputs) or not is_list(inputs.get("messages")):
+    query_names = {squash(name) for name in case_fields()["query"]}
+    has_query = any(squash(key) in query_names for key in inputs)
+    if has_query or not is_list(inputs.get("messages")):
         return inputs
     question = question_in(inputs["messages"])
-    return inputs if question is None else {**inputs, "query": question}
+    if question is None:
+        return inputs
+    return {**inputs, "query": question}
 
 
-def _outputs(value: object) -> Values:
+def _outputs_with_answer(value: object) -> Values:
+    """The outputs as an object, with the answer that a model or an agent gave in messages."""
     if is_object(value) and any(is_list(value.get(name)) for name in _MESSAGES):
         answer = answer_in(value)
         if answer is not None:
@@ -125,7 +135,8 @@ def _outputs(value: object) -> Values:
     return {"value": value}
 
 
-def _object(values: Values, name: str) -> Values:
+def _object_in(values: Values, name: str) -> Values:
+    """The object in a field; empty where the field is."""
     value = values.get(name)
     if value is None:
         return {}
@@ -142,18 +153,18 @@ def _object(values: Values, name: str) -> Values:
 # --- what is expected
 
 
-def _expected(
+def _expected_fields(
     expectations: Values, place: str, source: Source
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Fields of a case for the expectations with a known meaning; and the others.
+    """Fields of a case for the expectations whose name MLflow reserves; and the user's own ones.
 
     Args:
         expectations: by name.
         place: where they stand in a record, with the dot behind it.
-        source: takes which field has which.
+        source: its roles say afterwards which field comes from which expectation.
     """
     case: dict[str, object] = {}
-    kept: dict[str, object] = {}
+    own_expectations: dict[str, object] = {}
     references = {squash(name) for name in (*case_fields()["reference"], "expected_response")}
     for name, value in expectations.items():
         fields: dict[str, object] = {}
@@ -162,10 +173,10 @@ def _expected(
         elif squash(name) in references and "reference" not in case:
             fields = {"reference": value}
         else:
-            kept[name] = value
+            own_expectations[name] = value
         case |= fields
         source.roles.update(dict.fromkeys(fields, f"{place}{name}"))
-    return case, kept
+    return case, own_expectations
 
 
 def _expected_documents(value: object) -> dict[str, object]:
@@ -194,18 +205,19 @@ def _expected_documents(value: object) -> dict[str, object]:
 # --- Agent Evaluation
 
 
-def _of_request(row: Row, source: Source) -> dict[str, object]:
+def _request_case(row: Row, source: Source) -> dict[str, object]:
+    """The case of a row with a request and, in columns of their own, what is expected."""
     case: dict[str, object] = {}
     expectations: dict[str, object] = {}
-    kept: dict[str, object] = {}
+    metadata: dict[str, object] = {}
     for name, cell in row.values.items():
         value = spelled(cell) if row.cells else cell
-        target = _OF_REQUEST.get(name)
-        if name in _EXPECTED:
+        target = _REQUEST_FIELDS.get(name)
+        if name in _EXPECTATION_COLUMNS:
             expectations[name] = value
             continue
         if target is None:
-            kept[name] = value
+            metadata[name] = value
             continue
         source.roles[target] = name
         if target == "query":
@@ -216,9 +228,9 @@ def _of_request(row: Row, source: Source) -> dict[str, object]:
             case[target] = _chunks(value, source)
         else:
             case[target] = value
-    expected, more = _expected(expectations, "", source)
-    kept |= more
-    case["metadata"] = {name: value for name, value in kept.items() if value is not None}
+    expected, own_expectations = _expected_fields(expectations, "", source)
+    metadata |= own_expectations
+    case["metadata"] = {name: value for name, value in metadata.items() if value is not None}
     return {**case, **expected}
 
 
@@ -245,7 +257,7 @@ def _chunks(value: object, source: Source) -> object:
 # --- mlflow.evaluate
 
 
-def _of_results(row: Row, source: Source) -> Row:
+def _results_row(row: Row, source: Source) -> Row:
     """The user's columns by their names; those that MLflow named by its names."""
     case: dict[str, object] = {}
     for name, value in row.values.items():

@@ -14,7 +14,7 @@ from ragbench.io.values import is_missing
 
 RowsOf = Callable[..., Iterable[Row]]
 
-_A_TEXT_EACH = re.compile(r"(?:context|chunk)_(\d{1,4})")
+_NUMBERED_CONTEXT = re.compile(r"(?:context|chunk)_(\d{1,4})")
 _CONTEXTS = "retrieved_contexts"
 
 
@@ -32,32 +32,41 @@ class Overrides(Record):
         return " + ".join(column for _, column in self.columns)
 
 
-def meant_fields(kind: Kind, given: Mapping[str, str]) -> Overrides:
-    """Takes every documented name of a field: ``relevant_ids`` is ``reference_context_ids``.
+def meant_fields(kind: Kind, mapping: Mapping[str, str]) -> Overrides:
+    """A user's mapping with each field under its first name, by whichever it was called.
+
+    ``relevant_ids`` becomes ``reference_context_ids``.
+
+    Args:
+        mapping: field of a case or a document, by any of its names, to the source's field.
 
     Raises:
         ConfigError: two names of one field.
     """
     names = {**entry_fields(), **HIT_FIELDS} if kind == "cases" else document_fields()
     fields: dict[str, str] = {}
-    said: dict[str, str] = {}
-    numbered: list[tuple[int, str, str]] = []
-    for name, source in given.items():
-        match = _A_TEXT_EACH.fullmatch(name) if kind == "cases" else None
-        if match is not None and source:
-            numbered.append((int(match[1]), name, source))
+    name_of_field: dict[str, str] = {}
+    numbered_columns: list[tuple[int, str, str]] = []
+    for name, source in mapping.items():
+        match = _NUMBERED_CONTEXT.fullmatch(name)
+        if kind == "cases" and match is not None and source:
+            numbered_columns.append((int(match[1]), name, source))
             continue
-        field = name if name in names else targets(kind).get(squash(name), name)
+        field = name
+        if name not in names:
+            field = targets(kind).get(squash(name), name)
         if field in fields:
-            raise ConfigError(f"'{said[field]}' and '{name}' both map the field '{field}'")
+            raise ConfigError(f"'{name_of_field[field]}' and '{name}' both map the field '{field}'")
         fields[field] = source
-        said[field] = name
-    columns = tuple((name, source) for _, name, source in sorted(numbered))
+        name_of_field[field] = name
+    columns = tuple((name, source) for _, name, source in sorted(numbered_columns))
     overrides = Overrides(fields=fields, columns=columns)
     if not columns:
         return overrides
     if _CONTEXTS in fields:
-        raise ConfigError(f"'{said[_CONTEXTS]}' and '{columns[0][0]}' both map the '{_CONTEXTS}'")
+        raise ConfigError(
+            f"'{name_of_field[_CONTEXTS]}' and '{columns[0][0]}' both map the '{_CONTEXTS}'"
+        )
     return Overrides(fields={**fields, _CONTEXTS: overrides.joined}, columns=columns)
 
 
@@ -65,20 +74,22 @@ def joined_rows(
     overrides: Overrides, reader: RowsOf, source: Source, *, problems: Problems
 ) -> Iterator[Row]:
     """Rows whose columns with a retrieved text each are one list. Empty cells are left out."""
-    unseen = dict(overrides.columns)
-    count = 0
+    missing_columns = dict(overrides.columns)
+    records = 0
     for row in reader(source, problems=problems):
-        count += 1
+        records += 1
         values = dict(row.values)
         texts: list[object] = []
         for name, column in overrides.columns:
             if column in values:
-                unseen.pop(name, None)
+                missing_columns.pop(name, None)
                 text = values.pop(column)
                 if not is_missing(text):
                     texts.append(text)
         values[overrides.joined] = json_text(texts) if row.cells else texts
         yield row._replace(values=values)
-    for name, column in unseen.items() if count else ():
+    if not records:  # of an empty source the problem is another one
+        return
+    for name, column in missing_columns.items():
         message = f"no record has the field that the mapping {name}={column} names"
         problems.add(message, path=source.name, field=column)

@@ -24,8 +24,10 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import as_score, is_missing
 
-_SPAN, _PLACE, _SCORE = "context.span_id", "document_position", "document_score"
-_IN_ONE_TEXT = (
+_SPAN = "context.span_id"
+_POSITION = "document_position"
+_SCORE = "document_score"
+_JOINED_NOTE = (
     "Phoenix joins all retrieved documents of a question to one text under 'reference': it counts "
     "as one chunk. get_retrieved_documents writes each document with its score"
 )
@@ -35,20 +37,22 @@ _PARTS = PartNames(inputs="input", outputs="output", reference="reference_output
 def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question; of an experiment, one per run."""
     rows = container_rows(source, problems, named("array")["cases"])
+    # Documents of one search have its span in common. A row without a span is a group of its own.
     for span, group in groupby(rows, lambda row: row.values.get(_SPAN) or row.line):
-        first, *more = group
-        if "reference_output" in first.values:
-            yield _run(first, source)
-        elif _PLACE in first.values:
-            yield _documents([first, *more], span, source)
+        span_rows = [*group]
+        columns = span_rows[0].values
+        if "reference_output" in columns:
+            yield _run_row(span_rows[0], source)
+        elif _POSITION in columns:
+            yield _documents_row(span_rows, span, source)
         else:
-            for row in (first, *more):
-                yield _answer(row, source)
+            for row in span_rows:
+                yield _answer_row(row, source)
 
 
-def _answer(row: Row, source: Source) -> Row:
+def _answer_row(row: Row, source: Source) -> Row:
     """A question with its answer, and the documents as one text."""
-    source.notes[_IN_ONE_TEXT] = None
+    source.notes[_JOINED_NOTE] = None
     source.roles |= {
         "id": _SPAN,
         "query": "input",
@@ -61,52 +65,52 @@ def _answer(row: Row, source: Source) -> Row:
         "query": question_in(row.values.get("input")),
         "response": answer_in(row.values.get("output")),
         "retrieved_contexts": None if is_missing(text) else [text],
-        "metadata": _rest(row, (_SPAN, "input", "output", "reference")),
+        "metadata": _columns_without(row, (_SPAN, "input", "output", "reference")),
     }
     return row._replace(values=case, cells=False)
 
 
-def _documents(rows: Sequence[Row], span: object, source: Source) -> Row:
-    """What a retriever found: its documents by their position."""
+def _documents_row(rows: Sequence[Row], span: object, source: Source) -> Row:
+    """The rows of one search, a document each, as one row with all of them by position."""
     source.roles |= {
         "id": _SPAN,
         "query": "input",
         "retrieved_contexts": "reference",
         "retrieved_scores": _SCORE,
     }
-    ranked = sorted(rows, key=lambda row: as_score(row.values.get(_PLACE)) or 0.0)
-    found = [row for row in ranked if not is_missing(row.values.get("reference"))]
-    scores = [as_score(row.values.get(_SCORE)) for row in found]
+    ranked = sorted(rows, key=lambda row: as_score(row.values.get(_POSITION)) or 0.0)
+    documents = [row.values for row in ranked if not is_missing(row.values.get("reference"))]
+    scores = [as_score(document.get(_SCORE)) for document in documents]
     case: dict[str, object] = {
         "id": span,
         "query": question_in(rows[0].values.get("input")),
-        "retrieved_contexts": [row.values["reference"] for row in found],
+        "retrieved_contexts": [document["reference"] for document in documents],
     }
-    if scores and None not in scores:
+    if scores and None not in scores:  # a score for a part of them says nothing of the others
         case["retrieved_scores"] = scores
     return rows[0]._replace(values=case, cells=False)
 
 
-def _run(row: Row, source: Source) -> Row:
+def _run_row(row: Row, source: Source) -> Row:
     """A run of an experiment."""
     values = dict(row.values)
     if row.cells:
         values = {name: spelled(value) for name, value in values.items()}
-    names = ("input", "output", "reference_output", "error", "latency_ms", "repetition_number")
-    example, number = values.get("example_id"), values.get("repetition_number")
-    case = experiment_case(
-        Experiment(
-            inputs=part_of(values.get("input")),
-            outputs=part_of(values.get("output")),
-            reference=part_of(values.get("reference_output")),
-            rest={name: value for name, value in values.items() if name not in names},
-            names=_PARTS,
-        ),
-        source.roles,
+    read_here = ("input", "output", "reference_output", "error", "latency_ms", "repetition_number")
+    experiment = Experiment(
+        inputs=part_of(values.get("input")),
+        outputs=part_of(values.get("output")),
+        reference=part_of(values.get("reference_output")),
+        columns={name: value for name, value in values.items() if name not in read_here},
+        names=_PARTS,
     )
-    # A repetition is another answer to the same question.
-    is_first = as_score(number) in (None, 1.0)
-    case["id"] = example if is_first else f"{example}/{number}"
+    case = experiment_case(experiment, source.roles)
+    # A repetition is another answer to the same question: a case of its own, in the same cluster.
+    example = values.get("example_id")
+    repetition = values.get("repetition_number")
+    case["id"] = example
+    if as_score(repetition) not in (None, 1.0):
+        case["id"] = f"{example}/{repetition}"
     case["cluster"] = example
     case["error"] = values.get("error")
     case["milliseconds"] = values.get("latency_ms")
@@ -114,5 +118,6 @@ def _run(row: Row, source: Source) -> Row:
     return row._replace(values=case, cells=False)
 
 
-def _rest(row: Row, names: Sequence[str]) -> dict[str, object]:
+def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
+    """The columns of a row but those that became fields of the case."""
     return {name: value for name, value in row.values.items() if name not in names}

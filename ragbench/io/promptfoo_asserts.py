@@ -24,6 +24,7 @@ def is_read(kind: str) -> bool:
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
+    """The kind of each, in the words of a note."""
     for assertion in assertions:
         kind = assertion.get("type")
         yield kind if isinstance(kind, str) else "without a type"
@@ -31,14 +32,14 @@ def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
 
 def references(assertions: Iterable[Values], variables: Values) -> list[str]:
     """The right answers among the values of assertions, each once."""
-    found: list[str] = []
+    answers: list[str] = []
     for assertion in assertions:
         if assertion.get("type") not in named("promptfoo")["whole_answer"]:
             continue
         answer = _text(assertion.get("value"), variables)
-        if answer is not None and answer not in found:
-            found.append(answer)
-    return found
+        if answer is not None and answer not in answers:
+            answers.append(answer)
+    return answers
 
 
 def _text(value: object, variables: Values) -> str | None:
@@ -50,4 +51,7 @@ def _text(value: object, variables: Values) -> str | None:
         if not isinstance(variables.get(match[1]), (str, int, float)):
             return None
     text = _VARIABLE.sub(lambda match: str(variables[match[1]]), text)
-    return None if text.startswith(_FILE) or "{{" in text or "{%" in text else text
+    # The name of a file, or what is left of a template.
+    if text.startswith(_FILE) or "{{" in text or "{%" in text:
+        return None
+    return text

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice, product
+from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,13 +41,17 @@ Values = Mapping[str, object]
 _FILE = "file://"
 _DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl", ".csv", ".tsv", ".xlsx"})
 _TEXT_SUFFIXES = frozenset({".txt", ".md"})
-_MOST_TESTS = 10_000
+_MAX_TESTS = 10_000
 """Tests that lists in one test's variables may stand for."""
-_RESULTS = "read its results instead: promptfoo eval -o results.json"
-_CELL = re.compile(r"(?P<kind>[a-z][a-z0-9:-]*?)(?:\([\d.]+\))?(?::\s*(?P<value>.*))?", re.DOTALL)
+_READ_RESULTS_INSTEAD = "read its results instead: promptfoo eval -o results.json"
+_ASSERTION_CELL = re.compile(
+    r"(?P<kind>[a-z][a-z0-9:-]*?)(?:\([\d.]+\))?(?::\s*(?P<value>.*))?", re.DOTALL
+)
 
 
 class _Test(NamedTuple):
+    """A test, with where it stands."""
+
     path: str
     line: int | None
     values: Values
@@ -54,45 +59,52 @@ class _Test(NamedTuple):
 
 def read_config(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per test."""
-    reading = _Reading(source=source, problems=problems)
-    for test in reading.tests():
-        yield from reading.rows(test)
-    if reading.left_out:
-        counts = ", ".join(f"{name} {count}" for name, count in sorted(reading.left_out.items()))
+    reader = _ConfigReader(source=source, problems=problems)
+    for test in reader.tests():
+        yield from reader.rows(test)
+    if reader.unread:
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(reader.unread.items()))
         source.notes[f"Assertions of promptfoo that are not read: {counts}"] = None
 
 
 @dataclass(kw_only=True, slots=True)
-class _Reading:
+class _ConfigReader:
+    """Reads a configuration: first which tests there are, then what each of them says."""
+
     source: Source
     problems: Problems
     default: Values = field(default_factory=dict[str, object])
     """``defaultTest``."""
-    left_out: Counter[str] = field(default_factory=Counter[str])
+    unread: Counter[str] = field(default_factory=Counter[str])
     """Assertions that need a program or a judge, by kind."""
     fields: FieldMap = field(default_factory=lambda: FieldMap("cases", {}))
+    """Which variable is which field of a case."""
 
     # --- which tests there are
 
     def tests(self) -> Iterator[_Test]:
+        """The tests of a configuration, of a list of tests, or of a table of tests."""
         container, _ = detect_container(self.source, "cases", self.problems)
         if container not in ("yaml", "json"):
             yield from self._tests_of_rows(container_rows(self.source, self.problems))
             return
+        document: object = None
         lines: Mapping[tuple[str | int, ...], int] = {}
-        if container == "yaml":
-            file = load_yaml(self.source, self.problems)
-            value = None if file is None else file.value
-            lines = {} if file is None else file.lines
+        if container == "json":
+            document = load(self.source, self.problems)
         else:
-            value = load(self.source, self.problems)
-        if is_object(value):
-            self.default = self._default_test(value.get("defaultTest"))
-            yield from self._listed(value.get("tests"), ("tests",), lines)
-        elif value is not None:
-            yield from self._listed(value, (), lines)
+            file = load_yaml(self.source, self.problems)
+            if file is not None:
+                document = file.value
+                lines = file.lines
+        if is_object(document):
+            self.default = self._default_test(document.get("defaultTest"))
+            yield from self._listed_tests(document.get("tests"), ("tests",), lines)
+        elif document is not None:
+            yield from self._listed_tests(document, (), lines)
 
     def _default_test(self, value: object) -> Values:
+        """What all tests have in common: an object, or the first record of a file that is named."""
         if not isinstance(value, str):
             return as_object(value)
         for file in self._files(value, None):
@@ -100,12 +112,18 @@ class _Reading:
                 return row.values
         return {}
 
-    def _listed(
+    def _listed_tests(
         self,
         tests: object,
         place: tuple[str, ...],
         lines: Mapping[tuple[str | int, ...], int],
     ) -> Iterator[_Test]:
+        """The tests of a list, whose entries may name files; one that is no list is one entry.
+
+        Args:
+            place: the keys that lead to the list in the document.
+            lines: by keys and positions, where in the document what they lead to begins.
+        """
         entries = tests if is_list(tests) else [tests]
         for position, entry in enumerate(entries):
             line = lines.get((*place, position), lines.get(place))
@@ -113,6 +131,7 @@ class _Reading:
                 for file in self._files(entry, line):
                     yield from self._tests_of_rows(self._rows_of(file))
             elif is_object(entry) and isinstance(entry.get("path"), str):
+                # An object with a path is a generator of tests with its settings.
                 self._note_program(str(entry["path"]), line)
             elif is_object(entry):
                 yield _Test(self.source.name, position + 1 if line is None else line, entry)
@@ -121,6 +140,7 @@ class _Reading:
                 self.problems.add(message, path=self.source.name, line=line, field="tests")
 
     def _rows_of(self, file: Source) -> Iterator[Row]:
+        """The records of a file; that it cannot be read is a problem of the configuration."""
         with noting_read_errors(file.name, self.problems):
             container, _ = detect_container(file, "cases", self.problems)
             if container in CONTAINERS:
@@ -128,9 +148,12 @@ class _Reading:
                 yield from reader(file, kind="cases", problems=self.problems)
 
     def _tests_of_rows(self, rows: Iterable[Row]) -> Iterator[_Test]:
+        """The tests of a file of them: a row of a table is one, spelled in columns."""
         for row in rows:
-            values = _test_of_cells(row.values) if row.cells or "vars" not in row.values else None
-            yield _Test(row.path, row.line, row.values if values is None else values)
+            values = row.values
+            if row.cells or "vars" not in values:
+                values = _test_of_cells(values)
+            yield _Test(row.path, row.line, values)
 
     def _files(self, name: str, line: int | None) -> Iterator[Source]:
         """The files that a name means: next to the configuration, with ``*`` for several."""
@@ -150,31 +173,38 @@ class _Reading:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
-        message = f"'{name}' makes tests by a program or is not a file of tests: {_RESULTS}"
+        """Says that tests made by a program are not read."""
+        message = (
+            f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
+        )
         self.problems.add(message, path=self.source.name, line=line)
 
     # --- what a test says
 
     def rows(self, test: _Test) -> Iterator[Row]:
+        """The cases of a test, with what it has from the default test."""
         variables = self._variables(test)
         if variables is None:
             return
-        default, own = self.default.get("assert"), test.values.get("assert")
-        assertions = [*_flat([*as_list(default), *as_list(own)])]
+        default_assertions = as_list(self.default.get("assert"))
+        own_assertions = as_list(test.values.get("assert"))
+        assertions = [*_without_sets([*default_assertions, *own_assertions])]
         for kind in kinds_of_assertions(assertions):
             if not is_read(kind):
-                self.left_out[kind] += 1
+                self.unread[kind] += 1
         metadata = {
             **as_object(self.default.get("metadata")),
             **as_object(test.values.get("metadata")),
         }
-        if isinstance(description := test.values.get("description"), str):
+        description = test.values.get("description")
+        if isinstance(description, str):
             metadata["description"] = description
-        for chosen in _each_of(variables):
-            case = self._case(chosen, assertions, metadata)
+        for test_variables in _variables_of_each_test(variables):
+            case = self._case(test_variables, assertions, metadata)
             yield Row(test.path, test.line, case)
 
     def _variables(self, test: _Test) -> dict[str, object] | None:
+        """The variables of a test, with texts from files; None where one of these cannot be had."""
         variables: dict[str, object] = {}
         for part in (self.default.get("vars"), test.values.get("vars")):
             if isinstance(part, str):
@@ -195,28 +225,32 @@ class _Reading:
         """The text of a file that a variable names."""
         path = Path(name.removeprefix(_FILE))
         if self.source.path is None or path.suffix.lower() not in _TEXT_SUFFIXES:
-            message = f"'{name}' is not the name of a text file (.txt, .md): {_RESULTS}"
+            message = (
+                f"'{name}' is not the name of a text file (.txt, .md): {_READ_RESULTS_INSTEAD}"
+            )
             self.problems.add(message, path=self.source.name, line=line)
             return None
         with noting_read_errors(str(path), self.problems):
-            raw = self.source.limits.read_settings(self.source.path.parent / path)
-            return raw.decode("utf-8-sig", "replace").strip()
-        return None
+            data = self.source.limits.read_settings(self.source.path.parent / path)
+            return data.decode("utf-8-sig", "replace").strip()
+        return None  # it could not be read, which was noted
 
     def _case(
         self, variables: Values, assertions: Sequence[Values], metadata: Values
     ) -> dict[str, object]:
+        """A case of a test, by the names of its variables."""
         bindings = dict(self.fields[tuple(variables)].bindings)
         case: dict[str, object] = {}
-        kept = dict(metadata)
-        outcomes = outcome_fields()
-        outcome_names = {source for target, source in bindings.items() if target in outcomes}
+        case_metadata: dict[str, object] = dict(metadata)
+        # A variable with such a name was given to the prompt: no system has answered yet.
+        outcome_names = {bindings[field] for field in outcome_fields() if field in bindings}
         for name, value in variables.items():
             if name in outcome_names or name == "metadata":
-                kept[name] = value
+                case_metadata[name] = value
             else:
                 case[name] = value
         if "query" not in bindings:
+            # Where no name says so, the only variable with a text is the question.
             texts = [name for name, value in variables.items() if isinstance(value, str)]
             if len(texts) == 1:
                 case["query"] = case.pop(texts[0], variables[texts[0]])
@@ -225,30 +259,32 @@ class _Reading:
         expectations = promptfoo_expectations(assertions, variables)
         if expectations:
             case["expectations"] = expectations
-        if kept:
-            case["metadata"] = kept
+        if case_metadata:
+            case["metadata"] = case_metadata
         return case
 
 
-def _flat(assertions: Iterable[object]) -> Iterator[Values]:
-    """Assertions, with those of a set of which all have to hold."""
-    for assertion in map(as_object, assertions):
+def _without_sets(assertions: Iterable[object]) -> Iterator[Values]:
+    """Assertions, where a set of which all have to hold is replaced by what is in it.
+
+    A set with a threshold stays one: a part of it is enough.
+    """
+    for value in assertions:
+        assertion = as_object(value)
         if assertion.get("type") == "assert-set" and assertion.get("threshold") is None:
-            yield from _flat(as_list(assertion.get("assert")))
+            yield from _without_sets(as_list(assertion.get("assert")))
         else:
             yield assertion
 
 
-def _each_of(variables: Values) -> Iterator[Values]:
+def _variables_of_each_test(variables: Values) -> Iterator[Values]:
     """The variables of each test that lists among them stand for."""
     lists = {name: value for name, value in variables.items() if is_list(value) and value}
-    count = 1
-    for value in lists.values():
-        count *= len(value)
-    if count > _MOST_TESTS:
+    count = prod(len(entries) for entries in lists.values())
+    if count > _MAX_TESTS:
         raise UnreadableError(f"lists in the variables of a test make {count:,} tests of it")
-    for chosen in product(*lists.values()):
-        yield {**variables, **dict(zip(lists, chosen, strict=True))}
+    for entries in product(*lists.values()):
+        yield {**variables, **dict(zip(lists, entries, strict=True))}
 
 
 # --- tables of tests
@@ -276,15 +312,19 @@ def _test_of_cells(cells: Values) -> dict[str, object]:
 
 def _assertion_of(cell: str) -> Values:
     """The assertion that a cell spells: a kind and a value, or a whole answer."""
-    match = _CELL.fullmatch(cell.strip())
-    if match is None or match["kind"] not in _kinds():
+    match = _ASSERTION_CELL.fullmatch(cell.strip())
+    if match is None or match["kind"] not in _all_kinds():
         return {"type": "equals", "value": cell.strip()}
     return {"type": match["kind"], "value": match["value"]}
 
 
 @cache
-def _kinds() -> frozenset[str]:
-    kinds = {
-        kind for name, names in named("promptfoo").items() if name != "answer" for kind in names
-    }
-    return frozenset(kinds | {f"not-{kind}" for kind in kinds}) | expectation_kinds()
+def _all_kinds() -> frozenset[str]:
+    """The kinds of assertions by which a cell may begin."""
+    kinds = set(expectation_kinds())
+    for group, names in named("promptfoo").items():
+        if group == "answer":  # no kinds, but the keys of an answer
+            continue
+        for kind in names:
+            kinds.update((kind, f"not-{kind}"))
+    return frozenset(kinds)

@@ -23,19 +23,20 @@ from ragbench.io.fields import HIT_FIELDS, outcome_fields
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
-_TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_TOKEN_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 ERROR = "RecordedError"
 """Type of a failure of which the source has the message alone."""
 
 
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
     """A value that the source holds; an abstention where the source says that it is one."""
-    declined = getattr(value, "abstained", None) is True
-    status = Status.ABSTAINED if declined else Status.MEASURED
+    has_abstained = getattr(value, "abstained", None) is True
+    status = Status.ABSTAINED if has_abstained else Status.MEASURED
     return Outcome(status=status, value=value, seconds=seconds, known=Known.RECORDED)
 
 
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
+    """A failure of which the source holds the message."""
     failure = Failure(type=ERROR, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
 
@@ -46,7 +47,7 @@ Texts = Callable[[Iterable[str]], Mapping[str, str]]
 
 @dataclass(kw_only=True, slots=True)
 class Retrieved:
-    """Reads what was retrieved, where it is objects, or ids alone."""
+    """Reads what was retrieved, where it is objects, or ids alone. Counts what a report notes."""
 
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the user said of fields of a chunk; see `ragbench.io.fields.HIT_FIELDS`."""
@@ -55,32 +56,49 @@ class Retrieved:
     ids_alone: int = 0
     """Records with ids whose texts are not known."""
     looked_up: bool = False
+    """Whether any text was looked up."""
     unknown_ids: int = 0
     decoder: Decoder | None = None
     """How a chunk's fields are found; None while none was read."""
 
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        record, decoder = DumpRecord(row.path, row.line, row.values), self.decoder
-        if decoder is None:  # the first row shows how chunks that are objects are read
-            named = self.fields.items()
-            given = {HIT_FIELDS[name]: path for name, path in named if name in HIT_FIELDS}
-            try:
-                decoder = guess_mapping([record], overrides={"chunks": source, **given})
-            except DataError as error:
-                raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
-            self.decoder = decoder
-        raw = next(iter(decoder.raw(record)), None)
+        """The retrieval of a row whose chunks are objects.
+
+        Args:
+            source: the field that holds them.
+
+        Raises:
+            ValueProblem: no chunks are recognised in it.
+        """
+        record = DumpRecord(row.path, row.line, row.values)
+        if self.decoder is None:  # the first row shows how chunks that are objects are read
+            self.decoder = self._guess_decoder(record, source)
+        raw = next(self.decoder.raw(record), None)
         if raw is None:
             raise ValueProblem("no chunks are recognised")
-        dump = decoder.retrieval(raw, "", "")
-        has_ids = decoder.mapping.id is not None
+        dump = self.decoder.retrieval(raw, "", "")
+        has_ids = self.decoder.mapping.id is not None
         for warning in dump.warnings:
+            # Where no chunk of the source has an id, nothing is missing.
             if has_ids or warning.kind is not WarningKind.MISSING_ID:
                 self.warnings[str(warning.kind)] += warning.count
         return retrieved(dump, has_ids=has_ids)
 
-    def named(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Ids by rank; a chunk without an id is named by its rank, and counted."""
+    def _guess_decoder(self, record: DumpRecord, source: str) -> Decoder:
+        """How a row's chunks are read, as its first record shows, and as the user said."""
+        overrides = {"chunks": source}
+        for name, path in self.fields.items():
+            if name in HIT_FIELDS:
+                overrides[HIT_FIELDS[name]] = path
+        try:
+            return guess_mapping([record], overrides=overrides)
+        except DataError as error:
+            # What follows its first sentence are options of the reader of dumps.
+            reason = error.problems[0].message.partition(". ")[0]
+            raise ValueProblem(reason) from error
+
+    def complete_ids(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Ids by rank; a chunk without an id is called by its rank, such as ``#3``, and counted."""
         missing = sum(not id for id in ids)
         if missing:
             self.warnings[str(WarningKind.MISSING_ID)] += missing
@@ -113,30 +131,38 @@ def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[A
 
 
 def outcomes(
-    found: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
+    fields: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
 ) -> dict[str, Outcome[Any]]:
-    """Takes what a system did out of a row's fields."""
+    """What a system did, by stage: it is taken out of a row's fields, and those of a case stay.
+
+    Args:
+        fields: values by the field of a case or of what a system did.
+        source: the field of the row that holds what was retrieved.
+    """
+    values = {name: fields.pop(name) for name in outcome_fields() if name in fields}
     recorded: dict[str, Outcome[Any]] = {}
-    said = {name: found.pop(name) for name in outcome_fields() if name in found}
-    seconds, error = _seconds(said, "retrieval_"), said.get("retrieval_error")
-    contexts, ids = said.get("retrieved_contexts"), said.get("retrieved_context_ids")
+    seconds = _seconds(values, "retrieval_")
+    error = values.get("retrieval_error")
+    contexts = values.get("retrieved_contexts")
+    ids = values.get("retrieved_context_ids")
     if ids is not None:
-        ids = chunks.named(ids)
+        ids = chunks.complete_ids(ids)
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:
         try:
-            result = _result(contexts, ids, said.get("retrieved_scores"), row, chunks, source)
+            result = _retrieval(contexts, ids, values.get("retrieved_scores"), row, chunks, source)
             recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=source)
-    if (generation := _generation(said)) is not None:
+    generation = _generation(values)
+    if generation is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
     return {**recorded, **row.recorded} if row.recorded else recorded
 
 
-def _result(
+def _retrieval(
     contexts: object,
     ids: Sequence[str] | None,
     scores: Sequence[float] | None,
@@ -144,14 +170,19 @@ def _result(
     chunks: Retrieved,
     source: str | None,
 ) -> RetrievalResult[Any]:
+    """What was retrieved, as texts, as objects, or as ids alone.
+
+    Raises:
+        ValueProblem: there are not as many ids or scores as texts.
+    """
     if contexts is None:
         return chunks.of_ids(ids or (), scores)
     if not isinstance(contexts, tuple):
         return chunks.of_objects(row, source or "")
     texts = cast("tuple[str, ...]", contexts)
-    for name, values in (("ids", ids), ("scores", scores)):
-        if values is not None and len(values) != len(texts):
-            raise ValueProblem(f"found {len(texts)} texts and {len(values)} {name} for them")
+    for name, entries in (("ids", ids), ("scores", scores)):
+        if entries is not None and len(entries) != len(texts):
+            raise ValueProblem(f"found {len(texts)} texts and {len(entries)} {name} for them")
     return RetrievalResult(
         list(texts),
         context_ids=None if ids is None else list(ids),
@@ -159,35 +190,45 @@ def _result(
     )
 
 
-def _generation(said: Mapping[str, Any]) -> Outcome[Any] | None:
-    seconds, error = _seconds(said, ""), said.get("error")
-    usage: dict[str, Any] = dict(said.get("usage") or {})
-    counts = {name: count for name in _TOKENS if (count := said.get(name)) is not None}
-    for name, count in counts.items():
-        usage[name] = int(count) if count.is_integer() else count
-    metadata = usage
-    if "citations" in said:
-        metadata = {**usage, CITED_SOURCES: list(said["citations"])}
-    candidates, abstained = said.get("multi_responses"), said.get("abstained")
-    response = said.get("response", candidates[0] if candidates else None)
+def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:
+    """The answer or the failure that a row's fields tell of; None where they tell of neither."""
+    seconds = _seconds(values, "")
+    error = values.get("error")
     # A text beside an error is not an answer: it may be the error itself, or half an answer.
     if error:
         return failed_outcome("generate", error, seconds=seconds)
+    candidates = values.get("multi_responses")
+    abstained = values.get("abstained")
+    response = values.get("response", candidates[0] if candidates else None)
     if response is None and abstained is not True:
         return None
+    metadata: dict[str, Any] = dict(values.get("usage") or {})
+    for name in _TOKEN_COUNTS:
+        count = values.get(name)
+        if count is not None:
+            metadata[name] = int(count) if count.is_integer() else count
+    if "citations" in values:
+        metadata[CITED_SOURCES] = list(values["citations"])
     result: GenerationResult[Any] = GenerationResult(
         response or "",
         multi_responses=list(candidates) if candidates else None,
-        confidence=said.get("confidence"),
+        confidence=values.get("confidence"),
         abstained=abstained,
         metadata=metadata or None,
     )
     return recorded_outcome(result, seconds=seconds)
 
 
-def _seconds(said: Mapping[str, Any], stage: str) -> float | None:
-    seconds: float | None = said.get(f"{stage}seconds")
-    thousandths: float | None = said.get(f"{stage}milliseconds")
-    if seconds is None and thousandths is not None:
-        seconds = thousandths / 1000
-    return None if seconds is None or seconds < 0 else seconds
+def _seconds(values: Mapping[str, Any], stage: str) -> float | None:
+    """How long a stage took; None where it is not known, or cannot be true.
+
+    Args:
+        stage: what the fields' names begin with: ``retrieval_``, or nothing for the answer.
+    """
+    seconds: float | None = values.get(f"{stage}seconds")
+    milliseconds: float | None = values.get(f"{stage}milliseconds")
+    if seconds is None and milliseconds is not None:
+        seconds = milliseconds / 1000
+    if seconds is None or seconds < 0:
+        return None
+    return seconds

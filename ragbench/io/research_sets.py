@@ -14,7 +14,10 @@ Values = Mapping[str, object]
 
 
 class _Paragraph(NamedTuple):
+    """A paragraph of an article with the questions about it."""
+
     title: str | None
+    """Of the Wikipedia article that the paragraph is from."""
     context: str
     questions: list[object]
     place: str
@@ -30,73 +33,87 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
         return
-    seen: set[str] = set()
+    read_ids: set[str] = set()
     for number, paragraph in enumerate(paragraphs, start=1):
-        identifier = _paragraph_id(paragraph.context)
-        if identifier not in seen:
-            seen.add(identifier)
-            values = {"id": identifier, "text": paragraph.context, "title": paragraph.title}
+        paragraph_id = _paragraph_id(paragraph.context)
+        if paragraph_id not in read_ids:
+            read_ids.add(paragraph_id)
+            values = {"id": paragraph_id, "text": paragraph.context, "title": paragraph.title}
             yield Row(source.name, number, values)
 
 
-def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
-    data = as_object(value).get("data")
-    if value is not None and not is_list(data):
+def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
+    """The paragraphs of all articles of a file; None is a file that could not be read."""
+    articles = as_object(document).get("data")
+    if document is not None and not is_list(articles):
         raise UnreadableError("expected an object with a list under 'data'")
-    for number, item in enumerate(as_list(data)):
-        place = f"data[{number}]"
-        title, paragraphs = map(as_object(item).get, ("title", "paragraphs"))
+    for article_number, article in enumerate(as_list(articles)):
+        article_place = f"data[{article_number}]"
+        fields = as_object(article)
+        title = fields.get("title")
+        paragraphs = fields.get("paragraphs")
         if not is_list(paragraphs) or not isinstance(title, (str, type(None))):
-            problems.add("expected 'title' and a list of 'paragraphs'", path=path, field=place)
+            message = "expected 'title' and a list of 'paragraphs'"
+            problems.add(message, path=path, field=article_place)
             continue
-        for position, inner in enumerate(as_list(paragraphs)):
-            paragraph = as_object(inner)
-            context, questions = paragraph.get("context"), paragraph.get("qas", [])
-            inner_place = f"{place}.paragraphs[{position}]"
+        for position, paragraph in enumerate(paragraphs):
+            fields = as_object(paragraph)
+            context = fields.get("context")
+            questions = fields.get("qas", [])
+            place = f"{article_place}.paragraphs[{position}]"
             if isinstance(context, str) and is_list(questions):
-                yield _Paragraph(title, context, as_list(questions), inner_place)
+                yield _Paragraph(title, context, [*questions], place)
             else:
                 message = "expected 'context' as text and a list of 'qas'"
-                problems.add(message, path=path, field=inner_place)
+                problems.add(message, path=path, field=place)
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
+    """A row a question, over all paragraphs."""
     number = 0
     for paragraph in paragraphs:
-        for position, item in enumerate(paragraph.questions):
+        for position, question in enumerate(paragraph.questions):
             number += 1
             place = f"{paragraph.place}.qas[{position}]"
-            if not is_object(item):
+            if not is_object(question):
                 problems.add("expected a question object", path=path, line=number, field=place)
                 continue
-            answers = _squad_answers(item.get("answers"))
+            answers = _answers_with_starts(question.get("answers"))
             if answers is None:
                 message = "expected a list of objects with 'text' and 'answer_start'"
                 problems.add(message, path=path, line=number, field=f"{place}.answers")
                 continue
-            yield Row(path, number, _squad_case(item, answers, paragraph))
+            yield Row(path, number, _squad_case(question, answers, paragraph))
 
 
 def _squad_case(
     question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
 ) -> dict[str, object]:
+    """A question as a case; an impossible one names the paragraph that does not answer it."""
     case = {**question, "cluster": paragraph.title, "answers": [text for text, _ in answers]}
-    impossible = question.get("is_impossible")
-    if impossible is True:
-        paragraph_id = _paragraph_id(paragraph.context)
-        return case | _NO_GOLD | {"answers": None, "paragraph_id": paragraph_id}
-    if impossible is None and answers:  # SQuAD 1.1: each of its questions has an answer
+    is_impossible = question.get("is_impossible")
+    if is_impossible is True:
+        case |= _NO_GOLD
+        case["answers"] = None
+        case["paragraph_id"] = _paragraph_id(paragraph.context)
+        return case
+    if is_impossible is None and answers:  # SQuAD 1.1: each of its questions has an answer
         case["answerable"] = True
     return case | _gold(paragraph.context, answers)
 
 
-def _squad_answers(value: object) -> list[tuple[str, object]] | None:
+def _answers_with_starts(value: object) -> list[tuple[str, object]] | None:
+    """Each answer with where it starts in the paragraph; None where the field holds no answers."""
     if value is not None and not is_list(value):
         return None
-    answers = map(as_object, as_list(value))
-    found = [(answer.get("text"), answer.get("answer_start")) for answer in answers]
-    texts = [(text, start) for text, start in found if isinstance(text, str)]
-    return texts if len(texts) == len(found) else None
+    answers: list[tuple[str, object]] = []
+    for answer in as_list(value):
+        fields = as_object(answer)
+        text = fields.get("text")
+        if not isinstance(text, str):
+            return None
+        answers.append((text, fields.get("answer_start")))
+    return answers
 
 
 _NO_GOLD: dict[str, object] = {"reference_contexts": [], "reference_context_ids": []}
@@ -108,16 +125,17 @@ def _gold(context: str, answers: Iterable[tuple[str, object]]) -> dict[str, obje
 
     An answer is a text and its offset in the paragraph, in characters.
     """
-    identifier = _paragraph_id(context)
+    paragraph_id = _paragraph_id(context)
     spans: list[dict[str, object]] = []
     for text, start in dict.fromkeys(answers):
-        span: dict[str, object] = {"text": text, "document_id": identifier}
+        span: dict[str, object] = {"text": text, "document_id": paragraph_id}
+        # A start at which the text does not stand is wrong: then the text alone is given.
         if type(start) is int and start >= 0 and context.startswith(text, start):
             span |= {"start": start, "end": start + len(text)}
         spans.append(span)
     return {
         "reference_contexts": [context],
-        "reference_context_ids": [identifier],
+        "reference_context_ids": [paragraph_id],
         "evidence": spans,
     }
 
@@ -130,10 +148,12 @@ def _paragraph_id(text: str) -> str:
 def flatten_squad_row(values: Values) -> Values:
     """Reads ``context`` and ``answers: {text: [...], answer_start: [...]}`` as SQuAD means them.
 
-    A row of any other shape comes back as it is.
+    So rows are on the hub of Hugging Face. A row of any other shape comes back as it is.
     """
     answers = cast("Values", values.get("answers"))
-    context, texts, starts = values.get("context"), answers.get("text"), answers.get("answer_start")
+    context = values.get("context")
+    texts = answers.get("text")
+    starts = answers.get("answer_start")
     if not isinstance(context, str) or not is_list(texts) or not is_list(starts):
         return values
     row = {name: value for name, value in values.items() if name != "context"}
@@ -142,5 +162,6 @@ def flatten_squad_row(values: Values) -> Values:
     row.setdefault("answerable", bool(texts))
     if not texts:
         return row | _NO_GOLD | {"context": context}
-    pairs = zip(as_list(texts), as_list(starts), strict=False)
-    return row | _gold(context, [(text, start) for text, start in pairs if isinstance(text, str)])
+    text_starts = zip(texts, starts, strict=False)
+    spans = [(text, start) for text, start in text_starts if isinstance(text, str)]
+    return row | _gold(context, spans)

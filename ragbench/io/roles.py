@@ -15,18 +15,18 @@ from ragbench.io.detect import CONTAINERS
 from ragbench.io.dumps.form import DumpMapping
 from ragbench.io.fields import HIT_FIELDS, outcome_fields
 
-_OWN_FORMS = frozenset({*CONTAINERS, "ragbench", "run", "export", "report", "verdicts"})
+_FORMS_BY_NAME = frozenset({*CONTAINERS, "ragbench", "run", "export", "report", "verdicts"})
 """Formats whose fields go by ragbench's names alone."""
-_NAMED_CHUNKS = frozenset({"", "plain", "ragbench"})
+_PLAIN_CHUNK_FORMS = frozenset({"", "plain", "ragbench"})
 """Forms of chunks that no tool writes: their fields go by their names."""
-_OF_DUMPS: Mapping[str, str] = {
+_DUMP_PARTS: Mapping[str, str] = {
     "query": "query",
     "query_id": "id",
     "chunks": "retrieved_contexts",
     **{name: target for target, name in HIT_FIELDS.items()},
 }
 """What a dump calls its parts, as fields of a case and of a chunk."""
-_OF_RETRIEVALS = frozenset(
+_RETRIEVAL_FIELDS = frozenset(
     {"retrieved_contexts", "retrieved_context_ids", "retrieved_scores", *HIT_FIELDS}
 )
 
@@ -51,6 +51,7 @@ class Roles(Record):
         chunks = mapping.get("retrieved_contexts", "")
         for target, source in mapping.items():
             if target in HIT_FIELDS and "retrieved_contexts" in self.of_form:
+                # A path in a chunk begins with the field of the chunks, here by the tool's name.
                 source = self.of_form["retrieved_contexts"] + source.removeprefix(chunks)
             role = self._role(target, source)
             # An id that a form's reader makes, and metadata that it collects, have no field.
@@ -59,11 +60,12 @@ class Roles(Record):
         return tuple(roles)
 
     def _role(self, target: str, source: str) -> FieldRole:
+        """The role of a field: what the user named goes before names, and these before forms."""
         form = self._form_of(target)
         reason = RoleReason.FORM
         if target in self.named:
             reason = RoleReason.FIELD
-        elif form in _OWN_FORMS or form in _NAMED_CHUNKS:
+        elif form in _FORMS_BY_NAME or form in _PLAIN_CHUNK_FORMS:
             reason = RoleReason.NAME
         elif target in self.of_form:
             source = self.of_form[target]
@@ -74,7 +76,8 @@ class Roles(Record):
         return FieldRole(field=target, source=source, reason=reason, form=form, path=self.path)
 
     def _form_of(self, target: str) -> str:
-        if target in HIT_FIELDS and self.chunk_form not in _NAMED_CHUNKS:
+        """The form by which a field is known: the chunks may be of another one than the file."""
+        if target in HIT_FIELDS and self.chunk_form not in _PLAIN_CHUNK_FORMS:
             return self.chunk_form
         if target == "retrieved_contexts" and self.response_form:
             return self.response_form
@@ -90,16 +93,18 @@ def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple
         named: the fields that the user named, in the words of a dump.
     """
     roles: list[FieldRole] = []
-    for name, target in _OF_DUMPS.items():
+    for name, target in _DUMP_PARTS.items():
         source = getattr(mapping, name)
         if source is None:
             continue
         form = ""
         reason = RoleReason.NAME
+        # Where a record holds a store's whole response, the chunks go by the store's form. The
+        # query beside it is the user's own field.
         is_of_response = name not in ("query", "query_id") and mapping.layout == "queries"
         if name in named:
             reason = RoleReason.FIELD
-        elif is_of_response and mapping.format not in _NAMED_CHUNKS:
+        elif is_of_response and mapping.format not in _PLAIN_CHUNK_FORMS:
             reason = RoleReason.FORM
             form = mapping.format
         roles.append(FieldRole(field=target, source=source, reason=reason, form=form, path=path))
@@ -108,17 +113,17 @@ def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple
 
 def case_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
     """The roles without those of what a system did: it is not used."""
-    left_out = {*outcome_fields(), *HIT_FIELDS}
-    return tuple([role for role in roles if role.field not in left_out])
+    outcome_names = {*outcome_fields(), *HIT_FIELDS}
+    return tuple([role for role in roles if role.field not in outcome_names])
 
 
 def outcome_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
     """The roles of what a system did, and of the fields by which it is joined with cases."""
-    taken = {"id", "query", *outcome_fields(), *HIT_FIELDS}
-    return tuple([role for role in roles if role.field in taken])
+    names = {"id", "query", *outcome_fields(), *HIT_FIELDS}
+    return tuple([role for role in roles if role.field in names])
 
 
 def retrieval_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
     """The roles of what a validator is given: the query and its chunks."""
-    taken = {"id", "query", *_OF_RETRIEVALS}
-    return tuple([role for role in roles if role.field in taken])
+    names = {"id", "query", *_RETRIEVAL_FIELDS}
+    return tuple([role for role in roles if role.field in names])

@@ -33,43 +33,52 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
-_LONGEST_CELL = (1 << 31) - 1
+_MAX_CELL = (1 << 31) - 1
+"""Characters; the most that the csv module takes everywhere. Records are limited besides."""
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 """The line that names the separator to Excel."""
 
 
-def _checked_header(header: list[str], path: str, line: int, problems: Problems) -> bool:
-    """Whether the names of a table's columns differ; else each that does not is a problem."""
+def _has_distinct_columns(header: list[str], path: str, line: int, problems: Problems) -> bool:
+    """Whether no column's name appears twice: each that does is a problem."""
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
         problems.add("the column appears twice in the header", path=path, line=line, field=name)
     return not repeated
 
 
-_A_TEXT_EACH = re.compile(
+_NUMBERED_COLUMN = re.compile(
     r"(?:context|chunk|retrieved[ _-]?(?:context|chunk|passage|document))[ _-]?(\d{1,4})",
     re.IGNORECASE,
 )
 
 
 @lru_cache(maxsize=16)
-def _numbered(header: tuple[str, ...]) -> list[str]:
+def _numbered_text_columns(header: tuple[str, ...]) -> list[str]:
     """The columns that hold a retrieved text each (``context_1``, ``context_2``), by number.
 
     Beside a column with all of them, they are what they were.
     """
     if not {"contexts", "retrievedcontexts"}.isdisjoint(map(squash, header)):
         return []
-    found = [(int(one[1]), one[0]) for one in map(_A_TEXT_EACH.fullmatch, header) if one]
-    return [name for _, name in sorted(found)] if len(found) > 1 else []
+    columns: list[tuple[int, str]] = []
+    for name in header:
+        match = _NUMBERED_COLUMN.fullmatch(name)
+        if match is not None:
+            columns.append((int(match[1]), name))
+    if len(columns) < 2:  # a single context_1 may be anything
+        return []
+    return [name for _, name in sorted(columns)]
 
 
 def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
+    """A record of a table: its cells by column, with texts in columns of their own as one list."""
     values = dict(zip(header, cells, strict=False))
     values.pop("", None)  # pandas writes its row numbers under an empty name
-    if numbered := _numbered(tuple(header)):
-        texts = [text for name in numbered if (text := values.pop(name)).strip()]
-        values["contexts"] = json_text(texts)
+    text_columns = _numbered_text_columns(tuple(header))
+    if text_columns:
+        texts = [values.pop(name) for name in text_columns]
+        values["contexts"] = json_text([text for text in texts if text.strip()])
     return Row(path, line, values, cells=True)
 
 
@@ -77,7 +86,7 @@ def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Text:
+class _TextLines:
     """The lines of a file as text, and which of them could not be decoded."""
 
     source: Source
@@ -111,25 +120,28 @@ def read_csv(
     A line such as ``sep=;`` above the header says the separator.
     """
     # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
-    csv.field_size_limit(_LONGEST_CELL)
-    text = _Text(source=source, problems=problems)
+    csv.field_size_limit(_MAX_CELL)
+    text = _TextLines(source=source, problems=problems)
     lines = iter(text)
-    first = next(lines, "")
-    said = _SEPARATOR_LINE.fullmatch(first.strip())
-    skipped = 0 if said is None else 1
-    if said is not None:
-        first, delimiter = next(lines, ""), delimiter or said[1]
-    delimiter = delimiter or ("," if "," in first else max(",;\t|", key=first.count))
-    reader = csv.reader(chain((first,), lines), delimiter=delimiter, strict=True)
+    header_line = next(lines, "")
+    skipped = 0  # lines that the csv module has not seen, and does not count
+    separator_line = _SEPARATOR_LINE.fullmatch(header_line.strip())
+    if separator_line is not None:
+        skipped = 1
+        header_line = next(lines, "")
+        delimiter = delimiter or separator_line[1]
+    delimiter = delimiter or _likely_delimiter(header_line)
+    reader = csv.reader(chain((header_line,), lines), delimiter=delimiter, strict=True)
     header: list[str] | None = None
-    end = skipped
+    end = skipped  # the last line of the record before
     while True:
-        begin, text.size = end + 1, 0
+        begin = end + 1
+        text.size = 0
         try:
             cells = next(reader, None)
         except csv.Error as error:
             end = max(reader.line_num + skipped, begin)
-            problems.add(f"not valid CSV: {_explain(error)}", path=source.name, line=begin)
+            problems.add(f"not valid CSV: {_csv_problem(error)}", path=source.name, line=begin)
             if header is None:
                 return
             continue
@@ -141,7 +153,7 @@ def read_csv(
             continue
         if header is None:
             header = cells
-            if not _checked_header(header, source.name, begin, problems):
+            if not _has_distinct_columns(header, source.name, begin, problems):
                 return
         elif len(cells) == len(header):
             yield _row(cells, header, source.name, begin)
@@ -153,7 +165,15 @@ def read_csv(
 read_tsv = partial(read_csv, delimiter="\t")
 
 
-def _explain(error: csv.Error) -> str:
+def _likely_delimiter(header: str) -> str:
+    """A comma, unless the header has none: then what it has most of."""
+    if "," in header:
+        return ","
+    return max(",;\t|", key=header.count)
+
+
+def _csv_problem(error: csv.Error) -> str:
+    """What is wrong with a table, in words for its owner."""
     text = str(error)
     if "unexpected end of data" in text:
         return "a quoted cell begins in this record and never ends"
@@ -167,25 +187,31 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         names = [*columns(scores)]
-        file.write(_line(names, "the header"))
+        file.write(_csv_line(names, "the header"))
         for trace in traces:
             row = table_row(trace, scores)
-            file.write(_line([row[name] for name in names], f"case '{trace.case.id}'"))
+            file.write(_csv_line([row[name] for name in names], f"case '{trace.case.id}'"))
             tally.written += 1
     return tally
 
 
-def _line(values: Iterable[object], what: str) -> bytes:
+def _csv_line(values: Iterable[object], place: str) -> bytes:
+    """A record as a line.
+
+    Args:
+        place: what an error calls it, such as ``the header``.
+    """
     text = ",".join([_cell(value) for value in values]) + "\n"
     try:
         return text.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"{what} holds a lone surrogate, which CSV cannot store; export to jsonl instead"
+            f"{place} holds a lone surrogate, which CSV cannot store; export to jsonl instead"
         ) from None
 
 
 def _cell(value: object) -> str:
+    """A value as a cell: a text in quotation marks, so that an empty one differs from none."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -199,10 +225,11 @@ def _cell(value: object) -> str:
 
 # --- workbooks
 
-_OLD = b"\xd0\xcf\x11\xe0"
-_MOST_ROWS = 1 << 20
+_OLD_EXCEL_MAGIC = b"\xd0\xcf\x11\xe0"
+"""How files of Excel before 2007 begin, and workbooks with a password."""
+_MAX_ROWS = 1 << 20
 """Rows of a sheet in Excel; a damaged file may name a row far behind them."""
-_ERRORS = (BadZipFile, ParseError, KeyError, ValueError, TypeError, IndexError, EOFError)
+_WORKBOOK_ERRORS = (BadZipFile, ParseError, KeyError, ValueError, TypeError, IndexError, EOFError)
 """What the package raises for files that are none, or damaged."""
 
 
@@ -216,15 +243,15 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
         if stream is None:
             return
         try:
-            yield from _sheet_rows(openpyxl, _checked(stream, source), source, problems)
-        except _ERRORS as error:
+            yield from _sheet_rows(openpyxl, _checked_workbook(stream, source), source, problems)
+        except _WORKBOOK_ERRORS as error:
             raise UnreadableError(f"not a readable workbook: {error}") from error
 
 
-def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
+def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:
     """The file, once its directory says that it unpacks to no more than is allowed."""
     file = stream if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
-    if file.read(len(_OLD)) == _OLD:
+    if file.read(len(_OLD_EXCEL_MAGIC)) == _OLD_EXCEL_MAGIC:
         raise ValueError("it is an .xls of old or encrypted: save it as .xlsx without a password")
     file.seek(0)
     with ZipFile(file) as archive:
@@ -234,36 +261,40 @@ def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
 
 
 def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
+    """The records of the sheet that is read, below the first row with a value."""
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
         sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
-        for number, raw in enumerate(sheet.iter_rows(), start=1):
-            if number > _MOST_ROWS:
-                raise ValueError(f"it names rows behind row {_MOST_ROWS:,}, the last of a sheet")
-            cells = [_shown(cell) for cell in raw]
+        for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
+            if number > _MAX_ROWS:
+                raise ValueError(f"it names rows behind row {_MAX_ROWS:,}, the last of a sheet")
+            cells = [_shown_text(cell) for cell in sheet_cells]
             if not any(cells):
                 continue
             source.limits.check_cells(cells)
             if header is None:
                 header = cells
-                if not _checked_header(header, source.name, number, problems):
+                if not _has_distinct_columns(header, source.name, number, problems):
                     return
             elif any(cells[len(header) :]):
                 message = f"a cell has a value behind the last column of the header, {len(header)}"
                 problems.add(message, path=source.name, line=number)
             else:
-                missing = [""] * (len(header) - len(cells))
-                yield _row(cells + missing, header, source.name, number)
+                # A sheet stores a row to its last value alone.
+                empty_cells = [""] * (len(header) - len(cells))
+                yield _row(cells + empty_cells, header, source.name, number)
     finally:
         book.close()
 
 
-def _shown(cell: Any) -> str:
+def _shown_text(cell: Any) -> str:
     """What a cell shows; an empty one has no format."""
     value = cell.value
-    if type(value) is str or value is None:
-        return value or ""
+    if value is None:
+        return ""
+    if type(value) is str:  # most cells; a text has no format either
+        return value
     return cell_text(value, cell.number_format or "General")

@@ -19,14 +19,14 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import is_missing
 
-_FIELDS: Mapping[str, str] = {
+_CASE_FIELDS: Mapping[str, str] = {
     "record_id": "id",
     "latency": "seconds",
     "total_tokens": "total_tokens",
 }
-_LEFT_OUT = frozenset({"app_json", "record_json", "cost_json", "perf_json", "tags"})
+_IGNORED_COLUMNS = frozenset({"app_json", "record_json", "cost_json", "perf_json", "tags"})
 """What repeats other columns, or says nothing of a case."""
-_WITHOUT_TEXTS = (
+_NO_CONTEXTS_NOTE = (
     "a table of TruLens' records has no column with what was retrieved: metrics of retrieval are "
     "skipped. Traces have it"
 )
@@ -35,23 +35,26 @@ _WITHOUT_TEXTS = (
 def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per record. Of several apps, `source.split` names one."""
     rows = list(container_rows(source, problems, named("array")["cases"]))
-    parts = [_app(row.values) for row in rows]
+    app_names = [_app_name(row.values) for row in rows]
     if rows:
-        source.notes[_WITHOUT_TEXTS] = None
-    for row in one_part(rows, parts, source):
-        case = _case(row, source, problems)
+        source.notes[_NO_CONTEXTS_NOTE] = None
+    for row in one_part(rows, app_names, source):
+        case = _record_case(row, source, problems)
         if case is not None:
             yield row._replace(values=case, cells=False)
 
 
-def _app(values: Mapping[str, object]) -> str:
+def _app_name(values: Mapping[str, object]) -> str:
     """The app as its user names it, with its version; else its id."""
-    names = [values.get("app_name"), values.get("app_version")]
-    known = [str(name) for name in names if isinstance(name, str) and not is_missing(name)]
-    return " ".join(known) or str(values.get("app_id"))
+    words: list[str] = []
+    for column in ("app_name", "app_version"):
+        word = values.get(column)
+        if isinstance(word, str) and not is_missing(word):
+            words.append(word)
+    return " ".join(words) or str(values.get("app_id"))
 
 
-def _case(row: Row, source: Source, problems: Problems) -> dict[str, object] | None:
+def _record_case(row: Row, source: Source, problems: Problems) -> dict[str, object] | None:
     """The fields of a record; None, and a problem, where it does not say what was asked."""
     query = question_in(row.values.get("input"))
     if query is None:
@@ -60,17 +63,17 @@ def _case(row: Row, source: Source, problems: Problems) -> dict[str, object] | N
         return None
     source.roles |= {"query": "input", "response": "output"}
     case: dict[str, object] = {"query": query, "response": answer_in(row.values.get("output"))}
-    kept: dict[str, object] = {}
+    metadata: dict[str, object] = {}
     for name, value in row.values.items():
-        if name in _LEFT_OUT or name in ("input", "output"):
+        if name in _IGNORED_COLUMNS or name in ("input", "output"):
             continue
         if isinstance(value, str) and is_missing(value):
             continue
-        target = _FIELDS.get(name)
+        target = _CASE_FIELDS.get(name)
         if target is None:
-            kept[name] = value
+            metadata[name] = value
         else:
             source.roles[target] = name
             case[target] = value
-    case["metadata"] = kept
+    case["metadata"] = metadata
     return case

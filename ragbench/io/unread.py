@@ -17,8 +17,16 @@ from ragbench.io.people import is_yes_or_no
 from ragbench.io.values import is_list, is_missing, is_object
 
 _SHOWN = 60
-_TEXT_AT = ("node.text", "kwargs.page_content", "document.content", "payload.text", "_source.text")
-_ID_AT = ("node.id_", "id_", "document.id", "metadata.id", "metadata.source", "meta.name")
+# Where the documents of frameworks and stores hold their texts and ids, such as LlamaIndex,
+# LangChain, Haystack and Qdrant.
+_TEXT_PATHS = (
+    "node.text",
+    "kwargs.page_content",
+    "document.content",
+    "payload.text",
+    "_source.text",
+)
+_ID_PATHS = ("node.id_", "id_", "document.id", "metadata.id", "metadata.source", "meta.name")
 
 
 def gold_of_objects(target: str, value: object) -> object:
@@ -31,48 +39,50 @@ def gold_of_objects(target: str, value: object) -> object:
     if not value or not all(map(is_object, value)):
         return value
     if target == "reference_contexts":
-        paths = (*named("hit")["text"], *_TEXT_AT)
+        paths = (*named("hit")["text"], *_TEXT_PATHS)
     else:
-        paths = (*named("hit")["id"], *_ID_AT)
-    parts: list[object] = []
+        paths = (*named("hit")["id"], *_ID_PATHS)
+    texts_or_ids: list[object] = []
     for document in value:
-        held = (getter(path)(document) for path in paths)
-        part = next((each for each in held if type(each) in (str, int)), None)
-        if part is None:
+        for path in paths:
+            text_or_id = getter(path)(document)
+            if type(text_or_id) in (str, int):
+                texts_or_ids.append(text_or_id)
+                break
+        else:
             return value
-        parts.append(part)
-    return parts
+    return texts_or_ids
 
 
 def document_notes(
-    rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
+    rows: Sequence[Mapping[str, object]], unused: Collection[str], used_fields: Collection[str]
 ) -> Iterator[str]:
     """Says how unused fields could be read that hold documents.
 
     Args:
         rows: records of the source.
         unused: their fields without a role.
-        bound: the fields of a case, or of what a system did, that have one.
+        used_fields: the fields of a case, or of what a system did, that have one.
     """
     for name in unused:
         values = [opened_json(row.get(name)) for row in rows]
         documents = [value for value in values if value not in (None, "", [])]
         if not documents or not all(map(_are_documents, documents)):
             continue
-        shown = json_text(documents[0])
-        if len(shown) > _SHOWN:
-            shown = f"{shown[:_SHOWN]}..."
-        begin = f"'{name}' is not read (it holds {shown}): if"
-        if not says_gold(name) and "retrieved_contexts" not in bound:
-            yield f"{begin} your system retrieved it, add --field retrieved_contexts={name}"
-        elif "reference_contexts" not in bound and "reference_context_ids" not in bound:
-            yield f"{begin} it holds what is relevant, add --field reference_contexts={name}"
+        example = json_text(documents[0])
+        if len(example) > _SHOWN:
+            example = f"{example[:_SHOWN]}..."
+        note = f"'{name}' is not read (it holds {example}): if"
+        if not says_gold(name) and "retrieved_contexts" not in used_fields:
+            yield f"{note} your system retrieved it, add --field retrieved_contexts={name}"
+        elif "reference_contexts" not in used_fields and "reference_context_ids" not in used_fields:
+            yield f"{note} it holds what is relevant, add --field reference_contexts={name}"
 
 
 def verdict_notes(
     rows: Sequence[Mapping[str, object]],
     unused: Collection[str],
-    bound: Mapping[str, str],
+    used_fields: Mapping[str, str],
     path: str,
 ) -> Iterator[str]:
     """Says how verdicts on answers are used that a file has in a field of its own, such as ``OK?``.
@@ -80,7 +90,7 @@ def verdict_notes(
     Name and values decide together: each value is yes or no, or is missing.
 
     Args:
-        bound: the fields of a case, or of what a system did, with the field that holds each.
+        used_fields: the fields of a case, or of what a system did, with the field that holds each.
         path: the file, as its user wrote it.
     """
     for name in unused:
@@ -88,7 +98,7 @@ def verdict_notes(
         verdicts = [value for value in values if not is_missing(value)]
         if not says_verdict(name) or not verdicts or not all(map(is_yes_or_no, verdicts)):
             continue
-        options = _options_for_labels(bound, path)
+        options = _options_for_labels(used_fields, path)
         if options:
             yield (
                 f"'{name}' is not read. If it holds people's verdicts on the answers, add "
@@ -97,19 +107,19 @@ def verdict_notes(
             return
 
 
-def _options_for_labels(bound: Mapping[str, str], path: str) -> str:
+def _options_for_labels(used_fields: Mapping[str, str], path: str) -> str:
     """The options that read verdicts as labels; empty if the file has no answers to judge."""
     file = quote(path) if Path(path).is_file() else "FILE"
-    if "response" in bound:
-        metric = "answer_correct" if "reference" in bound else "METRIC"
+    if "response" in used_fields:
+        metric = "answer_correct" if "reference" in used_fields else "METRIC"
         return f"--labels {metric}={file}"
-    answer = bound.get("reference", "")
-    if answer.casefold() not in _MAY_BE_A_SYSTEMS:
+    answer = used_fields.get("reference", "")
+    if answer.casefold() not in _NAMES_OF_ANSWERS:
         return ""
     return f"--field response={quote(answer)} --labels METRIC={file}"
 
 
-_MAY_BE_A_SYSTEMS = ("answer", "answers", "output")
+_NAMES_OF_ANSWERS = ("answer", "answers", "output")
 """Names of a reference that people also give to their system's answer."""
 
 

@@ -104,6 +104,7 @@ def _values_of(record: Record, names: Sequence[str]) -> list[object]:
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
+    """A case as the journal stores it: nested records are lists of values, by position."""
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     if raw["evidence"]:
         raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
@@ -155,6 +156,7 @@ def check_text(text: str) -> None:
 
 
 def _check_texts(values: Iterable[object]) -> None:
+    """Refuses a text that no database can store, however deep it lies in a value."""
     for value in values:
         if isinstance(value, str):
             check_text(value)
@@ -207,6 +209,8 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
 
 
 class Codec(Record, kw_only=False):
+    """How what a stage gave is stored and read back."""
+
     names: tuple[str, ...]
     """The fields that are stored beside context texts; empty where a value is stored as it is."""
     decode: Callable[[list[str], bytes], Any]
@@ -236,6 +240,8 @@ _FREE = frozenset({"metadata", "context_metadata"})
 
 
 class Encoded(NamedTuple):
+    """An outcome as it is stored: texts apart, because many outcomes share them."""
+
     texts: list[str]
     digests: list[bytes]
     """Of the texts."""

@@ -72,6 +72,8 @@ _SIGNS_OF_OTHERS = ("journal.sqlite", "pyvenv.cfg")
 
 
 class Content(NamedTuple):
+    """What a file or a folder holds, by its digest."""
+
     digest: str
     """Equal where the content is equal; `ABSENT` where there is nothing."""
     size: int = 0
@@ -120,6 +122,7 @@ def _is_settled(stamp: str) -> bool:
 
 
 def _read(path: Path, stamp: str) -> Content:
+    """The content of a file; of a very large one its size and date stand for it."""
     size_text, modified, _, _ = stamp.split(":")
     size = int(size_text)
     if path.name == _CHROMA:
@@ -314,6 +317,7 @@ def _editable_source(folder: Path) -> Path | None:
 
 
 def _source_digest(source: Path, version: str) -> str:
+    """The digest of a package that is installed from a folder of sources."""
     package_hash = hashlib.sha256(version.encode())
     for path in files_below(source, (), tool_settings(source, "ignore")):
         line = f"{path.relative_to(source)} {file_content(path).digest}\n"

@@ -105,6 +105,7 @@ def _default(value: Any) -> object:
 
 
 def _class_name(value: object) -> str:
+    """A class as it stands in a digest."""
     cls = type(value)
     module = cls.__module__
     if module.partition(".")[0] == "ragbench":  # whose files move between versions

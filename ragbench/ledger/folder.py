@@ -142,6 +142,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
+        """Refuses a folder that holds something else than a run."""
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
         if self.exists:
@@ -156,6 +157,7 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def _holder(self) -> str:
+        """Which process uses the folder, in brackets; empty where it is not known."""
         try:
             return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
         except (OSError, ValueError):
@@ -211,6 +213,8 @@ SCHEMA_VERSION = 1
 
 
 class DatasetInfo(Record):
+    """What a manifest says of the cases."""
+
     name: str
     source: str
     """The dataset as the user named it."""
@@ -226,6 +230,8 @@ class DatasetInfo(Record):
 
 
 class RagInfo(Record):
+    """What a manifest says of the system."""
+
     name: str
     description: Mapping[str, Any]
     """What distinguishes it: class, source, arguments, configuration."""

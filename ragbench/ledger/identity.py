@@ -11,6 +11,7 @@ import functools
 import hashlib
 import inspect
 import json
+import math
 import os
 import re
 import sys
@@ -34,14 +35,14 @@ from ragbench.ledger.content import ABSENT, path_content
 from ragbench.masking import MASK, is_secret, mask_text
 from ragbench.plugins import is_own
 
-_DEEPEST = 8
+_MAX_DEPTH = 8
 """Levels that are followed."""
-_DEEPEST_FOREIGN = 3
+_MAX_FOREIGN_DEPTH = 3
 """Levels that are followed into objects of installed packages: their settings, not their state."""
-_LONGEST = 200
+_MAX_ENTRIES = 200
 """Entries from which on a list or a mapping is described by its digest."""
 _AUTHORIZATION = re.compile(r"(Bearer|Basic)\s+\S+")
-_ABSOLUTE = re.compile(r"(/|~/|[A-Za-z]:[\\/])[^\n]+")
+_ABSOLUTE_PATH = re.compile(r"(/|~/|[A-Za-z]:[\\/])[^\n]+")
 _LOOKS_LIKE_PATH = re.compile(r"[^\n\0]*([/\\]|\.\w{1,10}$)[^\n\0]*|~[^\n\0]*")
 _NAMES_A_PATH = re.compile(
     r"(?i)(^|_)(path|file|folder|dir|directory|corpus|model|index|weights|data|store|reader|"
@@ -57,7 +58,7 @@ _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{
 class At(NamedTuple):
     """Where a value stands that is described."""
 
-    depth: int = _DEEPEST
+    depth: int = _MAX_DEPTH
     """Levels that are still followed."""
     within: tuple[int, ...] = ()
     """The ids of the objects that it lies in: those that hold each other end."""
@@ -82,7 +83,7 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, float):
-        return value if value - value == 0 else str(value)  # JSON knows no NaN and no infinity
+        return value if math.isfinite(value) else str(value)  # JSON knows no NaN and no infinity
     if is_secret(name):
         return MASK
     if isinstance(value, Enum):
@@ -93,7 +94,7 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
         return str(value)
-    if id(value) in at.within or at.depth == 0:
+    if id(value) in at.within or at.depth == 0:  # it holds itself, or lies too deep
         return {"class": _qualified_name(type(value))}
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
     return _with_parts(value, name, inside)
@@ -103,13 +104,13 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     """A container, a class, a function or an object: what has parts to follow."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
-        if len(mapping) <= _LONGEST:
+        if len(mapping) <= _MAX_ENTRIES:
             return {str(key): described(entry, str(key), at) for key, entry in mapping.items()}
         pairs = [[described(key, "", at), entry] for key, entry in mapping.items()]
         return {"entries": len(mapping), "digest": _digest_of(pairs, "", at)}
     if isinstance(value, (list, tuple, deque)):
         entries = list(cast("Iterable[object]", value))
-        if len(entries) <= _LONGEST:
+        if len(entries) <= _MAX_ENTRIES:
             return [described(entry, name, at) for entry in entries]
         return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
@@ -126,12 +127,19 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     return _object(value, at)
 
 
-_PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
+_PLAIN_JSON = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+)
+"""Plain values alone: of any other, orjson would choose a form that `described` does not give."""
 
 
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
+    """The digest of many entries, which are not described one by one."""
     try:  # texts and numbers alone: a corpus of a million passages takes a second
-        return short_digest(orjson.dumps(entries, option=_PLAIN | orjson.OPT_PASSTHROUGH_DATETIME))
+        return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
     except TypeError:
         list_hash = hashlib.sha256()
         for entry in entries:
@@ -144,27 +152,28 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 
 
 def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
+    """A function by its source, its defaults and what it holds on to."""
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         description: dict[str, Any] = {"partial": described(call.func, "", at)}
         return description | _not_empty(at, args=list(call.args), keywords=call.keywords)
-    plain = inspect.unwrap(function)
-    inner = getattr(plain, "__func__", plain)
-    name = _qualified_name(plain)
-    description = {"function": name, "source": _source_digest(inner)}
+    unwrapped = inspect.unwrap(function)  # without its decorators
+    bound_function = getattr(unwrapped, "__func__", unwrapped)
+    name = _qualified_name(unwrapped)
+    description = {"function": name, "source": _source_digest(bound_function)}
     if "<lambda>" in name:  # there may be several on one line
-        description["code"] = _compiled_digest(inner)
+        description["code"] = _compiled_digest(bound_function)
     wrapped_with: list[object] = []
-    if function is not plain:
+    if function is not unwrapped:
         wrapped_with = _closed_over(function)
     bound_to = getattr(function, "__self__", None)
     if isinstance(bound_to, types.ModuleType):
         bound_to = None
     return description | _not_empty(
         at,
-        defaults=getattr(inner, "__defaults__", None),
-        keyword_defaults=getattr(inner, "__kwdefaults__", None),
-        closure=_closed_over(inner),
+        defaults=getattr(bound_function, "__defaults__", None),
+        keyword_defaults=getattr(bound_function, "__kwdefaults__", None),
+        closure=_closed_over(bound_function),
         wrapped_with=wrapped_with,
         self=bound_to,
     )
@@ -187,9 +196,10 @@ def _closed_over(function: object) -> list[object]:
 
 
 def _object(value: Any, at: At) -> Any:
-    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+    """An array by its content; any other object by its class and its settings."""
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
-            return described(value.tolist(), "", At(_DEEPEST_FOREIGN))
+            return described(value.tolist(), "", At(_MAX_FOREIGN_DEPTH))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
     cls = type(cast("object", value))
@@ -210,7 +220,7 @@ def _object(value: Any, at: At) -> Any:
         key = "class_sources" if "sources" in settings else "sources"
         description[key] = described_class(cls)["sources"]
     if maker == "installed":
-        at = at._replace(depth=min(at.depth, _DEEPEST_FOREIGN))
+        at = at._replace(depth=min(at.depth, _MAX_FOREIGN_DEPTH))
     for setting, entry in settings.items():
         description[setting] = described(entry, setting, at)
     return description
@@ -225,6 +235,7 @@ def settings_of(value: object) -> dict[str, Any]:
         names = [field.name for field in dataclass_fields if field.metadata.get("setting", True)]
         return {name: getattr(value, name) for name in names if not name.startswith("_")}
     settings: dict[str, Any] = {}
+    # What a subclass says goes before what its bases do, and the object before its classes.
     for owner in reversed(cls.__mro__):
         if _maker_of(owner.__module__) == "user":
             settings |= _class_settings(owner)
@@ -254,6 +265,7 @@ def _class_settings(cls: type) -> dict[str, Any]:
 
 
 def _slots_of(cls: type) -> list[str]:
+    """The attributes that a class keeps in slots."""
     slots: object = vars(cls).get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(cast("Iterable[str]", slots))
     return [name for name in names if name not in ("__dict__", "__weakref__")]
@@ -275,6 +287,7 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: str | PurePath, name: str, at: At) -> str:
+    """A text; a file or folder that it names, by its content."""
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
@@ -284,7 +297,7 @@ def _text(value: str | PurePath, name: str, at: At) -> str:
         if digest not in (ABSENT, "too large"):
             kind = "folder" if path.is_dir() else "file"
             return f"{kind}#{digest.rpartition(':')[2]}"
-    if not _ABSOLUTE.fullmatch(text):
+    if not _ABSOLUTE_PATH.fullmatch(text):
         return mask_text(text)
     try:
         return Path(text).expanduser().relative_to(Path.cwd()).as_posix()
@@ -332,11 +345,10 @@ def _qualified_name(thing: object) -> str:
 
 def described_class(cls: type) -> dict[str, Any]:
     """A class by its name, with a digest of the source of each file that it was written in."""
-    sources = {
-        _qualified_name(owner): _source_digest(owner)
-        for owner in cls.__mro__
-        if _maker_of(owner.__module__) in ("user", "installed")
-    }
+    sources: dict[str, str | None] = {}
+    for owner in cls.__mro__:
+        if _maker_of(owner.__module__) in ("user", "installed"):
+            sources[_qualified_name(owner)] = _source_digest(owner)
     return {"class": _qualified_name(cls), "sources": sources}
 
 
@@ -360,7 +372,8 @@ def _source_digest(thing: Any) -> str | None:
     notebook's, ``exec``) its compiled form. None for what was not written in Python.
     """
     with suppress(TypeError, OSError):  # there is no file, or none that can be read
-        if file := inspect.getsourcefile(thing):
+        file = inspect.getsourcefile(thing)
+        if file:
             # Line ends differ between checkouts of the same commit.
             return short_digest(Path(file).read_bytes().replace(b"\r\n", b"\n"))
     return _compiled_digest(thing)
@@ -377,7 +390,9 @@ def _compiled_digest(thing: Any) -> str | None:
     for name, member in vars(thing).items():
         if isinstance(getattr(member, "__code__", None), types.CodeType):
             methods[name] = _compiled_digest(member)
-    return short_digest(json.dumps(methods, sort_keys=True).encode()) if methods else None
+    if not methods:
+        return None
+    return short_digest(json.dumps(methods, sort_keys=True).encode())
 
 
 def compiled(code: types.CodeType) -> str:
@@ -386,6 +401,7 @@ def compiled(code: types.CodeType) -> str:
 
 
 def _code(code: types.CodeType) -> tuple[object, ...]:
+    """Compiled code without where it stands, so that moving it changes nothing."""
     constants: list[object] = []
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -407,16 +423,16 @@ def short_digest(data: bytes) -> str:
 def imported_sources(function: Any) -> list[str]:
     """Digests of the file of a function and of all files beside it that those import, sorted."""
     own_file = inspect.getsourcefile(function)
-    waiting = [Path(own_file)] if own_file else []
+    unread_paths = [Path(own_file)] if own_file else []
     digests: dict[Path, str] = {}
-    while waiting:
-        path = waiting.pop()
+    while unread_paths:
+        path = unread_paths.pop()
         if path in digests or not path.is_file():
             continue
         text = path.read_bytes().replace(b"\r\n", b"\n")
         digests[path] = short_digest(text)
         try:
-            waiting += _imported_beside(path, ast.parse(text))
+            unread_paths += _imported_beside(path, ast.parse(text))
         except SyntaxError:  # a notebook's, or a template
             continue
     return sorted(digests.values())

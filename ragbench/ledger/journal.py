@@ -41,12 +41,12 @@ from ragbench.ledger.fingerprint import SIZE, digest
 from ragbench.ledger.tables import RunTables, ScoreTables, connect, marks, transaction
 from ragbench.masking import hidden
 
-_STATUSES = {status.value: status for status in Status}
-_KNOWN = {known.value: known for known in Known}
+_STATUS_BY_VALUE = {status.value: status for status in Status}
+_KNOWN_BY_VALUE = {known.value: known for known in Known}
 _BATCH = 512
-_KNOWN_TEXTS = 20_000
+_MAX_REMEMBERED_TEXTS = 20_000
 """Texts that are remembered as stored; of others the database finds out."""
-_INTERVAL = 0.05
+_COMMIT_SECONDS = 0.05
 """Seconds between commits, at most."""
 _AT_RISK = 0.005
 """Seconds of work that others did and that a crash of this process may cost, at most."""
@@ -59,15 +59,15 @@ _CONFIRM = (
     "UPDATE outcomes SET epoch = CASE WHEN key = ?4 THEN ?1 ELSE 0 END "
     "WHERE number = ?2 AND stage = ?3"
 )
-_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
-_OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
+_INSERT_OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-_SELECT = (
+_SELECT_OUTCOMES = (
     "SELECT number, key, status, known, texts, body, seconds, sharing, digest, epoch, run "
     "FROM outcomes"
 )
-_ANY = "SELECT 1 FROM outcomes LIMIT 1"
+_ANY_OUTCOME = "SELECT 1 FROM outcomes LIMIT 1"
 Recorded = Mapping[str, Outcome[object]]
 """By stage what the source recorded."""
 _CaseRow = tuple[str, bytes, bytes, int]
@@ -117,11 +117,11 @@ class Journal(AbstractContextManager["Journal"]):
         """The runs that it holds outcomes of."""
         self.scores = ScoreTables(self._db, self.flush)
         """The cells."""
-        self.was_empty = self._db.execute(_ANY).fetchone() is None
+        self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
         """Whether no outcome was there when it was opened, or when it got its cases."""
         self.placed_digest: tuple[int, str] | None = None
         """What `cases_digest` says, of the cases that were placed."""
-        self._near: dict[bytes, str] = {}
+        self._loaded_texts: dict[bytes, str] = {}
         """The texts of the outcomes that were read last."""
 
     def __exit__(
@@ -147,7 +147,7 @@ class Journal(AbstractContextManager["Journal"]):
             if_due: only where a crash would cost too much: by the clock, and by the work of others.
         """
         now = time.monotonic()
-        is_due = self._at_risk >= _AT_RISK or now - self._flushed >= _INTERVAL
+        is_due = self._at_risk >= _AT_RISK or now - self._flushed >= _COMMIT_SECONDS
         if if_due and not is_due:
             return
         self._flushed = now
@@ -170,8 +170,8 @@ class Journal(AbstractContextManager["Journal"]):
             new_rows.clear()
 
     def _write_outcomes(self) -> None:
-        self._db.executemany(_TEXT, self._new_texts)
-        self._db.executemany(_OUTCOME, self._new_outcomes)
+        self._db.executemany(_INSERT_TEXT, self._new_texts)
+        self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
 
     def _clear_outcomes(self) -> None:
         self._new_texts.clear()
@@ -179,7 +179,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def is_empty(self) -> bool:
         """Whether it holds no outcome by now."""
-        return not self._new_outcomes and self._db.execute(_ANY).fetchone() is None
+        return not self._new_outcomes and self._db.execute(_ANY_OUTCOME).fetchone() is None
 
     # --- the run
 
@@ -201,7 +201,9 @@ class Journal(AbstractContextManager["Journal"]):
                 pass
 
     def placed(self, cases: Iterable[Case | Entry], epoch: int = 0) -> Generator[list[RunCase]]:
-        """Does the same, and gives the cases window by window with their recorded outcomes.
+        """Makes these the cases of the run, and gives them window by window.
+
+        Each comes with the outcomes that the source recorded of it.
 
         Args:
             epoch: the one in which these outcomes are valid, where it has begun.
@@ -223,23 +225,23 @@ class Journal(AbstractContextManager["Journal"]):
             with transaction(db):
                 # A case whose id already has a position in this order is not written.
                 if db.executemany(_PLACE_CASE, rows).rowcount != len(rows):
-                    raise DataError([self._repeated(rows)])
+                    raise DataError([self._repeated_id(rows)])
                 if not is_new:
-                    self._number(window)
+                    self._take_numbers(window)
                 if any(recorded):
-                    self._record(window, recorded, epoch)
+                    self._store_recorded(window, recorded, epoch)
             count += len(batch)
             dataset_hash.update(b"".join([case_digest for _, _, case_digest, _ in rows]))
             self.placed_digest = count, dataset_hash.hexdigest()
             yield window
-        self.was_empty = db.execute(_ANY).fetchone() is None
+        self.was_empty = db.execute(_ANY_OUTCOME).fetchone() is None
 
     def _forget(self) -> None:
         """Drops what waits to be stored: the cases that it is of were not placed."""
         self._known_texts.clear()
         self._clear_outcomes()
 
-    def _repeated(self, rows: Sequence[_CaseRow]) -> Problem:
+    def _repeated_id(self, rows: Sequence[_CaseRow]) -> Problem:
         """The first of some cases whose id an earlier case has."""
         query = "SELECT position FROM cases WHERE id = ?"
         for case_id, _, _, position in rows:
@@ -253,7 +255,7 @@ class Journal(AbstractContextManager["Journal"]):
             field="id",
         )
 
-    def _number(self, window: Sequence[RunCase]) -> None:
+    def _take_numbers(self, window: Sequence[RunCase]) -> None:
         """Gives cases the numbers that they have, where there were some before."""
         ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
@@ -261,7 +263,9 @@ class Journal(AbstractContextManager["Journal"]):
         for run_case in window:
             run_case.number = numbers[run_case.case.id]
 
-    def _record(self, window: Sequence[RunCase], recorded: Sequence[Recorded], epoch: int) -> None:
+    def _store_recorded(
+        self, window: Sequence[RunCase], recorded: Sequence[Recorded], epoch: int
+    ) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
         for run_case, outcomes in zip(window, recorded, strict=True):
             for stage, outcome in outcomes.items():
@@ -291,6 +295,7 @@ class Journal(AbstractContextManager["Journal"]):
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
+        """The cases with some ids, in the order of the ids."""
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             rows = self._db.execute(
@@ -366,7 +371,7 @@ class Journal(AbstractContextManager["Journal"]):
             if not self.was_empty:  # another outcome may have been the valid one so far
                 self._confirmed.append((epoch, number, stage, key))
         stored_texts = self._known_texts
-        if len(stored_texts) > _KNOWN_TEXTS:
+        if len(stored_texts) > _MAX_REMEMBERED_TEXTS:
             stored_texts.clear()
         for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
             if text_key not in stored_texts:
@@ -400,7 +405,7 @@ class Journal(AbstractContextManager["Journal"]):
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
         rows = self._db.execute(
-            f"{_SELECT} WHERE stage = ? AND number IN ({marks(numbers)})",
+            f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
             (stage, *numbers),
         )
         stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
@@ -411,7 +416,7 @@ class Journal(AbstractContextManager["Journal"]):
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
         self.flush()
         rows = self._db.execute(
-            f"{_SELECT} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
+            f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
             (stage, self.runs.epoch, *numbers),
         )
         return {row[0]: _stored_outcome(row) for row in rows}
@@ -422,20 +427,20 @@ class Journal(AbstractContextManager["Journal"]):
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
         keys = [*{digests[start : start + SIZE] for start in range(0, len(digests), SIZE)}]
-        self._near = {}
+        self._loaded_texts = {}
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
             query = f"SELECT digest, text FROM texts WHERE digest IN ({marks(batch)})"
-            self._near.update(self._db.execute(query, batch))
+            self._loaded_texts.update(self._db.execute(query, batch))
 
     def texts(self, stored: StoredOutcome) -> list[str]:
         """The texts of an outcome, in order."""
         digests = stored.texts
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
-        if not self._near.keys() >= {*keys}:
+        if not self._loaded_texts.keys() >= {*keys}:
             self.load_texts([stored])
         try:
-            return [self._near[key] for key in keys]
+            return [self._loaded_texts[key] for key in keys]
         except KeyError:
             raise RunMismatchError(
                 "the run folder is damaged: journal.sqlite lacks a text. Use --fresh to start over"
@@ -451,6 +456,7 @@ class _PlacedCase(NamedTuple):
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
+    """A case as it is stored, with what its source recorded."""
     case = entry if isinstance(entry, Case) else entry.case
     recorded: Recorded = {} if isinstance(entry, Case) else entry.recorded
     try:
@@ -468,6 +474,6 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
 
 
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
-    """A row of `_SELECT`, whose first column is the case's number."""
-    _, key, status, known, *others = row
-    return StoredOutcome(key, _STATUSES[status], _KNOWN[known], *others)
+    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number."""
+    _, key, status, known, *columns = row
+    return StoredOutcome(key, _STATUS_BY_VALUE[status], _KNOWN_BY_VALUE[known], *columns)

@@ -25,7 +25,8 @@ STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
 _DIGEST = re.compile(r'"[0-9a-f]{16,}"')
 """A setting that stands for a content: its letters say nothing to anybody."""
-_SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
+# Settings that hold a digest of source text.
+_NAMES_OF_SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
 
 
 class Changed(NamedTuple):
@@ -53,24 +54,33 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
         return Reuse(False, False, "; ".join(change.sentence for change in changed))
     if origin.reach == "closed":
         return Reuse(True, False, "")
-    first, *others = origin.unseen
-    more = f" (and {len(others)} more)" if others else ""
-    return Reuse(True, True, first + more)
+    # What cannot be seen may be another by the next run.
+    reason = origin.unseen[0]
+    further = len(origin.unseen) - 1
+    if further:
+        reason += f" (and {further} more)"
+    return Reuse(True, True, reason)
 
 
 # --- what changed
 
 
 def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
-    """How a part differs from what it is now, or in another run; None: it is absent there."""
+    """How a part differs from what it is now, or in another run; None where it does not.
+
+    Args:
+        now: the part now, or in the other run; None where it is absent there.
+    """
     name = part.name
     is_gone = now is None or now.digest == ABSENT
-    if CHANGED_MEANWHILE in (part.digest, now and now.digest):
+    digest_now = None if now is None else now.digest
+    if CHANGED_MEANWHILE in (part.digest, digest_now):
+        # Also where both say so: the two digests are equal, and the contents need not be.
         sentence = f"{name} changed while it was in use"
-    elif now is not None and now.digest == part.digest:
+    elif digest_now == part.digest:
         return None
     elif part.kind == "package":
-        sentence = f"package {name}: {_versions(part, now)}"
+        sentence = f"package {name}: {_versions_text(part, now)}"
     elif name == ARGUMENTS:
         sentence = "the arguments of the program changed"
     elif part.kind == "env":
@@ -85,16 +95,17 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     return Changed(part, sentence)
 
 
-def _versions(part: OriginPart, now: OriginPart | None) -> str:
+def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
     """How a package changed, such as ``1.2 -> 1.3``."""
-    before = _version(part)
-    after = "not there" if now is None else _version(now)
+    before = _version_text(part)
+    after = "not there" if now is None else _version_text(now)
     if before == after:
         return f"{after} has other files"
     return f"{before} -> {after}"
 
 
-def _version(package: OriginPart) -> str:
+def _version_text(package: OriginPart) -> str:
+    """A package's version; its digest where it names none."""
     return package.detail.removeprefix("version ") or package.digest
 
 
@@ -111,23 +122,33 @@ def appeared(part: OriginPart) -> Changed:
 # --- settings
 
 
-def own_state(first: Iterable[OriginPart], now: Iterable[OriginPart]) -> tuple[OriginPart, ...]:
-    """Settings without those that a system changes itself while it is asked: counters, caches."""
-    before = {part.name: part for part in first}
-    after = {part.name: part for part in now}
-    changed = before.keys() - after.keys()  # a list that was empty, and is not now
+def own_state(
+    settings_before: Iterable[OriginPart], settings_now: Iterable[OriginPart]
+) -> tuple[OriginPart, ...]:
+    """Settings with those marked that a system changes itself while it is asked: counters, caches.
+
+    Args:
+        settings_before: as they were before it was asked; the unchanged ones of these come back.
+    """
+    before = {part.name: part for part in settings_before}
+    now = {part.name: part for part in settings_now}
+    # A name that is gone: a list that was empty is none any more when it has entries.
+    changed_names = before.keys() - now.keys()
     for name, part in before.items():
-        if name in after and after[name].digest != part.digest:
-            changed.add(name)
-    changed |= {name for name in after.keys() - before.keys() if not _is_under(name, changed)}
-    settings = [part for name, part in before.items() if not _is_under(name, changed)]
-    for name in sorted(changed):
+        if name in now and now[name].digest != part.digest:
+            changed_names.add(name)
+    # The entries of such a list are new, but are covered by the name of the list.
+    new_names = now.keys() - before.keys()
+    changed_names |= {name for name in new_names if not _is_under(name, changed_names)}
+    settings = [part for name, part in before.items() if not _is_under(name, changed_names)]
+    for name in sorted(changed_names):
         settings.append(OriginPart("setting", name, STATE))
     return tuple(settings)
 
 
-def _is_under(name: str, names: Collection[str]) -> bool:
-    return any(name == other or name.startswith(f"{other}.") for other in names)
+def _is_under(name: str, roots: Collection[str]) -> bool:
+    """Whether a setting is one of some others, or an entry of one."""
+    return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
 def _changed_settings(
@@ -142,7 +163,7 @@ def _changed_settings(
     now = {part.name: part for part in settings if not _is_under(part.name, state)}
     # What has another value says most: a stage of another kind has other settings altogether.
     for name in sorted(before | now, key=lambda name: name not in before or name not in now):
-        if by_file and _SOURCES.search(name):
+        if by_file and _NAMES_OF_SOURCES.search(name):
             continue
         old = before.get(name)
         new = now.get(name)
@@ -154,15 +175,17 @@ def _changed_settings(
 
 
 def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
-    after = "nothing" if new is None else new.detail
-    if not old.detail or not after:  # see `without_texts`
-        return f"{old.name} changed{_sizes(old, new)}"
-    if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after):
+    """What is said of a setting that has another value, or none any more."""
+    value = "nothing" if new is None else new.detail
+    if not old.detail or not value:  # a text that `without_texts` left out
+        return f"{old.name} changed{_sizes_text(old, new)}"
+    if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(value):
         return f"{old.name} changed"
-    return f"{old.name}: {old.detail} -> {after}"
+    return f"{old.name}: {old.detail} -> {value}"
 
 
-def _sizes(old: OriginPart, new: OriginPart | None) -> str:
+def _sizes_text(old: OriginPart, new: OriginPart | None) -> str:
+    """The size, or both where they differ, in brackets."""
     sizes = dict.fromkeys(f"{part.size:,}" for part in (old, new) if part is not None)
     return f" ({' -> '.join(sizes)} bytes)"
 
@@ -170,14 +193,17 @@ def _sizes(old: OriginPart, new: OriginPart | None) -> str:
 # --- what leaves the machine
 
 
-_FIGURE = re.compile(r"-?\d[\d.e+-]*|true|false|null|\{\}|\[\]")
-_NAMES = re.compile(r"(^|\.)(stage_identity|class|method|model|name|strategy|type|version)$")
-_NAME = re.compile(r'"\w[\w.:@/-]{0,63}"')
+# Values of settings that say nothing of texts: figures, names and classes.
+_FIGURE_VALUE = re.compile(r"-?\d[\d.e+-]*|true|false|null|\{\}|\[\]")
+_NAMES_OF_NAMES = re.compile(
+    r"(^|\.)(stage_identity|class|method|model|name|strategy|type|version)$"
+)
+_NAME_VALUE = re.compile(r'"\w[\w.:@/-]{0,63}"')
 """What a setting of such a name may hold to be shown: one word, which is no path from the root."""
-_CLASS = re.compile(r'"[\w.<>]+:[\w.<>]+"')
-_DATA = re.compile(r"(settings|arguments|config\.settings|stage_identity\.named)\.")
+_CLASS_VALUE = re.compile(r'"[\w.<>]+:[\w.<>]+"')
+_USER_DATA = re.compile(r"(settings|arguments|config\.settings|stage_identity\.named)\.")
 """How settings begin below which keys are a user's own: names of attributes, ids of chunks."""
-_AWAY = re.compile(r"(~/|/|[A-Za-z]:/|\.\./).*/")
+_OUTSIDE_PATH = re.compile(r"(~/|/|[A-Za-z]:/|\.\./).*/")
 
 
 def without_texts(origin: Origin) -> Origin:
@@ -187,10 +213,11 @@ def without_texts(origin: Origin) -> Origin:
     system holds in a mapping or a list is one setting: its keys may be ids. Of a path outside of
     the project the last part is kept.
     """
+    # Settings that are objects: what follows in a name are their attributes, and no user's keys.
     objects: set[str] = set()
     for part in origin.parts:
         parent, _, attribute = part.name.rpartition(".")
-        if attribute in ("class", "function") and _CLASS.fullmatch(part.detail):
+        if attribute in ("class", "function") and _CLASS_VALUE.fullmatch(part.detail):
             objects.add(parent)
     by_name: dict[tuple[PartKind, str], list[OriginPart]] = {}
     for part in origin.parts:
@@ -200,17 +227,17 @@ def without_texts(origin: Origin) -> Origin:
             name = _name_inside(part)
         by_name.setdefault((part.kind, name), []).append(part)
     parts: list[OriginPart] = []
-    for (kind, name), same_name in by_name.items():
+    for (kind, name), parts_of_name in by_name.items():
         if kind == "setting":
-            parts.append(_setting_without_text(name, same_name))
+            parts.append(_setting_without_text(name, parts_of_name))
         else:
-            parts.append(_without_place(name, same_name[0]))
+            parts.append(_without_place(name, parts_of_name[0]))
     return origin._replace(parts=tuple(parts))
 
 
 def _setting_of(name: str, objects: Collection[str]) -> str:
     """The part of a setting's name before the keys of a mapping or a list."""
-    root = _DATA.match(name)
+    root = _USER_DATA.match(name)
     if root is None:
         return name
     attribute, *keys = name[root.end() :].split(".")
@@ -226,7 +253,7 @@ def _name_inside(part: OriginPart) -> str:
     """A path outside of the project by its last part and a digest; other names as they are."""
     outside = None
     if part.kind not in ("package", "env"):
-        outside = _AWAY.match(part.name)
+        outside = _OUTSIDE_PATH.match(part.name)
     if outside is None:
         return part.name
     digest = hashlib.sha256(part.name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -234,6 +261,7 @@ def _name_inside(part: OriginPart) -> str:
 
 
 def _without_place(name: str, part: OriginPart) -> OriginPart:
+    """A part that is no setting, under a name that says nothing of where it is on this machine."""
     if part.kind == "package":  # its detail is its version
         return part._replace(name=name, size=0)
     detail = part.detail.replace(part.name, name)
@@ -243,13 +271,14 @@ def _without_place(name: str, part: OriginPart) -> OriginPart:
 
 
 def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
-    first = parts[0]
-    if len(parts) == 1 and first.name == name:
-        is_name = _NAMES.search(name) and _NAME.fullmatch(first.detail)
-        is_figure = _FIGURE.fullmatch(first.detail) or _DIGEST.fullmatch(first.detail)
+    """A setting with its value, where that is no text; several as one, by their digests alone."""
+    setting = parts[0]
+    if len(parts) == 1 and setting.name == name:
+        is_name = _NAMES_OF_NAMES.search(name) and _NAME_VALUE.fullmatch(setting.detail)
+        is_figure = _FIGURE_VALUE.fullmatch(setting.detail) or _DIGEST.fullmatch(setting.detail)
         if is_name or is_figure:
-            return first
-        return first._replace(detail="")
+            return setting
+        return setting._replace(detail="")
     digest = STATE
     if all(part.digest != STATE for part in parts):
         contents = "".join(f"{part.name}\0{part.digest}\0" for part in parts)
@@ -267,32 +296,34 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
     """
     parts_now = {(part.kind, part.name): part for part in now.parts}
     changes: list[Changed] = []
-    for part in sorted(before.parts, key=_order_of):
+    for part in sorted(before.parts, key=_rank_of_kind):
         part_now = parts_now.get((part.kind, part.name))
-        if part.kind not in _ORDER or part_now is None:
+        if part.kind not in _KIND_ORDER or part_now is None:
             continue
         change = change_of(part, part_now)
         if change is None:
             continue
-        if part.kind in _FILES and change.sentence.endswith(" changed"):
-            change = change._replace(sentence=f"{change.sentence}{_sizes(part, part_now)}")
+        if part.kind in _FILE_KINDS and change.sentence.endswith(" changed"):
+            change = change._replace(sentence=f"{change.sentence}{_sizes_text(part, part_now)}")
         changes.append(change)
     by_file = any(change.part.kind == "code" for change in changes)
-    state = [part.name for part in now.parts if part.digest == STATE]
+    # What either of the two systems changed itself is not compared.
+    state_now = [part.name for part in now.parts if part.digest == STATE]
     settings = [part for part in now.parts if part.kind == "setting" and part.digest != STATE]
-    compared = tuple(part for part in before.parts if not _is_under(part.name, state))
-    before = before._replace(parts=compared)
+    comparable_parts = tuple(part for part in before.parts if not _is_under(part.name, state_now))
+    before = before._replace(parts=comparable_parts)
     return (*changes, *_changed_settings(before, settings, by_file=by_file))
 
 
-_FILES: tuple[PartKind, ...] = ("code", "file", "model")
-_ORDER: tuple[PartKind, ...] = (*_FILES, "package", "env")
+_FILE_KINDS: tuple[PartKind, ...] = ("code", "file", "model")
+_KIND_ORDER: tuple[PartKind, ...] = (*_FILE_KINDS, "package", "env")
 """What is compared between two runs by name, in the order in which it is said. Settings are
 compared by themselves; of an address or a program nothing is known."""
 
 
-def _order_of(part: OriginPart) -> int:
-    return _ORDER.index(part.kind) if part.kind in _ORDER else len(_ORDER)
+def _rank_of_kind(part: OriginPart) -> int:
+    """By which parts are put in the order in which their changes are said."""
+    return _KIND_ORDER.index(part.kind) if part.kind in _KIND_ORDER else len(_KIND_ORDER)
 
 
 # --- for users

@@ -44,14 +44,17 @@ from ragbench.ledger.watch import STARTED, Watch, file_of
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
-_LONGEST_SHOWN = 120
-_LONGEST_LIST = 50
+_MAX_SHOWN = 120
+"""Characters of a setting's value that are kept, to be shown."""
+_MAX_LIST = 50
 """Entries up to which each entry of a list is a part of its own."""
-_DEEPEST = 5
+_MAX_DEPTH = 5
 """Levels of settings whose entries are parts of their own."""
-_MOST_FILES = 20_000
-_MOST_BYTES = 4 << 30
-_ORDER = ("unseen", "code", "file", "model", "package", "env")
+_MAX_FILES = 20_000
+_MAX_BYTES = 4 << 30
+"""A project with more than that is not read; see `_TOO_LARGE`."""
+_KIND_ORDER = ("unseen", "code", "file", "model", "package", "env")
+"""In which order changes are said."""
 
 
 class Project:
@@ -65,9 +68,13 @@ class Project:
         metrics: Iterable[str] = (),
         leaving_out: Collection[str | Path] = (),
     ) -> None:
-        """Takes what is asked, and the files of metrics: no answer depends on those.
+        """Takes what is asked, and what does not count.
 
-        A file of metrics that another file of the project names does count.
+        Args:
+            things: the objects that are asked, such as a RAG.
+            metrics: the user's files of metrics. No answer depends on them, unless another file of
+                the project names one.
+            leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
         self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
@@ -79,23 +86,28 @@ class Project:
                 self._left_out |= {file}
         files = [*files_of_things, *self._loaded_files()]
         files = [file for file in files if file not in self._left_out]
-        self._is_own = not files and all(is_own(type(thing).__module__) for thing in self._things)
+        has_own_things = all(is_own(type(thing).__module__) for thing in self._things)
+        self._is_all_own = not files and has_own_things
         """Whether all of it is ragbench's, whose settings say what it is."""
         if not files:
             files = [str(self._here / "_")]  # the folder where the command runs
         self._folders = list(dict.fromkeys(project_folder(file) for file in files))
-        self._before: dict[str, Content] = {}
-        self._packages: dict[str, OriginPart] = {}
+        self._contents_before: dict[str, Content] = {}
+        """Of large files as an earlier run found them, by name."""
+        self._packages_before: dict[str, OriginPart] = {}
+        """As an earlier run found them, by name."""
         self._stamps: dict[OriginPart, tuple[Path, str]] = {}
         """The files of the project with what `stamp_of` said of them."""
-        self._settings: dict[str, tuple[OriginPart, ...]] = {}
+        self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings before it was asked."""
 
     def _files_of_things(self) -> list[str]:
+        """The files that define what is asked."""
         files: list[str] = []
         for thing in self._things:
             module = sys.modules.get(str(getattr(thing, "__module__", "")))
-            if file := file_of(module):
+            file = file_of(module)
+            if file:
                 files.append(file)
         return files
 
@@ -110,98 +122,111 @@ class Project:
         return files
 
     def knows(self, origin: Origin) -> None:
-        """Takes up what an earlier run knew: unchanged large files are not read again."""
+        """Takes the contents of large files from an earlier run: unchanged ones are not read again.
+
+        What tells that one is unchanged is its stamp: size and time.
+        """
         for part in origin.parts:
             if part.kind == "package":
-                self._packages[part.name] = part
+                self._packages_before[part.name] = part
             elif part.detail.startswith("stamp "):
-                self._before[part.name] = Content(part.digest, part.size, part.detail)
+                self._contents_before[part.name] = Content(part.digest, part.size, part.detail)
 
     @cached_property
-    def known(self) -> Mapping[tuple[PartKind, str], OriginPart]:
+    def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
         """What is known before anything is asked, by kind and name."""
-        parts = list(packages(self._packages))
-        if not self._is_own:
+        parts = list(packages(self._packages_before))
+        if not self._is_all_own:
             for name, value in self._variables().items():
                 parts.append(OriginPart("env", name, env_digest(name, value)))
-            for place in (*self._folders, *self._declared_inputs()):
-                parts += self._files(place)
+            for path in (*self._folders, *self._declared_inputs()):
+                parts += self._parts_of_files(path)
         return {(part.kind, part.name): part for part in parts}
 
     def _variables(self) -> dict[str, str]:
-        not_compared: set[str] = set()
-        for names in _known("variables").values():
-            not_compared |= names
+        """The environment variables that count, and the arguments of a user's program."""
+        ignored: set[str] = set()
+        for names in _names_in_table("variables").values():
+            ignored |= names
         variables: dict[str, str] = {}
         for name, value in os.environ.items():
             # Those of ragbench are options, which count where they matter; Ray's say where it runs.
-            if name not in not_compared and not name.startswith(("RAGBENCH_", "RAY_")):
+            if name not in ignored and not name.startswith(("RAGBENCH_", "RAY_")):
                 variables[name] = value
         if not self._watch.is_command:  # a command's arguments are its settings
             variables[ARGUMENTS] = "\0".join(sys.argv[1:])
         return variables
 
     def _declared_inputs(self) -> Iterator[Path]:
+        """Files and folders elsewhere that a project's pyproject.toml lists as its inputs."""
         for folder in self._folders:
             for name in tool_settings(folder, "inputs"):
                 yield folder / Path(name).expanduser()
 
-    def _files(self, folder: Path) -> Iterator[OriginPart]:
-        ignored = tool_settings(folder, "ignore")
-        listed: Iterable[Path] = [folder]
+    def _parts_of_files(self, folder: Path) -> Iterator[OriginPart]:
+        """Every file of a folder as a part; of one that is too large, that it cannot be seen."""
+        files: Iterable[Path] = [folder]  # an input may be a file
         if folder.is_dir():
-            listed = files_below(folder, self._left_out, ignored)
-        paths = list(islice(listed, _MOST_FILES + 1))
+            files = files_below(folder, self._left_out, tool_settings(folder, "ignore"))
+        paths = list(islice(files, _MAX_FILES + 1))
         stamps = [stamp_of(path) for path in paths]
+        # A stamp begins with the size.
         size = sum(int(stamp.partition(":")[0]) for stamp in stamps if stamp != ABSENT)
-        if len(paths) > _MOST_FILES or size > _MOST_BYTES:
-            _, name = self._key(folder)
+        if len(paths) > _MAX_FILES or size > _MAX_BYTES:
+            _, name = self._kind_and_name(folder)
             yield OriginPart("unseen", name, "open", 0, _TOO_LARGE.format(name=name))
             return
         for path, stamp in zip(paths, stamps, strict=True):
-            if path.suffix not in (".db", ".json", ".sqlite") or not _is_ragbenchs(str(path)):
-                kind, name = self._key(path)
-                content = file_content(path, before=self._before.get(name))
-                part = OriginPart(kind, name, *content)
-                self._stamps[part] = (path, stamp)
-                yield part
+            # Files of ragbench have such endings; others need not be opened to tell.
+            if path.suffix in (".db", ".json", ".sqlite") and _is_of_ragbench(str(path)):
+                continue
+            kind, name = self._kind_and_name(path)
+            content = file_content(path, before=self._contents_before.get(name))
+            part = OriginPart(kind, name, *content)
+            self._stamps[part] = (path, stamp)
+            yield part
 
-    def _key(self, path: str | Path) -> tuple[PartKind, str]:
+    def _kind_and_name(self, path: str | Path) -> tuple[PartKind, str]:
         """A file's kind, and its path relative to where the command runs, else to the home."""
         text = Path(path).as_posix()
-        for root, before in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
+        for root, prefix in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
             if text.startswith(f"{root}/"):
-                text = f"{before}{text[len(root) + 1 :]}"
+                text = f"{prefix}{text[len(root) + 1 :]}"
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
         name = text.encode("utf-8", "backslashreplace").decode()
-        return _kinds().get(name[name.rfind(".") :], "file"), name
+        ending = name[name.rfind(".") :]
+        return _kind_by_ending().get(ending, "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""
-        by_name = dict(self.known)
+        by_name = dict(self.known_parts)  # by kind and name
         for thing in self._things:
             reason = getattr(thing, "unseen_because", None)  # an endpoint without a version
             if reason:
                 by_name["unseen", reason] = OriginPart("unseen", reason, "open", 0, reason)
-        if not self._is_own:
-            for part in self._seen(dict(by_name)):
+        if not self._is_all_own:
+            for part in self._seen_parts(dict(by_name)):
                 by_name[part.kind, part.name] = part
         for path in self._watch.written:  # its own doing is not what it came from
-            by_name.pop(self._key(path), None)
+            by_name.pop(self._kind_and_name(path), None)
+        # A setting that the system changed while it was asked is its state: it is not compared.
         settings_now = setting_parts(settings or {})
-        settings_before = self._settings.setdefault(stage, settings_now)
+        settings_before = self._settings_before.setdefault(stage, settings_now)
         if settings_now != settings_before:
             settings_now = own_state(settings_before, settings_now)
         parts = tuple(sorted({*by_name.values(), *settings_now}))
         is_open = any(part.digest == "open" for part in parts)
         return Origin(stage, parts, "open" if is_open else "closed")
 
-    def _seen(self, known: Mapping[tuple[PartKind, str], OriginPart]) -> Iterator[OriginPart]:
+    def _seen_parts(
+        self, known_parts: Mapping[tuple[PartKind, str], OriginPart]
+    ) -> Iterator[OriginPart]:
+        """What was found out while it was asked: files that it read, and what cannot be seen."""
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
-        for name in sorted(_known("unseen_clients")["modules"] & sys.modules.keys()):
+        for name in sorted(_names_in_table("unseen_clients")["modules"] & sys.modules.keys()):
             if name not in self._watch.known:
                 sentence = f"it uses {name}, whose connections cannot be seen"
                 yield OriginPart("unseen", name, "open", 0, sentence)
@@ -210,42 +235,51 @@ class Project:
             yield OriginPart(kind, name, "open", 0, sentence)
         files_of_modules = {file_of(module) for module in list(sys.modules.values())}
         for path in files_of_modules - {""}:
-            yield from self._opened(path, "", known)
+            yield from self._opened_parts(path, "", known_parts)
         for path, stamp in list(self._watch.opened.items()):
-            yield from self._opened(path, stamp, known)
+            yield from self._opened_parts(path, stamp, known_parts)
         for path in self._watch.written:
             if os.path.exists(path):  # noqa: PTH110
-                name = self._key(path)[1]
+                name = self._kind_and_name(path)[1]
                 yield OriginPart("unseen", name, "written", 0, "written by the code itself")
 
-    def _opened(
-        self, path: str, stamp: str, known: Mapping[tuple[PartKind, str], OriginPart]
+    def _opened_parts(
+        self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
         """A file that was read: as it was then, and not at all where it was made here.
 
         The dataset and files of runs are left out; what code opens beside the cases counts.
+
+        Args:
+            stamp: of the file when it was opened; empty for the file of a module, of which that is
+                not known.
         """
         is_module = not stamp
         if path in self._watch.written or self._is_of_run(path):
             return
-        if not is_module and _is_ragbenchs(path):
+        if not is_module and _is_of_ragbench(path):
             return
-        kind, name = self._key(path)
-        is_known = (kind, name) in known
+        kind, name = self._kind_and_name(path)
+        is_known = (kind, name) in known_parts
         if is_known and not is_module:
             return
-        now = stamp_of(path)
-        is_gone = now == ABSENT
+        stamp_now = stamp_of(path)
+        is_gone = stamp_now == ABSENT
         if is_gone and stamp not in ("", ABSENT):
-            # A file that was there only for a while is its own doing.
+            # A temporary file that was there only for a while is its own doing.
             if not path.startswith(tempfile.gettempdir()):
                 yield OriginPart(kind, name, CHANGED_MEANWHILE)
             return
-        is_young = is_module and not is_gone and int(now.split(":")[1]) > self._watch.since
-        if is_young or (not is_module and now != stamp):
+        if is_module:
+            # Behind the size a stamp has the time of the last change: a module that is younger
+            # than the watch may have been loaded before that.
+            has_changed = not is_gone and int(stamp_now.split(":")[1]) > self._watch.since
+        else:
+            has_changed = stamp_now != stamp
+        if has_changed:
             yield OriginPart(kind, name, CHANGED_MEANWHILE)
         elif not is_known:
-            content = file_content(Path(path), before=self._before.get(name))
+            content = file_content(Path(path), before=self._contents_before.get(name))
             yield OriginPart(kind, name, *content)
 
     def _is_of_run(self, path: str) -> bool:
@@ -259,39 +293,42 @@ class Project:
         return False
 
     def changed(self, origin: Origin) -> tuple[Changed, ...]:
-        """What differs now from what outcomes came from; nothing of a version that was named."""
+        """What differs now from what outcomes came from.
+
+        Nothing does where the system names its version itself: then its parts are settings alone.
+        """
         if all(part.kind == "setting" for part in origin.parts):
             return ()
-        known = self.known
+        known_parts = self.known_parts
         kinds: tuple[PartKind, ...] = ("package",)
-        if not self._is_own:
+        if not self._is_all_own:
             kinds = ("package", "env", "code", "file", "model")
-        compared = [part for part in origin.parts if part.kind in kinds]
         before: dict[tuple[PartKind, str], OriginPart] = {
-            (part.kind, part.name): part for part in compared
+            (part.kind, part.name): part for part in origin.parts if part.kind in kinds
         }
+        # What the code wrote itself.
         own_doing = {part.name for part in origin.parts if part.digest == "written"}
         changes: list[Changed] = []
         for key, part in before.items():
             if part.name in own_doing:
                 continue
-            change = change_of(part, known.get(key) or self._elsewhere(part))
+            change = change_of(part, known_parts.get(key) or self._part_outside(part))
             if change is not None:
                 changes.append(change)
-        for key, part in known.items():
+        for key, part in known_parts.items():
             if part.kind in kinds and key not in before and part.name not in own_doing:
                 changes.append(appeared(part))
-        for part in known.values():
+        for part in known_parts.values():
             if part.digest == "open":
                 changes.append(Changed(part, part.detail))
-        return tuple(sorted(changes, key=lambda change: _ORDER.index(change.part.kind)))
+        return tuple(sorted(changes, key=lambda change: _KIND_ORDER.index(change.part.kind)))
 
-    def _elsewhere(self, part: OriginPart) -> OriginPart | None:
+    def _part_outside(self, part: OriginPart) -> OriginPart | None:
         """A file outside of the project as it is now; None for what is no file, or is gone."""
         if part.kind in ("package", "env"):
             return None
         path = self._here / Path(part.name).expanduser()
-        content = file_content(path, before=self._before.get(part.name))
+        content = file_content(path, before=self._contents_before.get(part.name))
         if content.digest == ABSENT and part.digest != ABSENT:
             return None
         return OriginPart(part.kind, part.name, *content)
@@ -338,7 +375,7 @@ _OWN_APPLICATIONS = (b"RAGB", b"RBCL")
 and `ragbench.llm.cache`."""
 
 
-def _is_ragbenchs(path: str) -> bool:
+def _is_of_ragbench(path: str) -> bool:
     """Whether ragbench keeps answers, outcomes or a baseline in it: what they came from counts."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -353,16 +390,17 @@ def _is_ragbenchs(path: str) -> bool:
 
 
 @cache
-def _known(part: str) -> Mapping[str, frozenset[str]]:
-    """A table of ``environment.toml``."""
-    table = tomllib.loads((get_data("ragbench.ledger", "environment.toml") or b"").decode())
-    return {name: frozenset(listed) for name, listed in table[part].items()}
+def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
+    """The lists of names in a table of ``environment.toml``."""
+    text = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
+    lists = tomllib.loads(text)[table]
+    return {name: frozenset(names) for name, names in lists.items()}
 
 
 @cache
-def _kinds() -> Mapping[str, PartKind]:
+def _kind_by_ending() -> Mapping[str, PartKind]:
     """What a file is by its ending; any other is a file."""
-    files = cast("Mapping[PartKind, frozenset[str]]", _known("files"))
+    files = cast("Mapping[PartKind, frozenset[str]]", _names_in_table("files"))
     kind_of: dict[str, PartKind] = {}
     for kind, endings in files.items():
         kind_of |= dict.fromkeys(endings, kind)
@@ -393,23 +431,25 @@ def named_origin(stage: str, identity: object) -> Origin:
 
 
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
-    """What a stage is described by, one part a value."""
+    """What a stage is described by, one part a value: ``chunks.size`` is that of a mapping."""
     parts: list[OriginPart] = []
-    waiting: list[tuple[str, object, int]] = []
+    # Values that may have entries, each with its name and how many levels below it are told apart.
+    unread: list[tuple[str, object, int]] = []
     for name, value in settings.items():
-        waiting.append((str(name), value, _DEEPEST))
-    while waiting:
-        name, value, depth = waiting.pop()
+        unread.append((str(name), value, _MAX_DEPTH))
+    while unread:
+        name, value, depth = unread.pop()
         entries = _entries_of(value) if depth else []
         for key, entry in entries:
-            waiting.append((f"{name}.{key}" if name else str(key), entry, depth - 1))
+            entry_name = f"{name}.{key}" if name else str(key)
+            unread.append((entry_name, entry, depth - 1))
         if name and not entries:
-            text = always_jsonable(value)
-            shown = text.decode("utf-8", "replace")
-            if len(shown) > _LONGEST_SHOWN:
-                shown = f"{shown[:_LONGEST_SHOWN]} ..."
-            digest = hashlib.sha256(text).hexdigest()[:32]
-            parts.append(OriginPart("setting", name, digest, len(text), shown))
+            data = always_jsonable(value)
+            text = data.decode("utf-8", "replace")
+            if len(text) > _MAX_SHOWN:
+                text = f"{text[:_MAX_SHOWN]} ..."
+            digest = hashlib.sha256(data).hexdigest()[:32]
+            parts.append(OriginPart("setting", name, digest, len(data), text))
     return tuple(sorted(parts))
 
 
@@ -419,6 +459,6 @@ def _entries_of(value: object) -> list[tuple[object, object]]:
         return list(cast("Mapping[object, object]", value).items())
     if isinstance(value, (list, tuple)):
         entries = cast("Sequence[object]", value)
-        if len(entries) <= _LONGEST_LIST:
+        if len(entries) <= _MAX_LIST:
             return list(enumerate(entries))
     return []

@@ -40,6 +40,7 @@ def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ
 
 
 def digest(*texts: str) -> bytes:
+    """The digest of texts in their order."""
     hashed = blake2b(digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")

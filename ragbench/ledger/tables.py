@@ -105,6 +105,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
+    """Refuses a file that is no journal, or one of another version."""
     # One statement sees one moment: another process may be making the file just now.
     application, version, tables = db.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
@@ -239,10 +240,10 @@ class RunTables:
 
 # --- cells: what every metric gave for every case, and what it rests on
 
-_LETTERS = {status: status.value[0] for status in Status}
-_BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
+_LETTER_OF_STATUS = {status: status.value[0] for status in Status}
+_STATUS_BY_LETTER = {letter: status for status, letter in _LETTER_OF_STATUS.items()}
 _NO_CELL = "."
-_MOST_METRICS = 400
+_MAX_METRICS = 400
 _METRICS = "SELECT identity, judge, metric FROM metrics"
 _TABLES_BESIDE = ("matched", "causes", "judgements")
 """What is stored beside the cells, in this order."""
@@ -262,6 +263,8 @@ _METRIC_SCORES = (
 
 
 class CaseCells(NamedTuple):
+    """A stored case's cells, with digests of what they rest on."""
+
     question: bytes
     """Digest of all that metrics depend on which read no answer."""
     answer: bytes
@@ -298,7 +301,9 @@ class ScoreTables:
         rows: list[tuple[object, ...]] = []
         notes: list[tuple[int, int, bytes]] = []
         for number, (question, answer, cells) in new_cells.items():
-            letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
+            letters = [
+                _NO_CELL if cell is None else _LETTER_OF_STATUS[cell.status] for cell in cells
+            ]
             values = [None if cell is None else cell.value for cell in cells]
             rows.append((number, epoch, question, answer, "".join(letters), *values))
             for metric, cell in enumerate(cells):
@@ -316,9 +321,9 @@ class ScoreTables:
         """The number of each metric in this journal; new ones get a column."""
         numbers_of = self._stored_metrics()
         missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in numbers_of)
-        if len(numbers_of) + len(missing) > _MOST_METRICS:
+        if len(numbers_of) + len(missing) > _MAX_METRICS:
             raise ConfigError(
-                f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
+                f"a run folder holds at most {_MAX_METRICS} metrics, those of earlier commands "
                 "included: use --fresh, or another folder"
             )
         with transaction(self._db):
@@ -379,20 +384,24 @@ class ScoreTables:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        details = {(number, metric): body for number, metric, body in self._of("notes", numbers)}
+        """The cells of these cases, by case number."""
+        details = {
+            (number, metric): body for number, metric, body in self._rows_of_cases("notes", numbers)
+        }
         cells_of: dict[int, CaseCells] = {}
-        for number, _, question, answer, letters, *values in self._of("cells", numbers):
+        for number, _, question, answer, letters, *values in self._rows_of_cases("cells", numbers):
             cells: list[Cell | None] = []
             # A case that was scored before a metric came has no letter for it.
             for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
                 cell = None
                 if letter != _NO_CELL:
-                    cell = _cell(letter, values[metric], details.get((number, metric)))
+                    cell = _stored_cell(letter, values[metric], details.get((number, metric)))
                 cells.append(cell)
             cells_of[number] = CaseCells(question, answer, cells)
         return cells_of
 
-    def _of(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
+    def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
+        """The rows of a table that are of these cases."""
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
         return self._db.execute(query, tuple(numbers))
@@ -400,13 +409,13 @@ class ScoreTables:
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
         matched_of: dict[int, dict[str, Matched]] = {}
-        for number, stage, body in self._of("matched", numbers):
+        for number, stage, body in self._rows_of_cases("matched", numbers):
             matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
         return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
-        rows = self._of("causes", numbers)
+        rows = self._rows_of_cases("causes", numbers)
         return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
@@ -415,7 +424,7 @@ class ScoreTables:
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""
-        rows = self._of("judgements", numbers)
+        rows = self._rows_of_cases("judgements", numbers)
         return {
             (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
         }
@@ -433,8 +442,9 @@ def _detail(cell: Cell) -> bytes:
 
 # Cells never change and most metrics take few values: one object serves every case.
 @lru_cache(maxsize=4096)
-def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
-    status = _BY_LETTER[letter]
+def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
+    """A cell of what the journal has of it."""
+    status = _STATUS_BY_LETTER[letter]
     if detail is None:
         return Cell(status=status, value=value)
     if status is Status.FAILED:

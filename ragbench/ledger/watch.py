@@ -78,6 +78,7 @@ class Watch:
             _active.remove(self)
 
     def open(self, path: str, is_writing: bool) -> None:
+        """Notes a file that was opened, with its stamp before anything changes it."""
         if is_writing:
             self.changes += path not in self.written
             self.written.add(path)
@@ -119,6 +120,7 @@ def _watching() -> Collection[Watch]:
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
+    """Python calls it for every audited event, also those of no interest here."""
     if not _active:
         return
     note = _EVENTS.get(event)
@@ -135,6 +137,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _absolute(path: object) -> str | None:
+    """The path that an event names; None where it names an open file by its number."""
     if isinstance(path, int) or path is None:
         return None
     text = os.fsdecode(path)  # type: ignore[arg-type]
@@ -142,6 +145,7 @@ def _absolute(path: object) -> str | None:
 
 
 def _opened(path: str, *, is_writing: bool) -> None:
+    """Notes that the user's code opened a file."""
     if _is_users():
         for watch in _watching():
             watch.open(path, is_writing)
@@ -152,6 +156,7 @@ _DEVICES = ("/dev/", "/proc/", "/sys/")
 
 
 def _seen_open(path: object, mode: object, flags: object) -> None:
+    """A file of the project, or of anybody's data, was opened."""
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or whose(name) != "project":
         return
@@ -160,12 +165,14 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
 
 
 def _seen_rename(source: object, target: object, *_: object) -> None:
+    """A file got another name."""
     name = _absolute(target)
     if name is not None and whose(name) == "project":
         _opened(name, is_writing=True)  # under another name, and moved to where it is read
 
 
 def _seen_sqlite(database: object) -> None:
+    """A database was opened, which SQLite does itself, without `open`."""
     text = os.fsdecode(database)  # type: ignore[arg-type]
     if text.startswith("file:"):
         from urllib.parse import unquote, urlsplit
@@ -195,6 +202,7 @@ _HARMLESS = frozenset(
 
 
 def _seen_process(program: object = None, *_: object) -> None:
+    """Another program was started."""
     name = ""
     if isinstance(program, (str, bytes)):
         name = os.path.basename(os.fsdecode(program))  # noqa: PTH119
@@ -210,12 +218,14 @@ _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "s
 
 
 def _seen_lookup(host: object, port: object, *_: object) -> None:
+    """The address of a host was asked for; a later connection names only the address."""
     if isinstance(host, (str, bytes)):
         for watch in _watching():
             watch.hosts.setdefault(port, {})[os.fsdecode(host)] = None
 
 
 def _seen_connect(socket: object, address: object) -> None:
+    """A connection was made, other than those that ragbench accounts for."""
     if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return
     for watch in _watching():
@@ -275,6 +285,7 @@ _STANDARD = _standard_folders()
 
 @lru_cache(maxsize=100_000)
 def whose(file: str) -> Whose:
+    """Who wrote a file of code: ragbench, Python, a package, or the user."""
     if file.startswith(_RAGBENCH):
         return "engine" if file.startswith(_ENGINE) else "ragbench"
     if f"{os.sep}ragbench_cli{os.sep}" in file:
