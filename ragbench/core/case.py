@@ -1,4 +1,7 @@
-"""Cases: what a RAG is asked, and what is known about the right answer."""
+"""Cases: the question that a RAG is asked, and what is known about its right answer.
+
+Readers of datasets make them (`ragbench.io`), stages and metrics read them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from typing import Any, TypeAlias
 from ragbench.core.record import Labelled, Record, field
 
 Said: TypeAlias = Sequence[Mapping[str, str]]
-"""What was said before a query, as messages with a role and a content."""
+"""The messages before a query, each with a role and a content."""
 
 
 class Evidence(Record):
     """A verbatim span that supports the reference answer."""
 
     text: str
-    """The span, exactly as it stands in its source."""
+    """The span, character by character as in its source."""
     document_id: str | None = None
-    """The document or chunk that it stands in, where that is known."""
+    """The document or chunk that contains it; None when unknown."""
     start: int | None = None
     """Offset of the span in that document's text."""
     end: int | None = None
@@ -32,7 +35,7 @@ class Turn(Record):
     """``"user"``, ``"assistant"``, or another one's name."""
     text: str
     contexts: tuple[str, ...] | None = None
-    """What was retrieved for it, where that is known."""
+    """The texts that were retrieved for it; None when unknown."""
 
 
 class ExpectationKind(Labelled):
@@ -123,7 +126,9 @@ class Case(Record):
     def judgements(self) -> Mapping[str, int] | None:
         """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
         ids = self.reference_context_ids
-        return dict.fromkeys(ids, 1) if self.grades is None and ids is not None else self.grades
+        if self.grades is None and ids is not None:
+            return dict.fromkeys(ids, 1)
+        return self.grades
 
     @property
     def relevant_ids(self) -> tuple[str, ...]:
@@ -132,48 +137,61 @@ class Case(Record):
 
     @property
     def gold_pair(self) -> tuple[int, int]:
-        """Numbers of the passages that hold the answer; of more than two, one of all together.
+        """Two numbers for the passages that hold the answer, -1 in place of one that is missing.
 
-        -1 in place of what is not there. A number depends on nothing but the passage: its id, else
-        the span or the text.
+        Cases with equal numbers share a passage, and `clusters_of` makes clusters of these cases.
+        A number is a digest of the passage's id, else of the span or the text. More than two
+        passages are one number, of all of them together.
         """
-        known: Sequence[str] = self.reference_context_ids or self.relevant_ids
-        if not known and self.evidence:
-            known = [f"{one.document_id}\0{one.text}" for one in self.evidence]
-        known = known or self.reference_contexts or ()
-        if len(known) > 1:
-            known = sorted({*known})
-            known = known if len(known) == 2 else ["\0".join(known)]
+        passages: Sequence[str] = self.reference_context_ids or self.relevant_ids
+        if not passages and self.evidence:
+            passages = [f"{span.document_id}\0{span.text}" for span in self.evidence]
+        if not passages:
+            passages = self.reference_contexts or ()
+        if len(passages) > 1:  # in a fixed order, whatever the order in the dataset
+            passages = sorted({*passages})
+        if len(passages) > 2:
+            passages = ["\0".join(passages)]
         numbers = [-1, -1]
-        for at, passage in enumerate(known):  # a loop, since this is asked of every case
-            mark = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=6)
-            numbers[at] = int.from_bytes(mark.digest(), "big")
+        for position, passage in enumerate(passages):
+            digest = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=6)
+            numbers[position] = int.from_bytes(digest.digest(), "big")
         return numbers[0], numbers[1]
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """What a RAG is told of what was said before: the user's and the assistant's messages."""
-        said = (turn for turn in self.history if turn.role in ("user", "assistant"))
-        return [{"role": turn.role, "content": turn.text} for turn in said]
+        """The history as a RAG is given it: only the user's and the assistant's messages."""
+        messages: list[dict[str, str]] = []
+        for turn in self.history:
+            if turn.role in ("user", "assistant"):
+                messages.append({"role": turn.role, "content": turn.text})
+        return messages
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What an answer may rest on besides its chunks: the user's words, and earlier chunks.
+        """Texts that may support an answer besides its chunks: the user's words and earlier chunks.
 
-        Earlier answers prove nothing themselves.
+        Earlier answers are not among them: they prove nothing themselves.
         """
-        found: list[str] = []
+        texts: list[str] = []
         for turn in self.history:
-            found += [turn.text] if turn.role == "user" else turn.contexts or ()
-        return tuple(found)
+            if turn.role == "user":
+                texts.append(turn.text)
+            elif turn.contexts is not None:
+                texts += turn.contexts
+        return tuple(texts)
 
     @property
     def conversation(self) -> str:
-        """The question below what was said before it, a speaker a line; alone without a history."""
+        """The history and then the question, one message per line with its speaker.
+
+        The bare question where there is no history.
+        """
         if not self.history:
             return self.query
-        said = [f"{turn.role}: {turn.text}" for turn in self.history]
-        return "\n".join([*said, f"user: {self.query}"])
+        lines = [f"{turn.role}: {turn.text}" for turn in self.history]
+        lines.append(f"user: {self.query}")
+        return "\n".join(lines)
 
     @property
     def needs_all(self) -> bool:
