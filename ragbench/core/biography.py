@@ -107,7 +107,7 @@ class ChunkLife(Record):
     made_from: tuple[str, ...] = ()
     """Ids of the chunks that an operator made it of; empty for a retrieved one."""
     gold: tuple[int, ...] = ()
-    """Positions in `Biography.gold` of the gold contexts that it contained when it first appeared."""
+    """Positions in `Biography.gold` of the gold contexts in it when it first appeared."""
 
     @property
     def dropped_by(self) -> int | None:
@@ -120,8 +120,7 @@ class ChunkLife(Record):
 
 
 class GoldFate(Record):
-    """One gold context of a case: whether generation was given it, and if not, which operator lost
-    it."""
+    """One gold context of a case on its way to generation, and the operator that lost it."""
 
     gold: str
     """Its id, or its text where texts are compared."""
