@@ -63,7 +63,7 @@ class Ground(StrEnum):
     LOST_ONCE = "lost once"
     """Cases that must pass do not, and were asked too rarely to tell that from chance."""
     NOT_LOWER = "not lower"
-    """There is no loss: the mean is the same or better."""
+    """There is no loss: the mean is better."""
     NOT_HELD = "not held"
     """Nothing is demanded of the metric: it is shown beside those with a demand."""
     SHOWN = "shown"
