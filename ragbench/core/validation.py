@@ -41,7 +41,7 @@ class RequiredShare(Record):
     name: str
     """The option, without its dashes."""
     wanted: float
-    """The least share that is demanded."""
+    """The smallest share that is allowed; of an option that begins with ``max``, the largest."""
     found: float | None
     """The share in the dump; None where the total is 0."""
     is_met: bool
