@@ -135,9 +135,8 @@ def _condition(field: str, key: str, value: object, path: str) -> Filter:
 def _scalar(value: object, path: str) -> Scalar:
     if isinstance(value, (str, bool, int, float)):
         return value
-    hint = ""
-    if isinstance(value, (list, tuple)):
-        hint = ": write {in: [...]} for one of several values"
+    is_list = isinstance(value, (list, tuple))
+    hint = ": write {in: [...]} for one of several values" if is_list else ""
     raise _unexpected(value, "a text, a number, true or false", path, hint)
 
 

@@ -170,12 +170,17 @@ class Dialect(Record, Generic[_ConditionT]):
     """
 
     both: Callable[[list[_ConditionT]], _ConditionT]
+    """All of these conditions hold, two or more."""
     either: Callable[[list[_ConditionT]], _ConditionT]
+    """At least one of these conditions holds."""
     denied: Callable[[_ConditionT], _ConditionT]
+    """This condition does not hold."""
     equal: Callable[[str, Sequence[Scalar]], _ConditionT]
     """The field (first argument) holds one of these values (second)."""
     within: Callable[[Range], _ConditionT]
+    """The field holds a number, or a date, in this range."""
     exists: Callable[[str], _ConditionT]
+    """The field is there and not null."""
     prefix: Callable[[str, str], _ConditionT]
     """The field (first argument) holds a text that begins with the prefix (second)."""
 
