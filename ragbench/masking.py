@@ -211,6 +211,7 @@ class _Secrets:
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
+        """Adds values; ordinary words and numbers among them are ignored."""
         with self._lock:
             new_values = {value for value in values if _is_worth_hiding(value)} - self._added
             if new_values:
@@ -234,6 +235,7 @@ class _Secrets:
         return self._forms
 
     def _make_forms(self) -> None:
+        """Makes the forms anew of all secrets; the longest first, as one may contain another."""
         forms: dict[str, bool] = {}
         for value in self._added | self._environment:
             for form in _forms(value):

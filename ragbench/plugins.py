@@ -394,6 +394,7 @@ def load_target(
 
 
 def _module_by_name(name: str, root: Path) -> types.ModuleType:
+    """The module of a dotted name; ``root`` is where the error says that it was looked for."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -461,6 +462,7 @@ def _module_of_file(file: Path) -> types.ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> ConfigError:
+    """The error for a user's module that exists, and raises while it is imported."""
     return ConfigError(f"importing '{name}' failed: {error_text(error)}")
 
 

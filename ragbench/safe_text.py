@@ -44,6 +44,7 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
 
 
 def _number(character: re.Match[str]) -> str:
+    """A character as its number, such as ``x00`` behind a backslash."""
     return f"\\x{ord(character[0]):02x}"
 
 
@@ -75,6 +76,7 @@ def annotation(level: str, title: str, message: str) -> str:
 
 
 def _encoded(text: str) -> str:
+    """A text for a workflow command: line ends percent-encoded, and broken letters as numbers."""
     readable = text.encode("utf-8", "backslashreplace").decode()
     return readable.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

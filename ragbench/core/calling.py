@@ -102,6 +102,7 @@ def with_async_deadline(
 
 
 def _timed_out(seconds: float, size: int) -> StageTimeoutError:
+    """The error of a call with ``size`` queries that took longer than allowed."""
     queries = "one query" if size == 1 else f"{size} queries"
     return StageTimeoutError(f"no answer within {seconds:g} s for {queries}")
 

@@ -88,6 +88,7 @@ class ScoredCase(Record):
     """Digests of question, answer and contexts; None without a file of labels."""
 
     def value(self, metric: str) -> float | None:
+        """The case's value by a metric; None where it was not measured."""
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
@@ -262,6 +263,7 @@ class CaseTable:
 
     @classmethod
     def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:
+        """The table of cases that are objects already, in their order."""
         rows = [*cases]
         facts: dict[str, list[Any]] = {}
         for fact in _FACTS:

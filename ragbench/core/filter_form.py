@@ -133,6 +133,7 @@ def _condition(field: str, key: str, value: object, path: str) -> Filter:
 
 
 def _scalar(value: object, path: str) -> Scalar:
+    """A value that a field is compared with; raises for a list, a mapping or null."""
     if isinstance(value, (str, bool, int, float)):
         return value
     is_list = isinstance(value, (list, tuple))

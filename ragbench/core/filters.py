@@ -166,11 +166,12 @@ _ConditionT = TypeVar("_ConditionT")
 class Dialect(Record, Generic[_ConditionT]):
     """Translates filters into the language of one engine: a function for each kind of part.
 
-    It is called with a filter that `folded` gave, so there are no empty parts.
+    Stores translate a filter that `folded` gave, so their functions need not handle empty parts.
+    `matcher` takes any filter.
     """
 
     both: Callable[[list[_ConditionT]], _ConditionT]
-    """All of these conditions hold, two or more."""
+    """All of these conditions hold."""
     either: Callable[[list[_ConditionT]], _ConditionT]
     """At least one of these conditions holds."""
     denied: Callable[[_ConditionT], _ConditionT]
@@ -342,6 +343,7 @@ def instant(value: object) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _instant(value: str) -> int | None:
+    """`instant` for texts: the same few dates come with chunk after chunk, so it is cached."""
     if _DATE.fullmatch(value) is None:
         return None
     if len(value) == len("2023"):
@@ -358,14 +360,17 @@ def _instant(value: str) -> int | None:
 
 
 _Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Whether a chunk with these metadata passes a filter."""
 
 
 def _equal(field: str, values: Sequence[Scalar]) -> _Test:
+    """A test whether the field holds one of these values, by itself or in a list."""
     keys = frozenset(map(equality_key, values))
     return lambda metadata: not keys.isdisjoint(equality_keys(_value(metadata, field)))
 
 
 def _within(range_: Range) -> _Test:
+    """A test whether the field holds a number, or a date, within the bounds."""
     to_number = instant if range_.of_dates else number
     limits = range_.limits()
     gt = limits.get("gt", -math.inf)
@@ -381,6 +386,8 @@ def _within(range_: Range) -> _Test:
 
 
 def _prefixed(field: str, prefix: str) -> _Test:
+    """A test whether the field holds a text with this prefix, by itself or in a list."""
+
     def test(metadata: Mapping[str, Any]) -> bool:
         return any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
 

@@ -116,6 +116,7 @@ class Cell(Record):
 
     @classmethod
     def measured(cls, value: float) -> Cell:
+        """A cell with a value, the only kind that is averaged."""
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
@@ -125,6 +126,7 @@ class Cell(Record):
 
     @classmethod
     def abstained(cls, reason: str) -> Cell:
+        """A cell of a case in which the system declined to answer."""
         return cls(status=Status.ABSTAINED, reason=reason)
 
     @classmethod
@@ -163,6 +165,7 @@ def _cause_of(error: BaseException) -> BaseException | None:
 
 
 def _message(error: BaseException) -> str:
+    """The text of an error; of a class whose ``__str__`` raises, the name of what it raises."""
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
@@ -197,6 +200,7 @@ class Quote(Record):
 
     @property
     def is_fabricated(self) -> bool:
+        """Whether no context contains it: the judge has invented it."""
         return self.context is None
 
 

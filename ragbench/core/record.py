@@ -74,6 +74,7 @@ class _RecordType(StructMeta):
         kw_only: bool = True,
         **options: Any,
     ) -> _RecordType:
+        """Makes the class with the attributes in ``scope``, and with two of a dataclass."""
         scope["__dataclass_fields__"] = _DataclassAttribute()
         scope["__dataclass_params__"] = _DataclassAttribute()
         return super().__new__(cls, name, bases, scope, kw_only=kw_only, **options)

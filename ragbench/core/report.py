@@ -434,6 +434,7 @@ def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
 
 
 def _no_cases(*_: object) -> Iterator[Any]:
+    """The default of a report that is built without a run's folder, as tests do."""
     return iter(())
 
 

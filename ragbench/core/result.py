@@ -212,10 +212,13 @@ class GenerationResult(_Result, Generic[MetaT]):
     @property
     def candidates(self) -> Sequence[str]:
         """``multi_responses``, or the response alone."""
-        return self.multi_responses if self.multi_responses else (self.response,)
+        if self.multi_responses:
+            return self.multi_responses
+        return (self.response,)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
+    """``__setattr__`` of both results: they are frozen."""
     raise FrozenInstanceError(f"cannot assign to field '{name}'")
 
 
@@ -226,6 +229,7 @@ for _class in (RetrievalResult, GenerationResult):
 
 
 def _check_confidence(value: Any) -> None:
+    """Refuses a value outside [0, 1], or of a type that cannot be compared with numbers."""
     try:
         is_share = bool(0.0 <= value <= 1.0)  # false for NaN, too
     except (TypeError, ValueError):

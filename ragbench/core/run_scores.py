@@ -53,6 +53,7 @@ class MetricColumn(Record):
 
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
+        """The column of a metric, with its figure over the run."""
         definition = metric.definition
         return cls(
             name=metric.name,
