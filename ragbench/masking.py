@@ -118,7 +118,7 @@ _VALUE = re.compile(
 )
 _LONGEST_PROSE = 1024
 # Values that are no credential, whatever the name before them: words of programs, and numbers.
-_NOTHING = re.compile(
+_NO_CREDENTIAL = re.compile(
     rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|{re.escape(MASK)}", re.IGNORECASE
 )
 
@@ -155,30 +155,30 @@ def _is_credential(name: str, sign: str, value: str, *, is_quoted: bool) -> bool
     """Whether the value behind a telling name is a credential, and not a word or a number."""
     if len(value) < 4:
         return False
-    if _NOTHING.fullmatch(value):  # eos_token=50256; but a password may be a number
+    if _NO_CREDENTIAL.fullmatch(value):  # eos_token=50256; but a password may be a number
         return value.isdecimal() and "pass" in name.lower()
     # "token: unexpected" is prose; "x-api-key: abcdef" and "password=abcdef" are not.
     if sign == "=" or is_quoted or not name.isalpha():
         return True
-    return len(value) >= _SHORTEST and any(character.isdecimal() for character in value)
+    return len(value) >= _SHORTEST_SECRET and any(character.isdecimal() for character in value)
 
 
-_SAYS_SECRET = re.compile(
+_SECRET_VARIABLE = re.compile(
     r"(?:APIKEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|"
     r"(?:^|_)(?:KEYS?|KEY_BASE|PWD|PW|PASS|PAT|AUTH|DSN|CREDS?|PRIVATE|SIGNING|SIG|SIGNATURE))$"
 )
 """Names of environment variables that hold a credential."""
-_NO_SECRETS = frozenset({"PWD", "OLDPWD"})
+_DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD"})
 """The working directories of the shell, which have such a name."""
-_MARKED = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
+_MARKDOWN_SIGNS = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 """The characters before which `ragbench.safe_text.markdown_text` puts a backslash."""
-_SHORTEST = 6
-_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
-_LONG = 12
+_SHORTEST_SECRET = 6
+_ORDINARY_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
+_LONGER_THAN_WORDS = 12
 """A value of at least this length is not an ordinary word, even if it is of letters alone."""
-_IN_FULL = 16
+_MASKED_WITHIN_WORDS = 16
 """A shorter value is masked only as a word of its own, and not within a longer word."""
-_LOOK_AGAIN = 0.5
+_SECONDS_VALID = 0.5
 """Seconds after which the environment is read again: a RAG may load a file of variables."""
 
 
@@ -189,9 +189,9 @@ def _is_worth_hiding(value: str) -> bool:
     Numbers are never masked: scores and counts in all files would be hit.
     """
     has_letter = any(character.isalpha() for character in value)
-    if len(value) < _SHORTEST or not has_letter:
+    if len(value) < _SHORTEST_SECRET or not has_letter:
         return False
-    return len(value) >= _LONG or _WORD.fullmatch(value) is None
+    return len(value) >= _LONGER_THAN_WORDS or _ORDINARY_WORD.fullmatch(value) is None
 
 
 class _Secrets:
@@ -226,7 +226,7 @@ class _Secrets:
             return self._forms
         with self._lock:
             self._variables = variables
-            self._valid_until = now + _LOOK_AGAIN
+            self._valid_until = now + _SECONDS_VALID
             secrets = _secrets_of_environment()
             if secrets - self._environment:
                 # A secret stays one when its variable is gone.
@@ -239,7 +239,7 @@ class _Secrets:
         forms: dict[str, bool] = {}
         for value in self._added | self._environment:
             for form in _forms(value):
-                forms[form] = forms.get(form, False) or len(value) >= _IN_FULL
+                forms[form] = forms.get(form, False) or len(value) >= _MASKED_WITHIN_WORDS
         self._forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
 
 
@@ -248,9 +248,9 @@ def _secrets_of_environment() -> set[str]:
     values: set[str] = set()
     for name, text in os.environ.items():
         value = text.strip()
-        if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
+        if name not in _DIRECTORY_VARIABLES and _SECRET_VARIABLE.search(name.upper()):
             values.update(_lines(value))
-        values.update(_of_text(value))
+        values.update(_secrets_in_text(value))
     return {value for value in values if _is_worth_hiding(value)}
 
 
@@ -258,7 +258,7 @@ _SECRETS = _Secrets()
 
 
 @lru_cache(maxsize=512)
-def _of_text(text: str) -> tuple[str, ...]:
+def _secrets_in_text(text: str) -> tuple[str, ...]:
     """The parts of a text that look like a credential, and the secrets of its URLs."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -299,7 +299,7 @@ def _forms(value: str) -> set[str]:
         quote(value),
         quote_plus(value),
         value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
-        _MARKED.sub(r"\\\g<0>", value),
+        _MARKDOWN_SIGNS.sub(r"\\\g<0>", value),
         value.replace('"', '""'),
         value.replace("'", "'\"'\"'"),
     }
@@ -327,7 +327,7 @@ def hide_arguments(value: object) -> None:
         for item in cast("Sequence[object]", value):
             hide_arguments(item)
     elif isinstance(value, str):
-        _SECRETS.add(_of_text(value))
+        _SECRETS.add(_secrets_in_text(value))
 
 
 def hidden(text: str) -> str:
