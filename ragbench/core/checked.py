@@ -57,7 +57,8 @@ def _problem(name: str, value: Any, hint: Any) -> str | None:
 
     That the value is of the type at all is checked where settings are read.
     """
-    number = float(value) if isinstance(value, float) else value  # of NumPy's floats, too
+    # A float of NumPy is a float, too, and msgspec takes only Python's own.
+    number = float(value) if isinstance(value, float) else value
     if isinstance(number, float) and not math.isfinite(number):
         return f"{name} must be a finite number, not {value!r}"
     try:
@@ -67,6 +68,8 @@ def _problem(name: str, value: Any, hint: Any) -> str | None:
         message = str(error)
     except TypeError:  # msgspec cannot make the type: a service or a model
         return None
+
+    # msgspec speaks of JSON and of regular expressions; these are messages for users.
     if "of length" in message or "regex" in message:
         return f"{name} must not be empty"
     if "enum" in message:
