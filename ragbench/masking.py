@@ -170,7 +170,7 @@ _SECRET_VARIABLE = re.compile(
 """Names of environment variables that hold a credential."""
 _DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD"})
 """The working directories of the shell, which have such a name."""
-_MARKDOWN_SIGNS = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
+MARKDOWN_SIGNS = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 """The characters before which `ragbench.safe_text.markdown_text` puts a backslash."""
 _SHORTEST_SECRET = 6
 _ORDINARY_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
@@ -299,7 +299,7 @@ def _forms(value: str) -> set[str]:
         quote(value),
         quote_plus(value),
         value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
-        _MARKDOWN_SIGNS.sub(r"\\\g<0>", value),
+        MARKDOWN_SIGNS.sub(r"\\\g<0>", value),
         value.replace('"', '""'),
         value.replace("'", "'\"'\"'"),
     }

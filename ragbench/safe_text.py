@@ -1,8 +1,9 @@
 """Text that leaves the process, made safe for its place: a terminal, Markdown, XML, a CI's log.
 
 Texts of users and of their systems are untrusted: a letter may move a terminal's cursor, begin a
-link in a report, or break a file. Every function but those for XML and CI masks credentials, too
-(`ragbench.masking`). The small functions at the end put names and counts into sentences.
+link in a report, or break a file. Credentials are masked (`ragbench.masking`) before a text is cut
+or escaped, since half of one would not be recognised. The small functions at the end put names and
+counts into sentences.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from ragbench.masking import hidden
+from ragbench.masking import MARKDOWN_SIGNS, hidden
 
-_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 _REFERENCE = re.compile(
     r"(?<!\w)@(?=\w)|@(?=[\w-]+\.[\w-])|#(?=\d)|\bGH-(?=\d)|(?<!\w)www(?=\.)", re.IGNORECASE
 )
@@ -37,7 +37,7 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
     line = _CONTROL.sub(_number, line)
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
-    line = _MARKDOWN.sub(r"\\\g<0>", line)
+    line = MARKDOWN_SIGNS.sub(r"\\\g<0>", line)
     # Forges look for references in the finished page, where backslashes are gone. So an empty
     # comment separates the sign from the name behind it.
     return _REFERENCE.sub(r"\g<0><!-- -->", line)

@@ -113,7 +113,9 @@ class MetricColumn(Record):
     @property
     def reach(self) -> tuple[float, float] | None:
         """The bounds of a difference of two values; None when unbounded."""
-        return None if self.scale is None else (-self.scale, self.scale)
+        if self.scale is None:
+            return None
+        return -self.scale, self.scale
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
