@@ -84,7 +84,7 @@ class VariantReport(Record):
 
     name: str
     settings: Mapping[str, Any]
-    """The settings in which it differs from other variants, as plain values."""
+    """All settings that identify it, as plain values."""
     changes: tuple[VariantEffect, ...]
     """One per metric, in the ablation's order."""
     chunks: float

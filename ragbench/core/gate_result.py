@@ -182,8 +182,9 @@ class Settled(Record):
     change: str
     """``"worse"``, ``"not worse"``, or ``"open"`` where the budget was spent first."""
     asked: int
-    """Number of questions that each system was asked."""
+    """Number of times that both systems were asked one of the cases."""
     cases: int
+    """Number of these cases."""
     unmeasured: int
     """Number of answers that could not be compared; they count as no difference."""
     drop: float | None

@@ -138,7 +138,7 @@ class DumpSummary(Record):
     failed: int
     """Queries for which the validator failed."""
     malformed: int
-    """Lines of the dump that could not be read."""
+    """Malformed parts of the dump, which were skipped."""
     repeated_ids: int
     reused: int
     """Verdicts of an earlier run: neither the query, its chunks nor the validator have changed."""
