@@ -146,4 +146,4 @@ class Ablation(Record):
     currency: str | None = None
     """Of the variants' costs; None where no price is known."""
     notes: tuple[str, ...] = ()
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""

@@ -32,14 +32,14 @@ class Turn(Record):
     """A message of a conversation, before the question that a case asks."""
 
     role: str
-    """``"user"``, ``"assistant"``, or another one's name."""
+    """``"user"``, ``"assistant"``, or the name of another speaker."""
     text: str
     contexts: tuple[str, ...] | None = None
     """The texts that were retrieved for it; None when unknown."""
 
 
 class ExpectationKind(Labelled):
-    """What an expectation looks for; the label is how a report begins the sentence."""
+    """The kind of an expectation of the answer; the label begins its sentence in reports."""
 
     MENTIONS = "mentions", "must contain"
     """A text in whole words, without regard to case, white space and the form of Unicode."""
@@ -48,7 +48,7 @@ class ExpectationKind(Labelled):
     SUBSTRING_ANY_CASE = "substring_any_case", "must contain in any case"
     STARTS_WITH = "starts_with", "must start with"
     PATTERN = "pattern", "must match"
-    """A regular expression that is found somewhere in the answer."""
+    """A regular expression that matches somewhere in the answer."""
     JSON = "json", "must be JSON"
     HOLDS_JSON = "holds_json", "must contain JSON"
     SOURCE = "source", "must retrieve or cite"
@@ -58,13 +58,13 @@ class ExpectationKind(Labelled):
 
 
 class Expectation(Record):
-    """Something that a user expects of the answer to a case, or of its sources."""
+    """A condition that the answer to a case, or its sources, must fulfil."""
 
     kind: ExpectationKind
     texts: tuple[str, ...] = ()
-    """Texts, patterns or names of documents, one of which is enough; empty for JSON."""
+    """Texts, patterns or names of documents, of which one suffices; empty for JSON."""
     negated: bool = False
-    """Whether none of them may be there."""
+    """Whether it is fulfilled if none of them is there."""
 
     @property
     def sentence(self) -> str:
@@ -86,10 +86,9 @@ class Case(Record):
     id: str
     """Unique within its dataset."""
     query: str
-    """What the RAG is asked."""
+    """The question that the RAG is asked."""
     history: tuple[Turn, ...] = ()
-    """What was said before, the oldest first: a question such as "and on Sunday?" is read with
-    it."""
+    """The messages before it, the oldest first: a question such as "and on Sunday?" needs them."""
     reference: str | None = None
     """The right answer."""
     alternative_references: tuple[str, ...] = ()
@@ -105,22 +104,23 @@ class Case(Record):
     answerable: bool | None = None
     """Whether the corpus holds an answer."""
     expectations: tuple[Expectation, ...] = ()
-    """What the answer has to contain, or must not, and the documents that it has to come from."""
+    """Texts that the answer must contain, or must not, and documents that it must come from."""
     cluster: str | None = None
-    """What the case shares with others (document, conversation, template): cases of one cluster
-    are not independent observations."""
+    """Name of what the case shares with others (document, conversation, template): cases of one
+    cluster are not independent observations."""
     tags: tuple[str, ...] = ()
-    """Labels that reports slice by."""
+    """Labels by which reports form slices."""
     language: str | None = None
     """BCP 47 code of the query's language."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields that ragbench does not know, kept as they came."""
+    """Further fields of the record, unchanged."""
 
     @property
     def references(self) -> tuple[str, ...]:
         """Every right answer, the main one first; empty when none is known."""
-        main = () if self.reference is None else (self.reference,)
-        return (*main, *self.alternative_references)
+        if self.reference is None:
+            return self.alternative_references
+        return (self.reference, *self.alternative_references)
 
     @property
     def judgements(self) -> Mapping[str, int] | None:
@@ -133,7 +133,8 @@ class Case(Record):
     @property
     def relevant_ids(self) -> tuple[str, ...]:
         """The ids that are judged relevant; empty when none is known."""
-        return tuple(id for id, grade in (self.judgements or {}).items() if grade > 0)
+        judgements = self.judgements or {}
+        return tuple(id_ for id_, grade in judgements.items() if grade > 0)
 
     @property
     def gold_pair(self) -> tuple[int, int]:

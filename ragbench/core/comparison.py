@@ -22,7 +22,7 @@ class CaseKind(StrEnum):
 
     FAILING = "newly failing"
     MIXED = "mixed"
-    """It newly fails in one respect and newly passes in another."""
+    """It newly fails by one metric or stage, and newly passes by another."""
     FIXED = "newly fixed"
 
     @property
@@ -118,7 +118,7 @@ class Flip(Record):
     reason: str | None = None
     """Why there is no value in the second run."""
     size: float = 1.0
-    """How far it moved, as a share of the metric's scale; 1 without two values."""
+    """Size of the change, as a share of the metric's scale; 1 without two values."""
 
 
 class IdChange(Record):
@@ -152,7 +152,7 @@ class CaseDifference(Record):
     cause_before: Cause | None = None
     """Why it went right or wrong in the first run; None where that run does not have it."""
     cause_after: Cause | None = None
-    """The same in the second run."""
+    """Why it went right or wrong in the second run; None where that run does not have it."""
     gold: tuple[str, ...] = ()
     """Ids of what should be retrieved, as far as they are known."""
     ids: IdChange | None = None
@@ -164,7 +164,7 @@ class CaseDifference(Record):
 
 
 class RunPair(Record):
-    """How many cases differ between the first run and another one."""
+    """Two runs, with the number of cases that differ between them."""
 
     first: str
     second: str
@@ -192,7 +192,7 @@ class Comparison(Record):
     changed: tuple[CaseDifference, ...]
     """By pair; in each, newly failing ones first, then mixed ones, then newly fixed ones."""
     notes: tuple[str, ...]
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""
     settings: Mapping[str, float | int | str | bool]
     """Level, confidence, family, seed: all that another comparison needs for the same result."""
     systems: tuple[SystemChange, ...]

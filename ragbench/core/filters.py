@@ -37,7 +37,7 @@ from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 
 Scalar: TypeAlias = str | int | float | bool
-"""What a field can be compared with."""
+"""A value that a field can be compared with."""
 Bound: TypeAlias = int | float | str
 """The end of a range: a number, or an ISO 8601 date as text."""
 
@@ -101,13 +101,13 @@ class Range(Record):
 
     field: str
     gt: Bound | None = None
-    """It is greater (later) than this."""
+    """Exclusive lower bound."""
     gte: Bound | None = None
-    """It is this or greater."""
+    """Inclusive lower bound."""
     lt: Bound | None = None
-    """It is less (earlier) than this."""
+    """Exclusive upper bound."""
     lte: Bound | None = None
-    """It is this or less."""
+    """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
         _check_field(self.field)
@@ -256,7 +256,7 @@ def folded(filters: Filter) -> Filter | bool:
 
 
 def fields_of(filters: Filter) -> list[str]:
-    """The fields that a filter asks for, each once, in their order."""
+    """The fields that a filter reads, each once, in their order."""
     if isinstance(filters, And | Or):
         fields: list[str] = []
         for part in filters.filters:
@@ -268,7 +268,7 @@ def fields_of(filters: Filter) -> list[str]:
 
 
 def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
-    """The same filter over other fields: `name` gives the new one of each."""
+    """The same filter with each field renamed, by a function from its old name to the new one."""
     if isinstance(filters, And | Or):
         return replace(filters, filters=tuple(renamed(part, name) for part in filters.filters))
     if isinstance(filters, Not):

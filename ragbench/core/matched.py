@@ -60,7 +60,7 @@ class GoldCause(StrEnum):
     RETRIEVED = "retrieved"
     """It is among the retrieved chunks."""
     RANKED_LOWER = "ranked_lower"
-    """The same search finds it, at a rank below the number of chunks that were asked for."""
+    """The same search finds it if it is asked for more chunks."""
     LOST_BY_THRESHOLD = "lost_by_threshold"
     """The same search finds it without the score threshold."""
     LOST_BY_INDEX = "lost_by_index"

@@ -33,7 +33,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
     """It does not apply to this case: something that it needs is unknown."""
     FAILED = "failed"
-    """It raised, timed out or gave something unusable."""
+    """It raised an error, timed out or gave an unusable value."""
     UNPROVED = "unproved"
     """A model gave a verdict that none of its quotes proves. Only cells have this status."""
 
@@ -87,7 +87,7 @@ class Outcome(Record, Generic[ValueT]):
     status: Status
     """Measured and abstained come with a value, skipped and failed without."""
     value: ValueT | None = None
-    """What the stage returned."""
+    """The result of the stage."""
     reason: str | None = None
     """Why it was skipped."""
     failure: Failure | None = None

@@ -454,7 +454,7 @@ class Report(Record):
     """When the latest of the earlier runs whose outcomes were reused began, in local time. It is
     not in files that must be the same each time."""
     notes: tuple[str, ...]
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""
     asides: frozenset[str] = frozenset()
     """The notes that only explain a figure: a short screen leaves them out."""
     validation: ValidationTable | None = None
