@@ -119,7 +119,7 @@ class Case(Record):
     def references(self) -> tuple[str, ...]:
         """Every right answer, the main one first; empty when none is known."""
         if self.reference is None:
-            return self.alternative_references
+            return tuple(self.alternative_references)  # users may build a case with a list
         return (self.reference, *self.alternative_references)
 
     @property
