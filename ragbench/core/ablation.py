@@ -11,15 +11,18 @@ from ragbench.core.record import Record
 
 
 class CaseLoss(Record):
+    """A case whose value got worse from the first variant to another one."""
+
     case: str
     """Its id."""
     before: float
     """The first variant's value."""
     after: float
+    """The other variant's value."""
 
 
 class VariantEffect(Record):
-    """One metric of one variant, and how it differs from the first variant."""
+    """One metric of one variant, and its difference from the first variant."""
 
     metric: Metric
     score: float | None
@@ -32,18 +35,19 @@ class VariantEffect(Record):
     """Mean of this variant's value minus the first's, over the compared cases; None for the first
     variant itself."""
     low: float | None = None
-    """Lower end of the difference's interval; None when there is none. The intervals of all
-    comparisons of an ablation hold together."""
+    """Lower end of the difference's interval; None when there is none. The confidence is that the
+    intervals of all comparisons of an ablation contain their true difference at once."""
     high: float | None = None
-    """Upper end."""
+    """Upper end of the same interval."""
     alone: tuple[float, float] | None = None
     """The interval of this comparison alone: too narrow where the best of several is picked."""
     p_value: float | None = None
-    """Two-sided, of "the variants can be swapped"; None where nothing was tested."""
+    """Of the two-sided test whose null hypothesis is that the variants can be swapped; None where
+    nothing was tested."""
     p_corrected: float | None = None
-    """The same, corrected for all comparisons of the ablation."""
+    """The p-value, corrected for all comparisons of the ablation."""
     is_significant: bool = False
-    """Whether the difference is beyond chance, by the corrected p-value."""
+    """Whether the difference is significant, by the corrected p-value."""
     gained: int = 0
     """Compared cases with a larger value than the first variant's."""
     lost: int = 0
@@ -53,7 +57,7 @@ class VariantEffect(Record):
 
 
 class VariantAnswers(Record):
-    """What generation gave over what one variant left."""
+    """The answers that were generated from the contexts of one variant, counted and timed."""
 
     answered: int
     """Cases with an answer."""
@@ -62,52 +66,52 @@ class VariantAnswers(Record):
     failed: int
     """Cases in which generation failed."""
     seconds_p50: float
-    """Median wall time of generation, a case; where another variant left the same contexts, the
-    time of the one answer to both."""
+    """Median wall time of generation per case. Variants with the same contexts for a case share one
+    answer, and its time."""
     seconds_p95: float
-    """95th percentile of it."""
+    """95th percentile of the same times."""
     prompt_tokens: float | None
-    """Mean number of tokens of the prompt, as the RAG reports them; None where it does not, for
-    every case."""
+    """Mean number of tokens of the prompt, as the RAG reports them; None where it does not report
+    them for every case."""
     response_tokens: float | None
-    """The same for the response."""
+    """Mean number of tokens of the response, likewise."""
     cost: float | None
-    """What the reported tokens cost, a case; None where they or their price are not known."""
+    """Mean cost per case of the reported tokens; None where they or their price are unknown."""
 
 
 class VariantReport(Record):
-    """What one variant came to."""
+    """The results of one variant."""
 
     name: str
     settings: Mapping[str, Any]
-    """All that distinguishes it, as plain values."""
+    """All settings that identify it, as plain values."""
     changes: tuple[VariantEffect, ...]
-    """A change a metric, in the ablation's order."""
+    """One per metric, in the ablation's order."""
     chunks: float
-    """Mean number of chunks that are left for generation."""
+    """Mean number of chunks that generation is given."""
     tokens: float
     """Mean number of tokens that generation is given as contexts."""
     tokens_p95: float
-    """95th percentile of it."""
+    """95th percentile of these tokens."""
     seconds_p50: float
-    """Median wall time of the stage, a case."""
+    """Median wall time of the stage per case."""
     seconds_p95: float
-    """95th percentile of it."""
+    """95th percentile of the same times."""
     reused_scores: int = 0
-    """Scores of slow or paid rerankers that were known from before: where there are any, the wall
+    """Scores of slow or paid rerankers that were reused from earlier: if there are any, the wall
     times are not those of a query."""
     passed_over: int
-    """Cases in which an operator failed and was passed over."""
+    """Cases in which an operator failed and was skipped."""
     failed: int
     """Cases in which the stage failed."""
     failures: tuple[tuple[str, int], ...] = ()
-    """What failed, with counts, most frequent first."""
+    """The failures with counts, the most frequent first."""
     acted: int | None = None
-    """Cases in which it left anything else than the first variant; None for the first one."""
+    """Cases whose contexts differ from those of the first variant; None for the first one."""
     operators: OperatorTable | None = None
-    """What each of its operators did; None when none ran."""
+    """The effect of each of its operators; None when none ran."""
     answers: VariantAnswers | None = None
-    """What generation made of it; None when nobody was asked."""
+    """The answers that were generated from its contexts; None when none were asked for."""
 
 
 class Ablation(Record):
@@ -123,23 +127,23 @@ class Ablation(Record):
     """Median number of chunks in a stored retrieval."""
     metrics: tuple[Metric, ...]
     counter: str
-    """What counted the tokens."""
+    """Name of the tokenizer that counted the tokens."""
     is_estimate: bool
-    """Whether those counts are an estimate."""
+    """Whether these counts are an estimate."""
     confidence: float
-    """Share of repetitions whose interval holds the true difference."""
+    """Level of the intervals: share of repetitions in which they contain the true difference."""
     variants: tuple[VariantReport, ...]
-    """In the order given; the first is what the others are compared with."""
+    """In the order given; all are compared with the first one."""
     family: int = 0
-    """Comparisons that were tested: the intervals and the corrected p-values hold for all."""
+    """Number of tested comparisons, for which intervals and p-values are corrected."""
     ceiling: tuple[float | None, ...] = ()
-    """A score a metric, of the best order of the chunks that were retrieved: no reranker can reach
-    more. None where gold contexts are not known."""
+    """One score per metric, of the best possible order of the retrieved chunks: no reranker can
+    reach more. None where gold contexts are unknown."""
     keep: str = ""
-    """What the first metric shows of the variants, in a sentence."""
+    """A sentence on which variants to keep, by the first metric."""
     generator: str | None = None
     """The RAG whose generation was asked; None without one."""
     currency: str | None = None
     """Of the variants' costs; None where no price is known."""
     notes: tuple[str, ...] = ()
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""

@@ -1,4 +1,8 @@
-"""What post-retrieval did to each chunk of a case, and where gold contexts were lost."""
+"""How post-retrieval changed the chunks of a case, and where gold contexts were lost.
+
+A pipeline of operators leaves a `Step` per operator in its result. From these a `Biography` is made
+of each case, and an `OperatorTable` of all cases of a run.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,26 @@ if TYPE_CHECKING:
     from ragbench.core.result import RetrievalResult
 
 POST_RETRIEVE = "post_retrieve"
-"""The stage's name, and the key of what it did in its result's metadata."""
+"""The stage's name, and the key of its steps in its result's metadata."""
 
 
 class Step(Record):
-    """What one operator made of what stood before it."""
+    """The chunks before and after one operator, with what it reported."""
 
     operator: str
     """Its name."""
     given: tuple[tuple[str, float | None], ...]
-    """Id and score of each chunk that it was given, in order."""
+    """Id and score of each chunk before the operator, in order."""
     left: tuple[tuple[str, float | None], ...]
-    """Id and score of each chunk that it left, in order."""
+    """Id and score of each chunk after the operator, in order."""
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     rewrote: tuple[tuple[str, str | None], ...] = ()
     """Id and new text of each chunk whose text it changed. In a stored step the text is None where
-    it is known without it: it is the chunk's final one, or holds the one before whole."""
+    it follows from other texts: it is the chunk's final one, or contains the one before it."""
     made: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Id of each chunk that it added, and the ids of the chunks that it was made of; none for one
-    that was found elsewhere."""
+    """Id of each chunk that it added, and the ids of the chunks that this one was made of; no ids
+    where it was retrieved from elsewhere."""
     wrote_text: bool = False
     """Whether it wrote the text for generation."""
 
@@ -45,38 +49,50 @@ class Step(Record):
         """
         if self.rewrote or self.made or self.wrote_text:
             return True
-        return [id for id, _ in self.given] != [id for id, _ in self.left]
+        ids_before = [id_ for id_, _ in self.given]
+        ids_after = [id_ for id_, _ in self.left]
+        return ids_before != ids_after
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        left = {id for id, _ in self.left}
-        return tuple(id for id, _ in self.given if id not in left)
+        """Ids of the chunks that it removed, in their order."""
+        ids_after = {id_ for id_, _ in self.left}
+        return tuple(id_ for id_, _ in self.given if id_ not in ids_after)
 
 
 def written_text(result: RetrievalResult[Any]) -> str | None:
-    """What a format operator wrote in place of the contexts; None when none did."""
-    written: str | None = record_of(result, POST_RETRIEVE).get("text")
-    return written
+    """The text that a format operator wrote in place of the contexts; None when none did."""
+    text: str | None = record_of(result, POST_RETRIEVE).get("text")
+    return text
 
 
 def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
-    """What each operator did, out of a post-retrieval result."""
+    """The steps of the operators, in order, read from a post-retrieval result."""
     record = record_of(result, POST_RETRIEVE)
-    before = record.get("given", ())
     steps: list[Step] = []
-    for kept in record.get("steps", ()):
-        left = kept.get("left", before)
-        steps.append(msgspec.convert({**kept, "given": before, "left": left}, Step))
-        before = left
+    # A stored step has no "given", which is what the step before it left, and no "left" where the
+    # operator left the chunks as they were.
+    chunks = record.get("given", ())
+    for stored_step in record.get("steps", ()):
+        chunks_after = stored_step.get("left", chunks)
+        values = {**stored_step, "given": chunks, "left": chunks_after}
+        steps.append(msgspec.convert(values, Step))
+        chunks = chunks_after
     return tuple(steps)
 
 
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
+    """What a stage noted in its result's metadata, under its name; empty where it noted nothing.
+
+    The metadata are the user's: they may be of any kind, and hold anything under that name.
+    """
     metadata: object = result.metadata
     if not isinstance(metadata, Mapping):
         return {}
-    found = cast("Mapping[str, Any]", metadata).get(stage)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    record = cast("Mapping[str, Any]", metadata).get(stage)
+    if not isinstance(record, Mapping):
+        return {}
+    return cast("Mapping[str, Any]", record)
 
 
 class ChunkLife(Record):
@@ -89,20 +105,22 @@ class ChunkLife(Record):
     rewritten: tuple[int, ...] = ()
     """Positions, from 0, of the operators that changed its text."""
     made_from: tuple[str, ...] = ()
-    """Ids of the chunks that an operator made it of; empty for one that was found."""
+    """Ids of the chunks that an operator made it of; empty for a retrieved one."""
     gold: tuple[int, ...] = ()
-    """Positions in `Biography.gold` of the gold contexts that it held when it entered."""
+    """Positions in `Biography.gold` of the gold contexts in it when it first appeared."""
 
     @property
     def dropped_by(self) -> int | None:
-        """Position of the operator after which it is gone for good; None when it was kept."""
+        """Position of the operator after which it is gone for good; None if generation got it."""
         if self.ranks[-1] is not None:
             return None
-        return max(at for at, rank in enumerate(self.ranks) if rank is not None)
+        # The ranks begin with retrieval, before the first operator: the last position with a rank
+        # is that of the operator behind it.
+        return max(position for position, rank in enumerate(self.ranks) if rank is not None)
 
 
 class GoldFate(Record):
-    """One gold context of a case: whether generation was given it, and if not, who lost it."""
+    """One gold context of a case on its way to generation, and the operator that lost it."""
 
     gold: str
     """Its id, or its text where texts are compared."""
@@ -110,14 +128,14 @@ class GoldFate(Record):
     """The rank from 1 of the first chunk that holds it, as retrieved, then after each operator;
     None where no chunk holds it."""
     chunk: str | None
-    """Id of the last chunk known to hold it; None when none ever did."""
+    """Id of the last chunk that contained it; None when none ever did."""
     lost_by: int | None
-    """Position of the operator after which no chunk holds it any more; None when it was never
-    found, or reached generation."""
+    """Position of the operator after which no chunk contains it any more; None when it was never
+    retrieved, or reached generation."""
 
 
 class Biography(Record):
-    """What each operator did to each chunk of one case."""
+    """The way of each chunk and of each gold context of one case through the operators."""
 
     operators: tuple[str, ...]
     """Their names, in order. Positions elsewhere count them from 0."""
@@ -126,24 +144,27 @@ class Biography(Record):
     gold: tuple[GoldFate, ...] = ()
     """The gold contexts, in the case's order; empty when none is known."""
     no_gold: str | None = None
-    """Why nothing is said about gold contexts; None when it is."""
+    """Why ``gold`` is empty; None when it is not."""
     acted: tuple[bool, ...] = ()
     """By operator: whether it dropped, moved, added or rewrote a chunk, or wrote the text."""
     notes: tuple[tuple[str, ...], ...] = ()
-    """By operator: what it said about this case."""
+    """By operator: what it reported about this case."""
 
     def lost_by(self, gold: GoldFate) -> str | None:
-        """Name of the operator that lost a gold context, see `step`; None when none did."""
-        return None if gold.lost_by is None else self.step(gold.lost_by)
+        """Name of the operator that lost a gold context, as `step` gives it; None when none did."""
+        if gold.lost_by is None:
+            return None
+        return self.step(gold.lost_by)
 
-    def step(self, at: int) -> str:
-        """What an operator is called: its name, and its place from 1 where others share that.
+    def step(self, position: int) -> str:
+        """The name of the operator at a position, from 0.
 
-        Args:
-            at: its position, from 0.
+        If others share the name, with its number: ``"rerank (step 2)"``.
         """
-        name = self.operators[at]
-        return name if self.operators.count(name) == 1 else f"{name} (step {at + 1})"
+        name = self.operators[position]
+        if self.operators.count(name) == 1:
+            return name
+        return f"{name} (step {position + 1})"
 
 
 class OperatorEffect(Record):
@@ -156,45 +177,46 @@ class OperatorEffect(Record):
     given: int
     dropped: int
     moved: int
-    """Chunks that it kept, at another rank among those that it kept."""
+    """Chunks that it kept, whose rank among the kept ones changed."""
     added: int
     rewritten: int
     gold_given: int
-    """Gold contexts that some chunk held before it."""
+    """Gold contexts that a chunk contained before it."""
     gold_lost: int
-    """Of those, that no chunk held after it."""
+    """Of those, how many no chunk contained after it."""
     gold_added: int
-    """Gold contexts that no chunk held before it, and some chunk after it."""
+    """Gold contexts that no chunk contained before it, and one did after it."""
     gold_up: int
     """Gold contexts that it kept, at a better rank than before."""
     gold_down: int
     """Gold contexts that it kept, at a worse rank than before."""
     notes: tuple[tuple[str, int], ...] = ()
-    """What it said, with the number of cases, the most frequent first. Notes that differ in
-    numbers alone are counted together, by the first one."""
+    """What it reported, with the number of cases, the most frequent first. Notes that differ only
+    in their numbers are counted together, under the first one."""
     examples: tuple[str, ...] = ()
     """Ids of the first cases in which it lost a gold context for good."""
     lost_for_good: int = 0
-    """Gold contexts that it lost and that generation was not given: these are in `GoldFate`."""
+    """Gold contexts that it lost and that generation was not given: `GoldFate.lost_by` names it."""
 
 
 class OperatorTable(Record):
-    """What the operators did, over all cases with a biography."""
+    """The effects of the operators, over all cases with a biography."""
 
     operators: tuple[OperatorEffect, ...]
     cases: int
     judged: int
-    """Of those, with gold contexts that are known: what is said of gold covers only these."""
+    """Cases whose gold contexts are known: all counts of gold are over these."""
     gold: int
+    """Gold contexts of these cases."""
     found: int
-    """Of those, that some chunk held before the first operator, or after one."""
+    """Of those, how many a chunk contained before the first operator, or after one."""
     kept: int
-    """Of those, that generation was given."""
+    """Of those, how many generation was given."""
     no_gold: tuple[tuple[str, int], ...] = ()
-    """Why nothing is known of the other cases' gold, with counts, the most frequent first."""
+    """Why the gold of the other cases is unknown, with counts, the most frequent first."""
 
     @property
     def losers(self) -> Sequence[OperatorEffect]:
         """The operators that lost gold contexts for good, the worst first."""
-        found = [one for one in self.operators if one.lost_for_good]
-        return sorted(found, key=lambda one: -one.lost_for_good)
+        losers = [effect for effect in self.operators if effect.lost_for_good]
+        return sorted(losers, key=lambda effect: -effect.lost_for_good)

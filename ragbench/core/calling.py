@@ -1,4 +1,7 @@
-"""Calls of users' code: a time limit, an event loop in a thread, what a function takes."""
+"""Calls of users' code: parameters of a function, time limits, an event loop in a thread.
+
+Also the waiting time that an HTTP answer asks for.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
 HISTORY = frozenset({"history", "histories", "chat_history", "conversation_history"})
-"""Parameters that take what was said before a query; of a batch, one such list a query."""
+"""Names of parameters that take the messages before a query; of a batch, one list per query."""
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """A function's parameters; None where it has no signature, as some that are written in C."""
+    """A function's parameters; None where it has no signature, as some functions in C."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -29,12 +32,14 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | Non
 
 
 def history_keyword(function: Callable[..., Any]) -> str | None:
-    """The parameter by which a function takes what was said before; None where none does."""
-    adapted: str | None = getattr(function, "history_keyword", None)
-    if adapted is not None:
-        return adapted
-    names = [p.name for p in parameters_of(function) or () if p.kind is not p.POSITIONAL_ONLY]
-    return next((name for name in names if name in HISTORY), None)
+    """The name of a function's parameter for the messages before a query; None without one."""
+    keyword: str | None = getattr(function, "history_keyword", None)  # of an adapted function
+    if keyword is not None:
+        return keyword
+    for parameter in parameters_of(function) or ():
+        if parameter.name in HISTORY and parameter.kind is not parameter.POSITIONAL_ONLY:
+            return parameter.name
+    return None
 
 
 def with_deadline(
@@ -43,8 +48,11 @@ def with_deadline(
     """Wraps a call so that it raises when it takes too long.
 
     The call runs in a thread of its own. A plain Python call cannot be stopped from outside: one
-    that exceeds its time is left behind and its result ignored. Such threads do not keep the
-    process alive.
+    that exceeds its time runs on, and its result is ignored. Such threads do not keep the process
+    alive.
+
+    Args:
+        seconds_per_item: a call may take as many times this as it has items.
     """
 
     def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
@@ -57,14 +65,14 @@ def with_deadline(
             except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
                 errors.append(error)
 
-        allowed = seconds_per_item * len(items)
+        limit = seconds_per_item * len(items)
         thread = threading.Thread(target=work, name="ragbench-call", daemon=True)
         thread.start()
-        thread.join(allowed)
+        thread.join(limit)
         if errors:
             raise errors[0]
         if not values:
-            raise _timed_out(allowed, len(items))
+            raise _timed_out(limit, len(items))
         return values[0]
 
     return limited
@@ -73,49 +81,61 @@ def with_deadline(
 def with_async_deadline(
     call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], seconds_per_item: float
 ) -> Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]]:
-    """`with_deadline` for a coroutine function; a call that takes too long is cancelled."""
+    """Wraps a coroutine function so that it raises, and is cancelled, when it takes too long.
+
+    Args:
+        seconds_per_item: a call may take as many times this as it has items.
+    """
 
     async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
-        allowed = seconds_per_item * len(items)
-        limit = asyncio.timeout(allowed)
+        limit = seconds_per_item * len(items)
+        timeout = asyncio.timeout(limit)
         try:
-            async with limit:
+            async with timeout:
                 return await call(items)
         except TimeoutError as error:
-            if not limit.expired():
+            if not timeout.expired():
                 raise  # the RAG's own
-            raise _timed_out(allowed, len(items)) from error
+            raise _timed_out(limit, len(items)) from error
 
     return limited
 
 
-def _timed_out(allowed: float, size: int) -> StageTimeoutError:
+def _timed_out(seconds: float, size: int) -> StageTimeoutError:
+    """The error of a call with ``size`` queries that took longer than allowed."""
     queries = "one query" if size == 1 else f"{size} queries"
-    return StageTimeoutError(f"no answer within {allowed:g} s for {queries}")
+    return StageTimeoutError(f"no answer within {seconds:g} s for {queries}")
 
 
 class LoopThread:
-    """Runs coroutines for other threads. A client that is opened in it is closed in it."""
+    """An event loop in a thread of its own, which runs coroutines for other threads.
+
+    Clients stay open in it between calls: a client can only be used, and closed, in the loop in
+    which it was opened.
+    """
 
     def __init__(self) -> None:
-        self._loop = loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="ragbench-llm", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="ragbench-llm", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the loop; what still runs in it is cancelled first."""
-        # In its own thread: what a task closes may belong there.
-        ended = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
+        """Cancels all tasks of the loop, and ends it."""
+        # In the loop's own thread: a task may close clients that belong to it.
+        tasks_ended = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
         try:
-            ended.result(_LAST_SECONDS)
+            tasks_ended.result(_LAST_SECONDS)
         except TimeoutError:
-            return  # it ends with the process
+            return  # the thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     def _begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
+        """Starts a coroutine in the loop; a call from the loop itself would wait for ever."""
         if self._thread is threading.current_thread():
             work.close()
             raise RuntimeError("it cannot be asked from its own event loop")
@@ -133,45 +153,57 @@ class LoopThread:
     def stream(
         self, work: Callable[[Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
-        """Runs a coroutine and yields what it reports, in the calling thread."""
-        reported: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
-        future = self._begin(work(lambda value: reported.put((value,))))
-        future.add_done_callback(lambda _: reported.put(None))
+        """Runs a coroutine and yields, in the calling thread, the values that it reports.
+
+        Values that were reported in the meantime come together, in one list.
+
+        Args:
+            work: makes the coroutine, of a function that it calls with each value.
+        """
+        # A value is in a tuple of one, since it may be None; None itself marks the end.
+        reports: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
+        future = self._begin(work(lambda value: reports.put((value,))))
+        future.add_done_callback(lambda _: reports.put(None))
         try:
             is_over = False
             while not is_over:
                 values: list[ValueT] = []
-                entry = reported.get()
-                while entry is not None:
-                    values.append(entry[0])
+                report = reports.get()
+                while report is not None:
+                    values.append(report[0])
                     try:
-                        entry = reported.get_nowait()
+                        report = reports.get_nowait()
                     except queue.Empty:
                         break
-                is_over = entry is None
+                is_over = report is None
                 if values:
                     yield values
-            future.result()
+            future.result()  # raises what the coroutine raised
         finally:
             future.cancel()
 
 
 _LAST_SECONDS = 0.5
-"""That tasks have to end when they are cancelled; one may be in the middle of an import."""
+"""Time that tasks have to end after they are cancelled; one may be in the middle of an import."""
 
 
 async def _end_tasks() -> None:
-    if others := asyncio.all_tasks() - {asyncio.current_task()}:
-        for task in others:
+    """Cancels all tasks of the running loop but this one, and waits for their end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        for task in tasks:
             task.cancel()
-        await asyncio.wait(others)
+        await asyncio.wait(tasks)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an HTTP answer asks to wait; None where nothing readable is asked for.
+    """Seconds that an HTTP answer asks to wait; None without such a header, or with a wrong one.
 
     ``retry-after-ms``, in milliseconds, overrides ``retry-after`` (RFC 9110, 10.2.3), in seconds or
-    as a date. Names of headers are in lower case.
+    as a date.
+
+    Args:
+        headers: with names in lower case.
     """
     from email.utils import parsedate_to_datetime
 
@@ -186,5 +218,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         date = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
         return None
-    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -1,4 +1,7 @@
-"""Cases: what a RAG is asked, and what is known about the right answer."""
+"""Cases: the question that a RAG is asked, and what is known about its right answer.
+
+Readers of datasets make them (`ragbench.io`), stages and metrics read them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from typing import Any, TypeAlias
 from ragbench.core.record import Labelled, Record, field
 
 Said: TypeAlias = Sequence[Mapping[str, str]]
-"""What was said before a query, as messages with a role and a content."""
+"""The messages before a query, each with a role and a content."""
 
 
 class Evidence(Record):
     """A verbatim span that supports the reference answer."""
 
     text: str
-    """The span, exactly as it stands in its source."""
+    """The span, character by character as in its source."""
     document_id: str | None = None
-    """The document or chunk that it stands in, where that is known."""
+    """The document or chunk that contains it; None when unknown."""
     start: int | None = None
     """Offset of the span in that document's text."""
     end: int | None = None
@@ -29,14 +32,14 @@ class Turn(Record):
     """A message of a conversation, before the question that a case asks."""
 
     role: str
-    """``"user"``, ``"assistant"``, or another one's name."""
+    """``"user"``, ``"assistant"``, or the name of another speaker."""
     text: str
     contexts: tuple[str, ...] | None = None
-    """What was retrieved for it, where that is known."""
+    """The texts that were retrieved for it; None when unknown."""
 
 
 class ExpectationKind(Labelled):
-    """What an expectation looks for; the label is how a report begins the sentence."""
+    """The kind of an expectation of the answer; the label begins its sentence in reports."""
 
     MENTIONS = "mentions", "must contain"
     """A text in whole words, without regard to case, white space and the form of Unicode."""
@@ -45,7 +48,7 @@ class ExpectationKind(Labelled):
     SUBSTRING_ANY_CASE = "substring_any_case", "must contain in any case"
     STARTS_WITH = "starts_with", "must start with"
     PATTERN = "pattern", "must match"
-    """A regular expression that is found somewhere in the answer."""
+    """A regular expression that matches somewhere in the answer."""
     JSON = "json", "must be JSON"
     HOLDS_JSON = "holds_json", "must contain JSON"
     SOURCE = "source", "must retrieve or cite"
@@ -55,13 +58,13 @@ class ExpectationKind(Labelled):
 
 
 class Expectation(Record):
-    """Something that a user expects of the answer to a case, or of its sources."""
+    """A condition that the answer to a case, or its sources, must fulfil."""
 
     kind: ExpectationKind
     texts: tuple[str, ...] = ()
-    """Texts, patterns or names of documents, one of which is enough; empty for JSON."""
+    """Texts, patterns or names of documents, of which one suffices; empty for JSON."""
     negated: bool = False
-    """Whether none of them may be there."""
+    """Whether it is fulfilled if none of them is there."""
 
     @property
     def sentence(self) -> str:
@@ -83,10 +86,9 @@ class Case(Record):
     id: str
     """Unique within its dataset."""
     query: str
-    """What the RAG is asked."""
+    """The question that the RAG is asked."""
     history: tuple[Turn, ...] = ()
-    """What was said before, the oldest first: a question such as "and on Sunday?" is read with
-    it."""
+    """The messages before it, the oldest first: a question such as "and on Sunday?" needs them."""
     reference: str | None = None
     """The right answer."""
     alternative_references: tuple[str, ...] = ()
@@ -102,78 +104,95 @@ class Case(Record):
     answerable: bool | None = None
     """Whether the corpus holds an answer."""
     expectations: tuple[Expectation, ...] = ()
-    """What the answer has to contain, or must not, and the documents that it has to come from."""
+    """Texts that the answer must contain, or must not, and documents that it must come from."""
     cluster: str | None = None
-    """What the case shares with others (document, conversation, template): cases of one cluster
-    are not independent observations."""
+    """Name of what the case shares with others (document, conversation, template): cases of one
+    cluster are not independent observations."""
     tags: tuple[str, ...] = ()
-    """Labels that reports slice by."""
+    """Labels by which reports form slices."""
     language: str | None = None
     """BCP 47 code of the query's language."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields that ragbench does not know, kept as they came."""
+    """Further fields of the record, unchanged."""
 
     @property
     def references(self) -> tuple[str, ...]:
         """Every right answer, the main one first; empty when none is known."""
-        main = () if self.reference is None else (self.reference,)
-        return (*main, *self.alternative_references)
+        if self.reference is None:
+            return tuple(self.alternative_references)  # users may build a case with a list
+        return (self.reference, *self.alternative_references)
 
     @property
     def judgements(self) -> Mapping[str, int] | None:
         """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
         ids = self.reference_context_ids
-        return dict.fromkeys(ids, 1) if self.grades is None and ids is not None else self.grades
+        if self.grades is None and ids is not None:
+            return dict.fromkeys(ids, 1)
+        return self.grades
 
     @property
     def relevant_ids(self) -> tuple[str, ...]:
         """The ids that are judged relevant; empty when none is known."""
-        return tuple(id for id, grade in (self.judgements or {}).items() if grade > 0)
+        judgements = self.judgements or {}
+        return tuple(id_ for id_, grade in judgements.items() if grade > 0)
 
     @property
     def gold_pair(self) -> tuple[int, int]:
-        """Numbers of the passages that hold the answer; of more than two, one of all together.
+        """Two numbers for the passages that hold the answer, -1 in place of one that is missing.
 
-        -1 in place of what is not there. A number depends on nothing but the passage: its id, else
-        the span or the text.
+        Cases with equal numbers share a passage, and `clusters_of` makes clusters of these cases.
+        A number is a digest of the passage's id, else of the span or the text. More than two
+        passages are one number, of all of them together.
         """
-        known: Sequence[str] = self.reference_context_ids or self.relevant_ids
-        if not known and self.evidence:
-            known = [f"{one.document_id}\0{one.text}" for one in self.evidence]
-        known = known or self.reference_contexts or ()
-        if len(known) > 1:
-            known = sorted({*known})
-            known = known if len(known) == 2 else ["\0".join(known)]
+        passages: Sequence[str] = self.reference_context_ids or self.relevant_ids
+        if not passages and self.evidence:
+            passages = [f"{span.document_id}\0{span.text}" for span in self.evidence]
+        if not passages:
+            passages = self.reference_contexts or ()
+        if len(passages) > 1:  # in a fixed order, whatever the order in the dataset
+            passages = sorted({*passages})
+        if len(passages) > 2:
+            passages = ["\0".join(passages)]
         numbers = [-1, -1]
-        for at, passage in enumerate(known):  # a loop, since this is asked of every case
-            mark = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=6)
-            numbers[at] = int.from_bytes(mark.digest(), "big")
+        for position, passage in enumerate(passages):
+            digest = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=6)
+            numbers[position] = int.from_bytes(digest.digest(), "big")
         return numbers[0], numbers[1]
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """What a RAG is told of what was said before: the user's and the assistant's messages."""
-        said = (turn for turn in self.history if turn.role in ("user", "assistant"))
-        return [{"role": turn.role, "content": turn.text} for turn in said]
+        """The history as a RAG is given it: only the user's and the assistant's messages."""
+        messages: list[dict[str, str]] = []
+        for turn in self.history:
+            if turn.role in ("user", "assistant"):
+                messages.append({"role": turn.role, "content": turn.text})
+        return messages
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What an answer may rest on besides its chunks: the user's words, and earlier chunks.
+        """Texts that may support an answer besides its chunks: the user's words and earlier chunks.
 
-        Earlier answers prove nothing themselves.
+        Earlier answers are not among them: they prove nothing themselves.
         """
-        found: list[str] = []
+        texts: list[str] = []
         for turn in self.history:
-            found += [turn.text] if turn.role == "user" else turn.contexts or ()
-        return tuple(found)
+            if turn.role == "user":
+                texts.append(turn.text)
+            elif turn.contexts is not None:
+                texts += turn.contexts
+        return tuple(texts)
 
     @property
     def conversation(self) -> str:
-        """The question below what was said before it, a speaker a line; alone without a history."""
+        """The history and then the question, one message per line with its speaker.
+
+        The bare question where there is no history.
+        """
         if not self.history:
             return self.query
-        said = [f"{turn.role}: {turn.text}" for turn in self.history]
-        return "\n".join([*said, f"user: {self.query}"])
+        lines = [f"{turn.role}: {turn.text}" for turn in self.history]
+        lines.append(f"user: {self.query}")
+        return "\n".join(lines)
 
     @property
     def needs_all(self) -> bool:

@@ -1,4 +1,8 @@
-"""The cases of a run as columns: what each was scored, and what is known of it."""
+"""The cases of a run as columns: the scores of each case, and its facts such as tags and cluster.
+
+The gate, comparisons and reports of several runs read these. Which cases count as one observation
+(a cluster) is decided here, too.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +21,22 @@ from ragbench.plugins import Floats, Integers, NDArray, np
 from ragbench.safe_text import counted
 
 GOLD = "gold: "
-"""How a cluster's name begins that is made of the cases' gold."""
+"""Prefix of the names of clusters that are derived from the cases' gold passages."""
 
 
 class Label(NamedTuple):
-    """What people say of one case, on a metric's scale."""
+    """The verdict of people on one case, on a metric's scale."""
 
     value: float
     people: int
     is_drawn: bool
-    """Whether chance chose the case."""
+    """Whether the case was drawn at random."""
     is_of_pairs: bool = False
-    """Whether it chose among those alone of which two runs' answers differ."""
+    """Whether it was drawn only from the cases whose answers differ between two runs."""
 
 
 class CaseTexts(NamedTuple):
-    """What a run's folder holds of a case besides its scores; a baseline file holds none of it."""
+    """The texts of a case that a run's folder holds beside its scores; a baseline file has none."""
 
     query: str | None = None
     response: str | None = None
@@ -42,198 +46,245 @@ class CaseTexts(NamedTuple):
     gold: tuple[str, ...] = ()
     """Ids of what should be retrieved."""
     right: str = ""
-    """Changes with what is known of the right answer alone."""
+    """A digest of what is known of the right answer; no other part of the case changes it."""
 
 
 class Texts(Protocol):
-    """The texts of a run's cases, which are read when somebody asks for them."""
+    """The texts of a run's cases, which are read from its folder when they are needed."""
 
-    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]: ...
+    def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
+        """The texts of the cases at these places."""
+        ...
+
     def marks(self) -> Integers:
-        """A row for each case: numbers that tell its retrieved ids, and its answer, from others."""
+        """A row per case of two numbers: equal where the retrieved ids, or the answers, are."""
         ...
 
     def at(self, places: Sequence[int]) -> Texts:
-        """Those of some cases alone."""
+        """The texts of the cases at these places alone, in this order."""
         ...
 
 
 class ScoredCase(Record):
+    """One case of a stored run, with the score of each metric."""
+
     id: str
     fingerprint: str
-    """Changes with anything that is known of the case but its id and labels: question, reference,
-    relevance ..."""
+    """A digest of the whole case but its id and labels: question, reference, relevance ..."""
     scores: Mapping[str, Cell]
-    """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
+    """By metric name. Why a cell failed is in its ``reason``; the failure itself is not stored."""
     cluster: str | None = None
     tags: tuple[str, ...] = ()
     language: str | None = None
     stages: Mapping[str, Status] = field(default_factory=dict[str, Status])
     """How each stage ended; empty in a baseline file."""
     cause: Cause | None = None
-    """What became of it; None where the file does not say."""
+    """Why the case went right or wrong; None where the file does not have it."""
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
     labels: Mapping[str, Label] = field(default_factory=dict[str, Label])
-    """By metric what people say; empty without a file of labels."""
+    """The verdict of people, by metric; empty without a file of labels."""
     judged: tuple[str, str, str | None] | None = None
     """Digests of question, answer and contexts; None without a file of labels."""
 
     def value(self, metric: str) -> float | None:
+        """The case's value by a metric; None where it was not measured."""
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
 
-_STATES = {status: ord(status.value[0]) for status in Status}
 _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
-_STATUSES = {code: status for status, code in _STATES.items()}
+"""The fields of a case that are columns of the table where any case has them."""
+_CODES = {status: ord(status.value[0]) for status in Status}
+_STATUSES = {code: status for status, code in _CODES.items()}
+_NO_CELL = 0
+"""The code of a case without a cell: the metric does not apply to it."""
 
 
 class Cells(Record, eq=False):
-    """One metric over the cases of a run."""
+    """One metric over the cases of a run.
 
-    known: Floats
-    """Each value once: most metrics have few, and a run has many cases."""
-    which: NDArray[np.unsignedinteger[Any]]
-    """The place of each case's value among them."""
+    A value is stored once, and each case has its place: most metrics have few values (0 and 1),
+    and a run has many cases. Reasons are stored in the same way.
+    """
+
+    distinct: Floats
+    """Each value once."""
+    value_places: NDArray[np.unsignedinteger[Any]]
+    """By case: the place of its value in `distinct`."""
     states: NDArray[np.uint8]
-    """The first letter of each cell's status; 0 without a cell."""
+    """By case: the first letter of its cell's status; 0 without a cell."""
     reasons: Sequence[str] = ()
     """Why cells have no value: each reason once."""
-    why: NDArray[np.signedinteger[Any]] | None = None
-    """The place of each cell's reason, -1 without one; None without any."""
+    reason_places: NDArray[np.signedinteger[Any]] | None = None
+    """By case: the place of its reason in `reasons`, -1 without one; None where no cell has any."""
     repeats: Mapping[int, Repeats] = field(default_factory=dict[int, Repeats])
-    """By the case's place, where it was asked more than once."""
+    """By the case's place: each repetition, where it was asked more than once."""
 
     @classmethod
     def packed(cls, values: Floats, states: NDArray[np.uint8]) -> Cells:
-        """Of a value for each case, NaN where there is none."""
-        known, which = _distinct(values)
-        return cls(known=known, which=which, states=states)
+        """From a value per case, NaN where there is none."""
+        distinct, value_places = _distinct(values)
+        return cls(distinct=distinct, value_places=value_places, states=states)
 
     @classmethod
     def joined(cls, parts: Sequence[Cells]) -> Cells:
-        """One metric over the cases of all parts."""
-        ends = np.cumsum([len(part.known) for part in parts])
-        known, places = _distinct(np.concatenate([part.known for part in parts]))
-        each = zip(np.split(places, ends[:-1]), parts, strict=True)
-        which = np.concatenate([own[part.which] for own, part in each])
-        states = np.concatenate([part.states for part in parts])
-        return cls(known=known, which=which, states=states)
+        """One metric over the cases of all parts, in their order."""
+        ends = np.cumsum([len(part.distinct) for part in parts])
+        distinct, new_places = _distinct(np.concatenate([part.distinct for part in parts]))
+        value_places: list[NDArray[Any]] = []
+        for places_of_part, part in zip(np.split(new_places, ends[:-1]), parts, strict=True):
+            value_places.append(places_of_part[part.value_places])
+        return cls(
+            distinct=distinct,
+            value_places=np.concatenate(value_places),
+            states=np.concatenate([part.states for part in parts]),
+        )
 
     @classmethod
     def repeated(cls, asked: Sequence[tuple[Cell | None, ...]]) -> Cells:
-        """Of what each case gave each time, oldest first; the cells are the means.
+        """From the cells of each case's repetitions, oldest first; the cells are the means.
 
         None where the case was not asked, or the metric did not apply.
         """
-        repeats = [Repeats(cells=each) for each in asked]
-        several = any(len(each) > 1 for each in asked)
-        return cls.of([one.mean for one in repeats], dict(enumerate(repeats)) if several else {})
+        repeats = [Repeats(cells=cells) for cells in asked]
+        means = [repetitions.mean for repetitions in repeats]
+        if any(len(cells) > 1 for cells in asked):
+            return cls.of(means, dict(enumerate(repeats)))
+        return cls.of(means, {})
 
     @classmethod
     def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
-        reasons: dict[str | None, int] = {None: -1}
-        why = [-1 if c is None else reasons.setdefault(c.reason, len(reasons) - 1) for c in cells]
-        values = np.array([None if cell is None else cell.value for cell in cells], float)
+        """From a cell per case, None where the metric did not apply; ``repeats`` by place."""
+        values: list[float | None] = []
+        codes: list[int] = []
+        reason_places: list[int] = []
+        place_of_reason: dict[str, int] = {}
+        for cell in cells:
+            values.append(None if cell is None else cell.value)
+            codes.append(_NO_CELL if cell is None else _CODES[cell.status])
+            if cell is None or cell.reason is None:
+                reason_places.append(-1)
+            else:
+                reason_places.append(place_of_reason.setdefault(cell.reason, len(place_of_reason)))
         return replace(
-            cls.packed(
-                values, np.array([0 if c is None else _STATES[c.status] for c in cells], np.uint8)
-            ),
-            reasons=[one for one in reasons if one is not None],
-            why=np.array(why, np.int32),
+            cls.packed(np.array(values, float), np.array(codes, np.uint8)),
+            reasons=[*place_of_reason],
+            reason_places=np.array(reason_places, np.int32),
             repeats=repeats,
         )
 
     @property
     def values(self) -> Floats:
-        """A value for each case, NaN where there is none."""
-        found: Floats = self.known[self.which]
-        return found
+        """A value per case, NaN where there is none."""
+        values: Floats = self.distinct[self.value_places]
+        return values
 
     def __getitem__(self, place: int) -> Cell | None:
+        """The cell of one case; None where the metric did not apply to it."""
         status = _STATUSES.get(int(self.states[place]))
-        value = float(self.known[self.which[place]])
         if status is None:
             return None
-        if value == value:
+        value = float(self.distinct[self.value_places[place]])
+        if value == value:  # not NaN
             return Cell(status=status, value=value)
-        at = -1 if self.why is None else int(self.why[place])
-        return Cell(status=status, reason=self.reasons[at] if at >= 0 else None)
+        reason_place = -1 if self.reason_places is None else int(self.reason_places[place])
+        reason = self.reasons[reason_place] if reason_place >= 0 else None
+        return Cell(status=status, reason=reason)
 
     def cell(self, place: int) -> Cell:
-        """What there is; of a case without a cell, that it was skipped."""
+        """The cell of one case; a skipped one where the metric did not apply to it."""
         return self[place] or Cell.skipped("")
 
     def has(self, status: Status) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self.states == _STATES[status]
-        return found
+        """By case: whether its cell has this status."""
+        has_status: NDArray[np.bool_] = self.states == _CODES[status]
+        return has_status
 
     @property
     def coverage(self) -> Floats:
-        """Share of the times that it was measured when it applied; NaN: it never did."""
-        applies = (self.states != 0) & ~self.has(Status.SKIPPED)
-        found = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
+        """By case: the share of its repetitions that are measured; NaN where none applies.
+
+        Repetitions to which the metric did not apply are not counted.
+        """
+        applies = (self.states != _NO_CELL) & ~self.has(Status.SKIPPED)
+        shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
         for place, repeats in self.repeats.items():
-            known = [state for state in repeats.coverage if state is not None]
-            found[place] = sum(known) / len(known) if known else np.nan
-        return found
+            applied = [is_measured for is_measured in repeats.coverage if is_measured is not None]
+            shares[place] = sum(applied) / len(applied) if applied else np.nan
+        return shares
 
     def asked(self, place: int) -> Repeats:
-        """What it gave each time; once, where the case was not asked repeatedly."""
+        """The repetitions of one case; a single one where it was asked once."""
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:
-        repeats, kept = self.repeats, enumerate(places.tolist()) if self.repeats else ()
+        """The cells of the cases at these places, in this order."""
+        repeats: dict[int, Repeats] = {}
+        if self.repeats:
+            for place, old_place in enumerate(places.tolist()):
+                if old_place in self.repeats:
+                    repeats[place] = self.repeats[old_place]
         return replace(
             self,
-            which=self.which[places],
+            value_places=self.value_places[places],
             states=self.states[places],
-            why=None if self.why is None else self.why[places],
-            repeats={now: repeats[before] for now, before in kept if before in repeats},
+            reason_places=None if self.reason_places is None else self.reason_places[places],
+            repeats=repeats,
         )
 
 
 def _distinct(values: Floats) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
-    """Each value once, to the last bit, and the place of each of the values among them."""
+    """Each value once, and the place of each of the values among them.
+
+    Values are compared as bits: NaN is then one value, and nothing is rounded.
+    """
     bits, places = np.unique(values.view(np.int64), return_inverse=True)
     return bits.view(float), places.astype(np.min_scalar_type(len(bits)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CaseTable:
-    """The cases of a run as columns; a case is made of them when it is asked for.
+    """The cases of a run as columns; a `ScoredCase` is made of them when it is asked for.
 
-    Of a hundred thousand cases an object each, with one for each of its cells, takes a gigabyte.
+    As objects, a hundred thousand cases with an object per cell take a gigabyte.
     """
 
     ids: Sequence[str]
     fingerprints: NDArray[np.bytes_]
     facts: Mapping[str, Sequence[Any]]
-    """By the name of a field of a case, those that any case has."""
+    """By the name of a field of `ScoredCase`; only fields that at least one case has."""
     cells: Mapping[str, Cells]
     texts: Texts | None = None
-    """None of a baseline file."""
+    """None for a baseline file."""
     _places: dict[str, int] = dataclasses.field(
         default_factory=dict[str, int], init=False, repr=False
     )
 
     @classmethod
     def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:
+        """The table of cases that are objects already, in their order."""
         rows = [*cases]
-        columns = {name: [getattr(row, name) for row in rows] for name in _FACTS}
-        names = dict.fromkeys(name for row in rows for name in row.scores)
+        facts: dict[str, list[Any]] = {}
+        for fact in _FACTS:
+            column = [getattr(row, fact) for row in rows]
+            if any(column):
+                facts[fact] = column
+
+        metrics = dict.fromkeys(metric for row in rows for metric in row.scores)
+        cells: dict[str, Cells] = {}
+        for metric in metrics:
+            repeats: dict[int, Repeats] = {}
+            for place, row in enumerate(rows):
+                if metric in row.repeats:
+                    repeats[place] = row.repeats[metric]
+            cells[metric] = Cells.of([row.scores.get(metric) for row in rows], repeats)
+
         return cls(
             ids=[row.id for row in rows],
             fingerprints=np.array([row.fingerprint.encode() for row in rows], np.bytes_),
-            facts={name: found for name, found in columns.items() if any(found)},
-            cells={
-                name: Cells.of(
-                    [row.scores.get(name) for row in rows],
-                    {at: row.repeats[name] for at, row in enumerate(rows) if name in row.repeats},
-                )
-                for name in names
-            },
+            facts=facts,
+            cells=cells,
         )
 
     def __len__(self) -> int:
@@ -246,25 +297,35 @@ class CaseTable:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, place: int) -> ScoredCase:
-        cells = {name: cell for name, one in self.cells.items() if (cell := one[place]) is not None}
-        repeats = {n: one.repeats[place] for n, one in self.cells.items() if place in one.repeats}
+        scores: dict[str, Cell] = {}
+        repeats: dict[str, Repeats] = {}
+        for metric, cells in self.cells.items():
+            cell = cells[place]
+            if cell is not None:
+                scores[metric] = cell
+            if place in cells.repeats:
+                repeats[metric] = cells.repeats[place]
+        facts = {name: column[place] for name, column in self.facts.items()}
         return ScoredCase(
             id=self.ids[place],
             fingerprint=self.fingerprints[place].decode(),
-            scores=cells,
+            scores=scores,
             repeats=repeats,
-            **{name: known[place] for name, known in self.facts.items()},
+            **facts,
         )
 
     def fact(self, name: str) -> Sequence[Any]:
-        """A field of all cases; nothing where none has it."""
+        """A field of all cases, by its name in `ScoredCase`; empty where no case has it."""
         return self.facts.get(name, ())
 
     def texts_of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        return repeat(CaseTexts()) if self.texts is None else self.texts.of(places)
+        """The texts of the cases at these places; empty ones, without end, for a baseline file."""
+        if self.texts is None:
+            return repeat(CaseTexts())
+        return self.texts.of(places)
 
     def places(self, ids: Sequence[str]) -> Integers:
-        """Where cases stand; -1 for those that are not here."""
+        """The place of each of these cases; -1 for those that are not in the table."""
         if ids is self.ids or ids == self.ids:
             return np.arange(len(ids))
         if not self._places:
@@ -272,58 +333,81 @@ class CaseTable:
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
 
     def take(self, places: Integers) -> CaseTable:
+        """The table of the cases at these places, in this order."""
         order: list[int] = places.tolist()
+        facts: dict[str, list[Any]] = {}
+        for name, column in self.facts.items():
+            facts[name] = [column[place] for place in order]
         return CaseTable(
             ids=[self.ids[place] for place in order],
             fingerprints=self.fingerprints[places],
-            facts={name: [known[at] for at in order] for name, known in self.facts.items()},
-            cells={name: cells.take(places) for name, cells in self.cells.items()},
+            facts=facts,
+            cells={metric: cells.take(places) for metric, cells in self.cells.items()},
             texts=None if self.texts is None else self.texts.at(order),
         )
 
 
 def clusters_of(names: Sequence[str | None], gold: Sequence[int]) -> Sequence[str | None]:
-    """The cluster that each case names; where none does, one of those that share a gold passage.
+    """The cluster that each case names; where no case names one, clusters by shared gold passage.
 
-    Five questions about one passage rise and fall together, whether somebody wrote that down or
-    not. Of two passages the one counts that more cases share: were everything one cluster that a
-    chain of shared passages connects, most questions of two hops would be. Of more passages all
-    have to be the same. benchmarks/interval_coverage.py compares these ways.
+    Five questions about one passage rise and fall together, whether somebody declared it or not.
+    Of a case's two passages, the one that more cases share makes its cluster: if every chain of
+    shared passages were one cluster, most questions of two hops would be in the same one. Of more
+    than two passages all have to be the same. benchmarks/interval_coverage.py compares these ways.
 
     Args:
-        gold: `Case.gold_pair` of each case, one behind the other.
+        gold: `Case.gold_pair` of each case in turn, so two numbers per case; -1 for none.
     """
     if any(names):
         return names
-    # Sorted, a million passages of a case each take a third of what a counter of them takes.
-    several = {one for one, other in pairwise(sorted(gold)) if one == other >= 0}
-    if not several:
+    # Equal neighbours of the sorted list are shared. With a million passages of one case each, this
+    # takes a third of the time that counting all of them takes.
+    shared: set[int] = set()
+    for passage, next_passage in pairwise(sorted(gold)):
+        if passage == next_passage and passage >= 0:
+            shared.add(passage)
+    if not shared:
         return names
-    shared = Counter(one for one in gold if one in several)
-    chosen = [
-        second
-        if second in shared and (shared.get(first, 0), first) < (shared[second], second)
-        else first
-        for first, second in zip(gold[::2], gold[1::2], strict=True)
-    ]
-    counts = Counter(chosen)
+    cases_of = Counter(passage for passage in gold if passage in shared)
+
+    # The passage that makes each case's cluster. Of two that as many cases share, the larger number
+    # wins, so that all cases with these two choose the same one.
+    chosen: list[int] = []
+    for first_passage, second_passage in zip(gold[::2], gold[1::2], strict=True):
+        rank_of_first = (cases_of.get(first_passage, 0), first_passage)
+        if second_passage in shared and (cases_of[second_passage], second_passage) > rank_of_first:
+            chosen.append(second_passage)
+        else:
+            chosen.append(first_passage)
+
     # A name is a digest: baseline files hold the names of clusters, and no ids of chunks.
-    known = {one: f"{GOLD}{one:012x}" for one, n in counts.items() if n > 1 and one >= 0}
-    return [known.get(one) for one in chosen]
+    name_of: dict[int, str] = {}
+    for passage, cases in Counter(chosen).items():
+        if cases > 1 and passage >= 0:
+            name_of[passage] = f"{GOLD}{passage:012x}"
+    return [name_of.get(passage) for passage in chosen]
 
 
 def clusters_among(cases: Sequence[Case]) -> Sequence[str | None]:
-    gold = [number for case in cases for number in case.gold_pair]
+    """The cluster of each case: the one that it names, or one by its gold passages."""
+    gold: list[int] = []
+    for case in cases:
+        gold += case.gold_pair
     return clusters_of([case.cluster for case in cases], gold)
 
 
 def clusters_note(clusters: Sequence[str | None]) -> str | None:
-    """How many observations the cases are to intervals and tests; None where each is one."""
-    named = {*clusters} - {None}
-    groups = len(named) + clusters.count(None)
-    if groups == len(clusters):
+    """A line on how many observations the cases are to intervals and tests.
+
+    None where each case is an observation of its own.
+    """
+    names = {name for name in clusters if name is not None}
+    observations = len(names) + clusters.count(None)
+    if observations == len(clusters):
         return None
-    is_of_gold = any(name.startswith(GOLD) for name in named if name is not None)
-    which = "that share gold" if is_of_gold else "of one cluster"
-    counts = f"{counted(len(clusters), 'case')}, {counted(groups, 'cluster')}"
-    return f"Cases {which} count as one observation: {counts}."
+    if any(name.startswith(GOLD) for name in names):
+        reason = "that share gold"
+    else:
+        reason = "of one cluster"
+    counts = f"{counted(len(clusters), 'case')}, {counted(observations, 'cluster')}"
+    return f"Cases {reason} count as one observation: {counts}."

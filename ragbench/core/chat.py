@@ -1,4 +1,8 @@
-"""Message, Reply, Usage, what it costs, and the protocol of a language model."""
+"""Language models: their protocol, messages, replies, token counts and prices.
+
+`ragbench.llm` has the client that implements the protocol. Stages are given a model, and a user's
+own class with ``complete`` is one, too.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,20 @@ from ragbench.errors import ConfigError
 
 
 class Usage(Record):
+    """The tokens of a request, as the endpoint counts them."""
+
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Hidden reasoning included."""
     cached_prompt_tokens: int = 0
-    """Part of ``prompt_tokens`` that the endpoint had in its own cache."""
+    """The part of ``prompt_tokens`` that was in the endpoint's own cache."""
     reasoning_tokens: int = 0
-    """Part of ``completion_tokens`` that the model thought and did not say."""
+    """The part of ``completion_tokens`` that is reasoning, and not in the answer."""
     reported: bool = True
-    """False when the endpoint did not say: then the numbers are 0 and mean nothing."""
+    """False when the endpoint reported no tokens: then the numbers are 0 and mean nothing."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Both together; reported only when both are."""
+        """The sum of two requests; it is reported only when both are."""
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -36,27 +42,29 @@ _MILLION = Decimal(1_000_000)
 
 
 class LongPrompt(Record):
-    """What a request costs whose prompt is longer than most."""
+    """The price of requests with a long prompt, of vendors that charge more for these."""
 
     above: int
-    """Tokens of the prompt from which on, exclusively, the whole request costs so much."""
+    """Requests whose prompt has more tokens than this have this price, for all of their tokens."""
     input: Decimal
     output: Decimal
     cached_input: Decimal | None = None
 
 
 class Price(Record):
+    """The price of a model, per million tokens."""
+
     input: Decimal
     """Of the prompt."""
     output: Decimal
     """Of the answer, hidden reasoning included."""
     cached_input: Decimal | None = None
-    """Of the part of the prompt that the endpoint had in its own cache; None: as ``input``."""
+    """Of the part of the prompt in the endpoint's own cache; None: the same as ``input``."""
     long_prompt: LongPrompt | None = None
-    """What very long prompts cost, where that differs."""
+    """The price of requests with a long prompt; None: the same."""
     currency: ClassVar[str] = "USD"
     origin: str = "settings"
-    """Where the price comes from, with its date where it has one."""
+    """The source of the price, with its date where it has one."""
 
     def __post_init__(self) -> None:
         prices = (self.input, self.output, self.cached_input or Decimal(0))
@@ -64,63 +72,69 @@ class Price(Record):
             raise ConfigError("the price of a million tokens must be a number of at least 0")
 
     def of(self, usage: Usage) -> Decimal:
-        """What one request costs; several together cost as much where none has a long prompt."""
+        """The cost of one request; also of the sum of several, if none has a long prompt."""
         rate = self._rate(usage.prompt_tokens)
+        cached_rate = rate.input if rate.cached_input is None else rate.cached_input
         cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
-        fresh = usage.prompt_tokens - cached
-        known = rate.input if rate.cached_input is None else rate.cached_input
-        cost = fresh * rate.input + cached * known + usage.completion_tokens * rate.output
+        uncached = usage.prompt_tokens - cached
+        cost = uncached * rate.input + cached * cached_rate
+        cost += usage.completion_tokens * rate.output
         return cost / _MILLION
 
     def at_most(self, *, prompt_tokens: int, completion_tokens: int) -> Decimal:
-        """What a request costs when nothing is cached and the answer is as long as it may be."""
+        """The largest cost of a request: with the dearer input, and the longest possible answer."""
         rate = self._rate(prompt_tokens)
-        dearest = max(rate.input, rate.cached_input or rate.input)
-        return (prompt_tokens * dearest + completion_tokens * rate.output) / _MILLION
+        highest_input = max(rate.input, rate.cached_input or rate.input)
+        return (prompt_tokens * highest_input + completion_tokens * rate.output) / _MILLION
 
     def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
-        long = self.long_prompt
-        return self if long is None or prompt_tokens <= long.above else long
+        """The prices of a request whose prompt has so many tokens."""
+        if self.long_prompt is not None and prompt_tokens > self.long_prompt.above:
+            return self.long_prompt
+        return self
 
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Reply(Record, Generic[T_co]):
-    """A whole answer, as it was asked for."""
+    """A language model's answer to one question."""
 
     value: T_co
     """The structure that was asked for; the text when none was."""
     text: str
-    """What the model said, word by word."""
+    """The model's answer, word by word."""
     usage: Usage
-    """Tokens of all its requests together. Of a cached answer: what it took when it was asked."""
+    """Tokens of all its requests together. Of a cached answer: of the requests that it took."""
     cost: Decimal | None = None
-    """What those tokens cost, or cost then: as the endpoint says, else by the price; None when
-    neither is known."""
+    """Cost of these tokens when they were paid for, as the endpoint reports it, else by the price;
+    None when both are unknown."""
     model: str
     """The model, as the endpoint names it."""
     finish_reason: str = ""
     cached: bool = False
-    """Whether it came out of the cache, or from an equal question in flight: nothing was paid."""
+    """Whether it is from the cache, or of an equal question at the same time: nothing was paid."""
     repaired: bool = False
-    """Whether the first answer was not as asked, and the model was asked to mend it."""
+    """Whether the first answer did not have the structure, and the model was asked to repair it."""
     attempts: int = 1
+    """Number of requests."""
     seconds: float = 0.0
-    """From the question to the answer, waiting included. Of a cached answer: what it took then."""
+    """From the question to the answer, waiting included. Of a cached answer: when it was asked."""
     key: bytes
-    """Name of the question; see `cache_key`."""
+    """Key of the question in the cache; see `ragbench.llm.cache`."""
     not_sent: tuple[str, ...] = ()
-    """Parameters that were to be sent and that the endpoint refuses, such as ``temperature``."""
+    """Parameters that were left out because the endpoint refuses them, such as ``temperature``."""
 
 
 class Message(Record):
+    """One message of a conversation with a language model."""
+
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 def task_messages(task: str, data: str) -> list[Message]:
-    """What a model is to do, and with what."""
+    """Two messages: the instruction for a model, and the data that it is about."""
     return [Message(role="system", content=task), Message(role="user", content=data)]
 
 
@@ -129,25 +143,29 @@ class ChatModel(Protocol):
     """A language model. Stages that need one are given it; they never build one."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The model's name, for reports."""
+        ...
 
-    def complete(self, messages: Sequence[Message]) -> str: ...
+    def complete(self, messages: Sequence[Message]) -> str:
+        """The text of the model's answer to a conversation."""
+        ...
 
 
 @runtime_checkable
 class SamplingChat(ChatModel, Protocol):
-    """A language model that reports what an answer took, and can be asked the same again."""
+    """A language model that reports tokens and cost, and can be asked the same again."""
 
     @property
     def temperature(self) -> float | None:
-        """0 when it always gives its likeliest answer; None when it is not said."""
+        """0 when it always gives its likeliest answer; None when unknown."""
         ...
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """Answers a conversation.
 
         Args:
-            repeat: which of several answers to the same conversation, from 0.
+            repeat: number of the answer among several to the same conversation, from 0.
         """
         ...
 

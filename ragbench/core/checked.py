@@ -1,4 +1,4 @@
-"""Settings whose types name a range."""
+"""Settings whose types have a range, such as ``top_k: Positive``, and the check of it."""
 
 from __future__ import annotations
 
@@ -21,49 +21,63 @@ AboveZero = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Filled = Annotated[str, Meta(min_length=1, pattern=r"\S")]
 
-
-_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
+_WORDS_OF_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
 
 
 class Checked:
-    """Settings whose types say in what range they lie: refused out of it, however they are made."""
+    """A base for records of settings: a value outside the range of its type is refused.
+
+    The check runs however the settings are made: from a file, by an option, or in Python.
+    """
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        kind: Any = type(self)
-        refuse(*(_problem(name, getattr(self, name), hint) for name, hint in _hints(kind)))
+        settings: Any = type(self)
+        problems = [_problem(name, getattr(self, name), hint) for name, hint in _hints(settings)]
+        refuse(*problems)
 
 
 def refuse(*problems: str | None) -> None:
-    found = [problem for problem in problems if problem is not None]
-    if found:
-        raise ConfigError("\n".join(found))
+    """Raises one `ConfigError` with all problems, a line each, if there is any; None is none."""
+    lines = [problem for problem in problems if problem is not None]
+    if lines:
+        raise ConfigError("\n".join(lines))
 
 
 @cache
-def _hints(kind: Any) -> Sequence[tuple[str, Any]]:
-    hints = get_type_hints(kind, include_extras=True)
-    return [(one.name, hints[one.name]) for one in dataclasses.fields(kind) if one.init]
+def _hints(settings: Any) -> Sequence[tuple[str, Any]]:
+    """Name and type of each field that is given when the settings are made."""
+    hints = get_type_hints(settings, include_extras=True)
+    return [(field.name, hints[field.name]) for field in dataclasses.fields(settings) if field.init]
 
 
 def _problem(name: str, value: Any, hint: Any) -> str | None:
-    """What is wrong with the range of a value; its type is looked at where settings are read."""
-    given = float(value) if isinstance(value, float) else value  # also one of numpy's
-    if isinstance(given, float) and not math.isfinite(given):
+    """A message about a value out of the range of its type; None for one within.
+
+    That the value is of the type at all is checked where settings are read.
+    """
+    # A float of NumPy is a float, too, and msgspec takes only Python's own.
+    number = float(value) if isinstance(value, float) else value
+    if isinstance(number, float) and not math.isfinite(number):
         return f"{name} must be a finite number, not {value!r}"
     try:
-        msgspec.convert(given, hint)
+        msgspec.convert(number, hint)
+        return None
     except msgspec.ValidationError as error:
         message = str(error)
-    except TypeError:  # a service or a model
+    except TypeError:  # msgspec cannot make the type: a service or a model
         return None
-    else:
-        return None
+
+    # msgspec speaks of JSON and of regular expressions; these are messages for users.
     if "of length" in message or "regex" in message:
         return f"{name} must not be empty"
     if "enum" in message:
-        return f"{name} must be one of {', '.join(map(str, get_args(hint) or hint))}, not {value!r}"
-    if bound := re.match(r"Expected `\w+` ([<>]=?) (\S+)", message):
-        return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"
-    return None if ", got " in message else f"{name}: {message}, not {value!r}"
+        names = ", ".join(map(str, get_args(hint) or hint))
+        return f"{name} must be one of {names}, not {value!r}"
+    bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)
+    if bound is not None:
+        return f"{name} must be {_WORDS_OF_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"
+    if ", got " in message:  # another type
+        return None
+    return f"{name}: {message}, not {value!r}"

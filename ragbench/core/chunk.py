@@ -18,11 +18,11 @@ class Document(Record):
     title: str | None = None
     """Its title, where it has one."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Whatever else the source holds of it."""
+    """Further fields of the source."""
 
 
 class Chunk(Record):
-    """A passage of a document, as a retriever hands it over."""
+    """A passage of a document, as a retriever returns it."""
 
     id: str
     """Unique within its store."""
@@ -31,19 +31,23 @@ class Chunk(Record):
     score: float | None = None
     """How well it fits the query, higher is better; None when the source gave no score."""
     document_id: str | None = None
-    """The document that it was cut from, where that is known."""
+    """The document that it was cut from; None when unknown."""
     start: int | None = None
     """Offset of its first character in the document's text."""
     end: int | None = None
     """Offset behind its last character in the document's text."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Whatever else the source holds of it."""
+    """Further fields of the source: title, page, time ..."""
 
 
 def origin_of(chunk: Chunk) -> dict[str, Any]:
-    """A chunk's document and its place there, as far as they are known."""
-    places = ((name, getattr(chunk, name)) for name in ("document_id", "start", "end"))
-    return {name: value for name, value in places if value is not None}
+    """A chunk's document and its offsets there, without those that are unknown."""
+    origin: dict[str, Any] = {}
+    for name in ("document_id", "start", "end"):
+        value = getattr(chunk, name)
+        if value is not None:
+            origin[name] = value
+    return origin
 
 
 Node = Chunk
@@ -51,28 +55,30 @@ Node = Chunk
 
 
 def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
-    """A chunk of the fields that a store keeps; those that are not there are empty."""
-    get = values.get
+    """A chunk made of the fields that a store has of it; only id and text must be there."""
     return Chunk(
         id=values["chunk_id"],
         text=values["text"],
         score=score,
-        document_id=get("document_id"),
-        start=get("start"),
-        end=get("end"),
-        metadata=get("metadata") or {},
+        document_id=values.get("document_id"),
+        start=values.get("start"),
+        end=values.get("end"),
+        metadata=values.get("metadata") or {},
     )
 
 
 def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
-    """The same chunk with a score, and with metadata of its own, which may be changed."""
+    """The same chunk with a score, and with a copy of its metadata, which the caller may change."""
     return replace(chunk, score=score, metadata=_copied({**chunk.metadata}))
 
 
 def _copied(value: Any) -> Any:
-    # A tenth of the time of copy.deepcopy: every hit of a search in memory comes through here.
+    """A copy of a value of JSON, in a tenth of the time of ``copy.deepcopy``.
+
+    It is called for every hit of a search in memory.
+    """
     if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in cast("dict[str, object]", value).items()}
+        return {key: _copied(item) for key, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
-        return [_copied(inner) for inner in cast("list[object]", value)]
+        return [_copied(item) for item in cast("list[object]", value)]
     return value

@@ -6,19 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 CITED_SOURCES = "cited_sources"
-"""Under which name an answer's metadata holds the documents that a record has it cite. It differs
-from ``citations``, which are a system's own: those the metrics of citations check."""
+"""Key in an answer's metadata of the documents that the answer cites, as its record names them.
+The key ``citations`` is another: it holds the system's own objects, which the metrics of citations
+check."""
 SOURCE_FIELDS = (
-    "source", "document_id", "doc_id", "document", "file", "file_name", "filename", "file_path",
-    "path", "url", "title",
-)  # fmt: skip
+    "source",
+    "document_id",
+    "doc_id",
+    "document",
+    "file",
+    "file_name",
+    "filename",
+    "file_path",
+    "path",
+    "url",
+    "title",
+)
 """Fields of a chunk's metadata, or of a citation, that name its document."""
 
 
 def as_citations(value: object) -> tuple[str, ...]:
     """The names of the documents that an answer cites: texts, numbers, or objects with names.
 
-    What has no name is skipped: it names no document that a case could expect.
+    A citation without a name is skipped: no case can expect it.
     """
     names: list[str] = []
     citations: Sequence[object] = [value]
@@ -36,5 +46,6 @@ def citation_names(citation: object) -> Iterator[str]:
         fields = cast("Mapping[str, object]", citation)
         names = [fields.get(field) for field in ("id", "chunk_id", "name", *SOURCE_FIELDS)]
     for name in names:
-        if type(name) is int or (isinstance(name, str) and name.strip()):
+        is_number = type(name) is int  # and not a bool
+        if is_number or (isinstance(name, str) and name.strip()):
             yield str(name).strip()

@@ -1,4 +1,7 @@
-"""A comparison of runs, as records."""
+"""A comparison of runs, as records: figures, differences, and the cases that went another way.
+
+The gate package makes them, views print them.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,16 @@ from ragbench.safe_text import counted
 
 
 class CaseKind(StrEnum):
-    """Which way a case went; see `Flip`."""
+    """Whether a case fails in the second run and passed in the first, or the reverse."""
 
     FAILING = "newly failing"
     MIXED = "mixed"
-    """It newly fails in one respect and newly passes in another."""
+    """It newly fails by one metric or stage, and newly passes by another."""
     FIXED = "newly fixed"
 
     @property
     def heading(self) -> str:
+        """The heading of the list of such cases in a report."""
         return _HEADINGS.get(self, self.value.capitalize())
 
 
@@ -31,6 +35,8 @@ _HEADINGS = {CaseKind.MIXED: "Failing in one respect, fixed in another"}
 
 
 class ComparedRun(RunOrigin):
+    """One of the compared runs, with the letter that stands for it in tables."""
+
     mark: str
     """A letter, in the order in which the runs were given: ``"a"``, ``"b"`` ..."""
 
@@ -47,8 +53,8 @@ class RunFigure(Record):
     skipped: int
     failed: int
     better_than: tuple[str, ...] = ()
-    """Marks of the runs that it is better than, beyond chance; of those that it lies above, for a
-    metric of which neither side is better."""
+    """Marks of the runs that it is significantly better than. Of a metric of which neither
+    direction is better: of the runs whose value is significantly lower."""
 
 
 class Difference(Record):
@@ -62,15 +68,17 @@ class Difference(Record):
     difference: float | None
     """In the metric's own direction: where lower is better, below 0 is a gain."""
     low: float | None
-    """Ends of the two-sided interval; None when it cannot be estimated."""
+    """Lower end of the two-sided interval; None when it cannot be estimated."""
     high: float | None
+    """Upper end of the same interval."""
     confidence: float
     p_value: float
-    """Two-sided, of "the runs can be swapped"."""
+    """Of the two-sided test whose null hypothesis is that the runs can be swapped."""
     p_corrected: float
-    """The same, corrected for all metrics and pairs of the comparison."""
+    """The p-value, corrected for all metrics and pairs of the comparison."""
     resolution: float
-    """Smallest corrected p-value that drawn signs could have given; 0 where all were counted."""
+    """Smallest corrected p-value that a test with randomly drawn signs could have given; 0 where
+    all combinations of signs were counted."""
     is_significant: bool
     cases: int
     clusters: int
@@ -91,12 +99,13 @@ class MetricComparison(Record):
     unit: str
     figures: tuple[RunFigure, ...]
     differences: tuple[Difference, ...]
-    """One a pair of runs; empty where none can be computed."""
+    """One per pair of runs; empty where none can be computed."""
     untested: str | None = None
+    """Why there are no differences; None where there are."""
 
 
 class Flip(Record):
-    """One respect in which a case failed in one run and passed in the other."""
+    """A metric or stage in which a case failed in one run and passed in the other."""
 
     subject: str
     """A main metric, or a stage."""
@@ -107,9 +116,9 @@ class Flip(Record):
     """The metric's value; None for a stage, and without one."""
     after: float | None = None
     reason: str | None = None
-    """Why there is no value now."""
+    """Why there is no value in the second run."""
     size: float = 1.0
-    """How far it moved, as a share of the metric's scale; 1 without two values."""
+    """Size of the change, as a share of the metric's scale; 1 without two values."""
 
 
 class IdChange(Record):
@@ -141,12 +150,13 @@ class CaseDifference(Record):
     """Failing ones first, stages before metrics, then by size."""
     query: str | None = None
     cause_before: Cause | None = None
-    """What became of it; None where a run does not say."""
+    """Why it went right or wrong in the first run; None where that run does not have it."""
     cause_after: Cause | None = None
+    """Why it went right or wrong in the second run; None where that run does not have it."""
     gold: tuple[str, ...] = ()
     """Ids of what should be retrieved, as far as they are known."""
     ids: IdChange | None = None
-    """None when a run does not hold its ids."""
+    """None when a run does not have its ids."""
     response_before: str | None = None
     response_after: str | None = None
     stages_before: Mapping[str, Status] = field(default_factory=dict[str, Status])
@@ -154,7 +164,7 @@ class CaseDifference(Record):
 
 
 class RunPair(Record):
-    """How many cases differ between the first run and another one."""
+    """Two runs, with the number of cases that differ between them."""
 
     first: str
     second: str
@@ -163,62 +173,72 @@ class RunPair(Record):
     mixed: int
     newly_fixed: int
     other_ids: int | None
-    """Cases that retrieved other ids or in another order; None when a run does not hold them."""
+    """Cases that retrieved other ids or in another order; None when a run does not have them."""
     other_response: int | None
+    """Cases with another answer; None when a run does not have its answers."""
 
 
 class Comparison(Record):
+    """The result of `ragbench compare`: two or more runs over the cases that all of them have."""
+
     runs: tuple[ComparedRun, ...]
     cases: int
     metrics: tuple[MetricComparison, ...]
     """In the order of the first run; those that only later runs have at the end."""
     main: tuple[str, ...]
-    """Metrics that say whether a case passes."""
+    """Metrics that decide whether a case passes."""
     pairs: tuple[RunPair, ...]
-    """The first run against each other one."""
+    """The first run against each of the others."""
     changed: tuple[CaseDifference, ...]
     """By pair; in each, newly failing ones first, then mixed ones, then newly fixed ones."""
     notes: tuple[str, ...]
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""
     settings: Mapping[str, float | int | str | bool]
-    """Level, confidence, family, seed: what another comparison needs for the same result."""
+    """Level, confidence, family, seed: all that another comparison needs for the same result."""
     systems: tuple[SystemChange, ...]
-    """What differs between the first run's system and each other one's, in the order of
+    """The differences between the first run's system and each other run's, in the order of
     ``pairs``."""
     flows: tuple[CauseFlow, ...] = ()
-    """How causes changed from the first run to each other one, unchanged ones included; empty
-    where a run does not hold its causes."""
+    """How causes changed from the first run to each other run, unchanged ones included; empty
+    where a run does not have its causes."""
     corrections: tuple[Correction, ...] = ()
     """The figures and differences that labels of people correct; empty without a file of labels."""
 
     def __repr__(self) -> str:
-        """The figures in lines, with the runs that one is better than beyond chance."""
-        width = max((len(one.name) for one in self.metrics), default=0)
-        named = ", ".join(f"{one.mark} {one.source}" for one in self.runs)
-        lines = [f"Comparison of {named} on {counted(self.cases, 'case')}"]
-        for one in self.metrics:
-            figures = [f"{one.name:<{width}}"]
-            for of in one.figures:
-                above = " > " + ", ".join(of.better_than) if of.better_than else ""
-                figures.append(f"{of.run} {'-' if of.score is None else f'{of.score:.3f}'}{above}")
-            lines.append("  ".join(figures))
+        """A line per metric: its name, then each run's figure, as in ``b 0.612 > a``.
+
+        Behind ``>`` are the runs that a run is significantly better than.
+        """
+        width = max((len(metric.name) for metric in self.metrics), default=0)
+        runs = ", ".join(f"{run.mark} {run.source}" for run in self.runs)
+        lines = [f"Comparison of {runs} on {counted(self.cases, 'case')}"]
+        for metric in self.metrics:
+            columns = [f"{metric.name:<{width}}"]
+            for figure in metric.figures:
+                score = "-" if figure.score is None else f"{figure.score:.3f}"
+                column = f"{figure.run} {score}"
+                if figure.better_than:
+                    column += f" > {', '.join(figure.better_than)}"
+                columns.append(column)
+            lines.append("  ".join(columns))
         return "\n".join(lines)
 
 
 class CaseBefore(Record):
-    """What the earlier run made of a case."""
+    """A case in an earlier run, beside which a report shows the present one."""
 
     kind: CaseKind | None = None
-    """Which way the case went; None when nothing that decides has changed."""
+    """None when the case passes, or fails, in both runs."""
     cause: Cause | None = None
-    """What became of it then; None where the earlier run does not say."""
+    """Why it went right or wrong in the earlier run; None where that run does not have it."""
     response: str | None = None
+    """The earlier answer."""
     tells_texts: bool = True
-    """Whether the earlier run holds texts; a baseline file does not."""
+    """Whether the earlier run has texts; a baseline file does not."""
     ids: IdChange | None = None
-    """How the retrieved ids differ; None where a run does not hold its ids."""
+    """How the retrieved ids differ; None where a run does not have its ids."""
     scores: tuple[tuple[str, Cell, Cell], ...] = ()
-    """Metrics whose value or state differs: name, then, now."""
+    """Metrics whose value or status differs: name, earlier cell, present cell."""
 
 
 class Against(Record):
@@ -230,11 +250,13 @@ class Against(Record):
     cases: Mapping[str, CaseBefore]
     """By id, the cases that are the same."""
     changed: tuple[CaseDifference, ...]
-    """Those that went another way: newly failing ones first, then mixed ones, then fixed ones."""
+    """Cases that fail in one run alone: newly failing ones first, then mixed, then fixed ones."""
     pair: RunPair
     flows: tuple[CauseFlow, ...]
-    """How causes changed, unchanged ones included; empty where a run does not hold them."""
+    """How causes changed, unchanged ones included; empty where a run does not have them."""
     edited: int
-    """Cases of that id whose content differs: not compared."""
+    """Cases whose id is in both runs and whose content differs: they are not compared."""
     added: int
+    """Cases that only the present run has."""
     gone: int
+    """Cases that only the earlier run has."""

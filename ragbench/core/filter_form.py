@@ -39,100 +39,128 @@ from ragbench.errors import ConfigError
 _BOUNDS = ("gt", "gte", "lt", "lte")
 _CONDITIONS = ("eq", "in", "prefix", "exists", *_BOUNDS)
 
+# Deep enough for any filter that a person writes, and far from Python's limit of calls.
 _DEPTH = 50
 
 
 def parse_filters(value: object) -> Filter:
+    """The filter of a mapping in the form that the head of this module shows.
+
+    Raises:
+        ConfigError: it is not in this form; the message has the path of the wrong part.
+    """
     return _parse(value, "filter", 0)
 
 
-def _parse(value: object, where: str, depth: int) -> Filter:
+def _parse(value: object, path: str, depth: int) -> Filter:
+    """One mapping, at the outside or below ``all``, ``any`` or ``not``: all of its entries hold."""
     if depth > _DEPTH:
-        raise ConfigError(f"{where}: nested more than {_DEPTH} levels deep")
-    given = _mapping(value, "a mapping of fields such as {year: 2023}", where)
-    found = [part for key, inner in given.items() for part in _entry(key, inner, where, depth)]
-    return found[0] if len(found) == 1 else And(filters=tuple(found))
+        raise ConfigError(f"{path}: nested more than {_DEPTH} levels deep")
+    filters: list[Filter] = []
+    for key, entry in _mapping(value, "a mapping of fields such as {year: 2023}", path).items():
+        filters += _entry(key, entry, path, depth)
+    return filters[0] if len(filters) == 1 else And(filters=tuple(filters))
 
 
-def _entry(key: object, inner: object, where: str, depth: int) -> list[Filter]:
-    place = f"{where}.{key}"
+def _entry(key: object, value: object, path: str, depth: int) -> list[Filter]:
+    """One entry of a mapping: a word of logic with its filters, or a field with its conditions."""
+    entry_path = f"{path}.{key}"
     if key == "all" or key == "any":
-        parts = tuple(
-            _parse(part, f"{place}[{at}]", depth + 1)
-            for at, part in enumerate(_list(inner, "filters", place))
-        )
-        return [And(filters=parts) if key == "all" else Or(filters=parts)]
+        parts: list[Filter] = []
+        for position, part in enumerate(_list(value, "filters", entry_path)):
+            parts.append(_parse(part, f"{entry_path}[{position}]", depth + 1))
+        if key == "all":
+            return [And(filters=tuple(parts))]
+        return [Or(filters=tuple(parts))]
     if key == "not":
-        return [Not(filter=_parse(inner, place, depth + 1))]
-    if key == "field":
-        named = _mapping(inner, "{NAME: condition}", place)
-        return [part for name, one in named.items() for part in _conditions(name, one, place)]
-    return _conditions(key, inner, where)
+        return [Not(filter=_parse(value, entry_path, depth + 1))]
+    if key == "field":  # fields that are called all, any, not or field
+        filters: list[Filter] = []
+        for field, conditions in _mapping(value, "{NAME: condition}", entry_path).items():
+            filters += _conditions(field, conditions, entry_path)
+        return filters
+    return _conditions(key, value, path)
 
 
-def _conditions(name: object, value: object, where: str) -> list[Filter]:
-    if not isinstance(name, str):
-        raise ConfigError(f"{where}: a field is named by a text, found {name!r}: quote it")
-    where = f"{where}.{name}"
+def _conditions(field: object, value: object, path: str) -> list[Filter]:
+    """What must hold of one field: a value that it equals, or a mapping of conditions."""
+    if not isinstance(field, str):
+        raise ConfigError(f"{path}: a field is named by a text, found {field!r}: quote it")
+    path = f"{path}.{field}"
     if not isinstance(value, Mapping):
-        return [Equals(field=name, value=_scalar(value, where))]
-    given = cast("Mapping[object, object]", value)
-    unknown = [str(key) for key in given if key not in _CONDITIONS]
-    if unknown or not given:
-        found = f"unknown condition '{unknown[0]}'" if unknown else "no condition"
-        raise ConfigError(f"{where}: {found}; known: {', '.join(_CONDITIONS)}")
-    bounds = {key: given[key] for key in _BOUNDS if key in given}
-    for key, bound in bounds.items():
-        if bound is None:
-            raise _unexpected(bound, "a number or an ISO 8601 date", f"{where}.{key}")
-    parts = [
-        _condition(name, key, given[key], f"{where}.{key}")
-        for key in ("eq", "in", "prefix", "exists")
-        if key in given
-    ]
+        return [Equals(field=field, value=_scalar(value, path))]
+    conditions = cast("Mapping[object, object]", value)
+    unknown = [str(key) for key in conditions if key not in _CONDITIONS]
+    if unknown or not conditions:
+        problem = f"unknown condition '{unknown[0]}'" if unknown else "no condition"
+        raise ConfigError(f"{path}: {problem}; known: {', '.join(_CONDITIONS)}")
+
+    # All bounds make one range.
+    bounds: dict[str, Bound] = {}
+    for key in _BOUNDS:
+        if key not in conditions:
+            continue
+        bound = conditions[key]
+        if bound is None:  # which the range would take for "no bound"
+            raise _unexpected(bound, "a number or an ISO 8601 date", f"{path}.{key}")
+        bounds[key] = cast("Bound", bound)  # of any other kind; the range refuses what is none
+
+    filters: list[Filter] = []
+    for key in ("eq", "in", "prefix", "exists"):
+        if key in conditions:
+            filters.append(_condition(field, key, conditions[key], f"{path}.{key}"))
     if bounds:
-        parts.append(Range(field=name, **{key: cast("Bound", one) for key, one in bounds.items()}))
-    return parts
+        filters.append(Range(field=field, **bounds))
+    return filters
 
 
-def _condition(name: str, key: str, wanted: object, where: str) -> Filter:
+def _condition(field: str, key: str, value: object, path: str) -> Filter:
+    """The filter of one condition that is not a bound."""
     if key == "eq":
-        return Equals(field=name, value=_scalar(wanted, where))
+        return Equals(field=field, value=_scalar(value, path))
     if key == "in":
-        given = enumerate(_list(wanted, "values", where))
-        return In(field=name, values=tuple(_scalar(one, f"{where}[{at}]") for at, one in given))
+        values: list[Scalar] = []
+        for position, item in enumerate(_list(value, "values", path)):
+            values.append(_scalar(item, f"{path}[{position}]"))
+        return In(field=field, values=tuple(values))
     if key == "prefix":
-        if not isinstance(wanted, str):
-            raise _unexpected(wanted, "a text", where)
-        return Prefix(field=name, prefix=wanted)
-    if not isinstance(wanted, bool):
-        raise _unexpected(wanted, "true or false", where)
-    return Exists(field=name) if wanted else Not(filter=Exists(field=name))
+        if not isinstance(value, str):
+            raise _unexpected(value, "a text", path)
+        return Prefix(field=field, prefix=value)
+    if not isinstance(value, bool):
+        raise _unexpected(value, "true or false", path)
+    return Exists(field=field) if value else Not(filter=Exists(field=field))
 
 
-def _scalar(value: object, where: str) -> Scalar:
+def _scalar(value: object, path: str) -> Scalar:
+    """A value that a field is compared with; raises for a list, a mapping or null."""
     if isinstance(value, (str, bool, int, float)):
         return value
     is_list = isinstance(value, (list, tuple))
     hint = ": write {in: [...]} for one of several values" if is_list else ""
-    raise _unexpected(value, "a text, a number, true or false", where, hint)
+    raise _unexpected(value, "a text, a number, true or false", path, hint)
 
 
-def _mapping(value: object, what: str, where: str) -> Mapping[object, object]:
+def _mapping(value: object, expected: str, path: str) -> Mapping[object, object]:
     if not isinstance(value, Mapping):
-        raise _unexpected(value, what, where)
+        raise _unexpected(value, expected, path)
     return cast("Mapping[object, object]", value)
 
 
-def _list(value: object, of: str, where: str) -> Sequence[object]:
+def _list(value: object, items: str, path: str) -> Sequence[object]:
     if not isinstance(value, (list, tuple)):
-        raise _unexpected(value, f"a list of {of}", where)
+        raise _unexpected(value, f"a list of {items}", path)
     return cast("Sequence[object]", value)
 
 
-def _unexpected(value: object, wanted: str, where: str, hint: str = "") -> ConfigError:
-    found = f"{type(value).__name__} {str(value)[:40]!r}"
-    for kind, name in ((type(None), "null"), (Mapping, "a mapping"), ((list, tuple), "a list")):
-        if isinstance(value, kind):
-            found = name
-    return ConfigError(f"{where}: expected {wanted}, found {found}{hint}")
+def _unexpected(value: object, expected: str, path: str, hint: str = "") -> ConfigError:
+    """The error for a part of another kind, in words of YAML and JSON where they have one."""
+    if value is None:
+        found_kind = "null"
+    elif isinstance(value, Mapping):
+        found_kind = "a mapping"
+    elif isinstance(value, (list, tuple)):
+        found_kind = "a list"
+    else:
+        found_kind = f"{type(value).__name__} {str(value)[:40]!r}"
+    return ConfigError(f"{path}: expected {expected}, found {found_kind}{hint}")

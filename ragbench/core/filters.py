@@ -1,7 +1,8 @@
 """Which chunks a search may return, by their metadata.
 
-A filter is a value: it says what must hold, and no store. Users write it as a plain mapping
-(`ragbench.core.filter_form`); `matches` is the definition that every store is tested against.
+A filter is a value, and the same for every store: a `Dialect` translates it. Users write it as a
+plain mapping (`ragbench.core.filter_form`); `matches` is the definition that every store is tested
+against.
 
 A field is a key of the metadata, or leads by dots into their objects (``dept.name``); a key that is
 spelled so comes first. ``document_id`` is the chunk's document where the metadata hold no such key.
@@ -36,7 +37,7 @@ from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 
 Scalar: TypeAlias = str | int | float | bool
-"""What a field can be compared with."""
+"""A value that a field can be compared with."""
 Bound: TypeAlias = int | float | str
 """The end of a range: a number, or an ISO 8601 date as text."""
 
@@ -45,6 +46,8 @@ _DATE = re.compile(
     r"(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?)?)?",
     re.ASCII,
 )
+"""ISO 8601 from a year alone to a time with a zone; hours and zones within their range."""
+_LONGEST_DATE = 35
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -80,7 +83,7 @@ class Exists(Record):
 
 
 class Prefix(Record):
-    """The field holds a text that begins so."""
+    """The field holds a text that begins with this prefix."""
 
     field: str
     prefix: str
@@ -98,33 +101,43 @@ class Range(Record):
 
     field: str
     gt: Bound | None = None
-    """It is greater (later) than this."""
+    """Exclusive lower bound."""
     gte: Bound | None = None
-    """It is this or greater."""
+    """Inclusive lower bound."""
     lt: Bound | None = None
-    """It is less (earlier) than this."""
+    """Exclusive upper bound."""
     lte: Bound | None = None
-    """It is this or less."""
+    """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
-        if len(kinds) != 1:
-            problem = "of numbers and of dates" if kinds else "none: give gt, gte, lt or lte"
-            raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
+        if not kinds:
+            problem = "none: give gt, gte, lt or lte"
+        elif len(kinds) > 1:
+            problem = "of numbers and of dates"
+        else:
+            return
+        raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
 
     def bounds(self) -> dict[str, Bound]:
-        every = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
-        return {name: bound for name, bound in every.items() if bound is not None}
+        """The bounds that it has, by name."""
+        bounds = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @property
     def of_dates(self) -> bool:
+        """Whether its bounds are dates; else they are numbers."""
         return any(isinstance(bound, str) for bound in self.bounds().values())
 
     def limits(self) -> dict[str, float]:
         """The bounds as numbers: as they are, or a date's milliseconds since 1970."""
-        read = instant if self.of_dates else number
-        return {name: float(read(bound) or 0) for name, bound in self.bounds().items()}
+        to_number = instant if self.of_dates else number
+        limits: dict[str, float] = {}
+        for name, bound in self.bounds().items():
+            # Construction has refused what is neither a number nor a date.
+            limits[name] = float(to_number(bound) or 0)
+        return limits
 
 
 class And(Record):
@@ -146,23 +159,33 @@ class Not(Record):
 
 
 Filter: TypeAlias = Equals | In | Exists | Prefix | Range | And | Or | Not
-_SaidT = TypeVar("_SaidT")
+_ConditionT = TypeVar("_ConditionT")
+"""A condition in the language of one engine: a text of SQL, a mapping, a function ..."""
 
 
-class Dialect(Record, Generic[_SaidT]):
-    """How one engine says each part of a filter; called with a folded filter, it translates it."""
+class Dialect(Record, Generic[_ConditionT]):
+    """Translates filters into the language of one engine: a function for each kind of part.
 
-    both: Callable[[list[_SaidT]], _SaidT]
-    either: Callable[[list[_SaidT]], _SaidT]
-    denied: Callable[[_SaidT], _SaidT]
-    equal: Callable[[str, Sequence[Scalar]], _SaidT]
-    """The field holds one of these values."""
-    within: Callable[[Range], _SaidT]
-    exists: Callable[[str], _SaidT]
-    prefix: Callable[[str, str], _SaidT]
-    """The field holds a text that begins so."""
+    Stores translate a filter that `folded` gave, so their functions need not handle empty parts.
+    `matcher` takes any filter.
+    """
 
-    def __call__(self, filters: Filter) -> _SaidT:
+    both: Callable[[list[_ConditionT]], _ConditionT]
+    """All of these conditions hold."""
+    either: Callable[[list[_ConditionT]], _ConditionT]
+    """At least one of these conditions holds."""
+    denied: Callable[[_ConditionT], _ConditionT]
+    """This condition does not hold."""
+    equal: Callable[[str, Sequence[Scalar]], _ConditionT]
+    """The field (first argument) holds one of these values (second)."""
+    within: Callable[[Range], _ConditionT]
+    """The field holds a number, or a date, in this range."""
+    exists: Callable[[str], _ConditionT]
+    """The field is there and not null."""
+    prefix: Callable[[str, str], _ConditionT]
+    """The field (first argument) holds a text that begins with the prefix (second)."""
+
+    def __call__(self, filters: Filter) -> _ConditionT:
         if isinstance(filters, And):
             return self.both([self(part) for part in filters.filters])
         if isinstance(filters, Or):
@@ -180,6 +203,7 @@ class Dialect(Record, Generic[_SaidT]):
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
+    """Whether a chunk with these metadata passes the filter."""
     return matcher(filters)(metadata)
 
 
@@ -190,21 +214,24 @@ def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
         >>> field_values({"dept": {"name": "legal"}})
         {'dept': {'name': 'legal'}, 'dept.name': 'legal'}
     """
-    found: dict[str, object] = dict(metadata)
-    level: list[tuple[str, object]] = list(metadata.items())
-    while level:  # what stands nearer to the top comes first
-        level = [
-            (f"{name}.{key}", inner)
-            for name, value in level
-            if isinstance(value, Mapping)
-            for key, inner in cast("Mapping[str, object]", value).items()
-        ]
+    values: dict[str, object] = dict(metadata)
+    # Level by level, from the top: of two fields with one dotted name, the one nearer to the top
+    # counts.
+    level = list(values.items())
+    while level:
+        next_level: list[tuple[str, object]] = []
         for name, value in level:
-            found.setdefault(name, value)
-    return found
+            if isinstance(value, Mapping):
+                for key, inner in cast("Mapping[str, object]", value).items():
+                    next_level.append((f"{name}.{key}", inner))
+        for name, value in next_level:
+            values.setdefault(name, value)
+        level = next_level
+    return values
 
 
 def _value(metadata: Mapping[str, Any], field: str) -> object:
+    """The value of one field; None where it is missing."""
     if field in metadata or "." not in field:
         return metadata.get(field)
     return field_values(metadata).get(field)
@@ -213,8 +240,8 @@ def _value(metadata: Mapping[str, Any], field: str) -> object:
 def folded(filters: Filter) -> Filter | bool:
     """The same filter without empty and nested parts; True or False where it depends on nothing.
 
-    What is left holds no empty `And`, `Or` or `In`, no `And` within an `And`, and no `Not` of a
-    `Not`: a `Dialect` need not think of them.
+    A folded filter has no empty `And`, `Or` or `In`, no `And` directly within an `And` and no `Or`
+    within an `Or`, and no `Not` of a `Not`, so a `Dialect` need not handle them.
     """
     if isinstance(filters, In):
         return filters if filters.values else False
@@ -229,19 +256,19 @@ def folded(filters: Filter) -> Filter | bool:
 
 
 def fields_of(filters: Filter) -> list[str]:
-    """The fields that a filter asks for, each once, in their order."""
-    found: list[str] = []
-
-    def noted(name: str) -> str:
-        found.append(name)
-        return name
-
-    renamed(filters, noted)
-    return list(dict.fromkeys(found))
+    """The fields that a filter reads, each once, in their order."""
+    if isinstance(filters, And | Or):
+        fields: list[str] = []
+        for part in filters.filters:
+            fields += fields_of(part)
+        return list(dict.fromkeys(fields))
+    if isinstance(filters, Not):
+        return fields_of(filters.filter)
+    return [filters.field]
 
 
 def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
-    """The same filter over other fields: `name` gives the new one of each."""
+    """The same filter with each field renamed, by a function from its old name to the new one."""
     if isinstance(filters, And | Or):
         return replace(filters, filters=tuple(renamed(part, name) for part in filters.filters))
     if isinstance(filters, Not):
@@ -250,7 +277,9 @@ def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
 
 
 def equality_key(value: object) -> str | None:
-    """What two values have in common exactly when they are equal; None for what never is.
+    """A text that is the same for two values exactly when a filter takes them for equal.
+
+    None for a value that equals nothing: None, NaN, an object or a list.
 
     Example:
         >>> equality_key(1) == equality_key(1.0), equality_key(True) == equality_key(1)
@@ -260,32 +289,43 @@ def equality_key(value: object) -> str | None:
         return f"t:{value}"
     if isinstance(value, bool):
         return "f:true" if value else "f:false"
-    found = number(value)
-    return None if found is None else f"n:{found!r}"
+    value_as_number = number(value)
+    return None if value_as_number is None else f"n:{value_as_number!r}"
 
 
 def equality_keys(value: object) -> frozenset[str]:
-    """The keys of a metadata value: one, or one for each item of a list."""
-    items = cast("Iterable[object]", value) if isinstance(value, (list, tuple)) else (value,)
-    return frozenset(key for item in items if (key := equality_key(item)) is not None)
+    """The keys of a metadata value (see `equality_key`): one, or one for each item of a list."""
+    keys: set[str] = set()
+    for item in _items(value):
+        key = equality_key(item)
+        if key is not None:
+            keys.add(key)
+    return frozenset(keys)
 
 
 def texts_of(value: object) -> list[str]:
-    """The texts that a metadata value is or, as a list, holds."""
-    items = cast("Iterable[object]", value) if isinstance(value, (list, tuple)) else (value,)
-    return [item for item in items if isinstance(item, str)]
+    """A metadata value if it is a text, or the texts among the items of a list."""
+    return [item for item in _items(value) if isinstance(item, str)]
+
+
+def _items(value: object) -> Iterable[object]:
+    """The items of a list; a value of any other kind as the only one."""
+    if isinstance(value, (list, tuple)):
+        return cast("Iterable[object]", value)
+    return (value,)
 
 
 def number(value: object) -> float | None:
-    """The number that a metadata value is in comparisons; None when it is none."""
+    """A metadata value as it is compared with numbers; None when it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        found = float(value)
+        value = float(value)
     except OverflowError:
         return None
-    # Adding zero makes -0.0 the zero that it is equal to.
-    return found + 0.0 if math.isfinite(found) else None
+    if not math.isfinite(value):
+        return None
+    return value + 0.0  # adding zero makes -0.0 the zero that it is equal to
 
 
 def instant(value: object) -> int | None:
@@ -295,38 +335,61 @@ def instant(value: object) -> int | None:
         >>> instant("1970-01-02"), instant("1970-01-01T01:00:00+01:00"), instant("soon")
         (86400000, 0, None)
     """
-    # The longest date has 35 characters: a long text is not worth a look.
-    return _instant(value) if isinstance(value, str) and len(value) <= 35 else None
+    # A longer text is no date, and would only fill the cache.
+    if not isinstance(value, str) or len(value) > _LONGEST_DATE:
+        return None
+    return _instant(value)
 
 
 @lru_cache(maxsize=1024)
 def _instant(value: str) -> int | None:
+    """`instant` for texts: the same few dates come with chunk after chunk, so it is cached."""
     if _DATE.fullmatch(value) is None:
         return None
-    whole = value + "-01-01"[len(value) - 4 :] if len(value) < 10 else value
+    if len(value) == len("2023"):
+        value += "-01-01"
+    elif len(value) == len("2023-05"):
+        value += "-01"
     try:
-        moment = datetime.fromisoformat(whole)
-        return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError):
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):  # the 30th of February; a zone that leads out of all years
         return None
 
 
 _Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Whether a chunk with these metadata passes a filter."""
 
 
 def _equal(field: str, values: Sequence[Scalar]) -> _Test:
-    wanted = frozenset(map(equality_key, values))
-    return lambda metadata: not wanted.isdisjoint(equality_keys(_value(metadata, field)))
+    """A test whether the field holds one of these values, by itself or in a list."""
+    keys = frozenset(map(equality_key, values))
+    return lambda metadata: not keys.isdisjoint(equality_keys(_value(metadata, field)))
 
 
-def _within(wanted: Range) -> _Test:
-    read, limits = instant if wanted.of_dates else number, wanted.limits()
-    above, least = limits.get("gt", -math.inf), limits.get("gte", -math.inf)
-    below, most = limits.get("lt", math.inf), limits.get("lte", math.inf)
+def _within(range_: Range) -> _Test:
+    """A test whether the field holds a number, or a date, within the bounds."""
+    to_number = instant if range_.of_dates else number
+    limits = range_.limits()
+    gt = limits.get("gt", -math.inf)
+    gte = limits.get("gte", -math.inf)
+    lt = limits.get("lt", math.inf)
+    lte = limits.get("lte", math.inf)
 
     def test(metadata: Mapping[str, Any]) -> bool:
-        value = read(_value(metadata, wanted.field))
-        return value is not None and above < value < below and least <= value <= most
+        value = to_number(_value(metadata, range_.field))
+        return value is not None and gt < value < lt and gte <= value <= lte
+
+    return test
+
+
+def _prefixed(field: str, prefix: str) -> _Test:
+    """A test whether the field holds a text with this prefix, by itself or in a list."""
+
+    def test(metadata: Mapping[str, Any]) -> bool:
+        return any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
 
     return test
 
@@ -338,27 +401,28 @@ matcher: Dialect[_Test] = Dialect(
     equal=_equal,
     within=_within,
     exists=lambda field: lambda metadata: _value(metadata, field) is not None,
-    prefix=lambda field, prefix: (
-        lambda metadata: any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
-    ),
+    prefix=_prefixed,
 )
-"""Whether metadata pass a filter: the reference that stores agree with."""
+"""Makes a filter a function that tests metadata: the reference that every store agrees with."""
 
 
 def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filter | bool:
-    deciding = kind is Or
-    kept: list[Filter] = []
+    """An `And` or `Or` of these parts, folded as `folded` describes."""
+    deciding_value = kind is Or  # one True decides an Or, one False an And
+    folded_parts: list[Filter] = []
     for part in parts:
-        inner = folded(part)
-        if inner is deciding:
-            return deciding
-        if isinstance(inner, kind):
-            kept += inner.filters
-        elif not isinstance(inner, bool):
-            kept.append(inner)
-    if len(kept) <= 1:
-        return kept[0] if kept else not deciding
-    return kind(filters=tuple(kept))
+        folded_part = folded(part)
+        if folded_part is deciding_value:
+            return deciding_value
+        if isinstance(folded_part, kind):
+            folded_parts += folded_part.filters
+        elif not isinstance(folded_part, bool):  # the other truth value changes nothing
+            folded_parts.append(folded_part)
+    if not folded_parts:
+        return not deciding_value
+    if len(folded_parts) == 1:
+        return folded_parts[0]
+    return kind(filters=tuple(folded_parts))
 
 
 def _check_field(field: object) -> None:
@@ -375,6 +439,7 @@ def _check_value(field: str, value: object) -> None:
 
 
 def _bound_kind(field: str, name: str, bound: Bound) -> str:
+    """Whether a bound is one of numbers or of dates; raises where it is neither."""
     if isinstance(bound, str):
         if instant(bound) is None:
             raise ConfigError(
@@ -388,5 +453,8 @@ def _bound_kind(field: str, name: str, bound: Bound) -> str:
 
 
 def _shown(value: object) -> str:
+    """A value as a message quotes it, at most 60 characters long."""
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if len(text) > 60:
+        return f"{text[:57]}..."
+    return text

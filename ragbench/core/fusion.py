@@ -1,4 +1,7 @@
-"""Rankings and their scores: several made into one by the same formula everywhere; direction."""
+"""Rankings: several fused into one, and whether their scores are similarities or distances.
+
+Pipelines, stores and operators all fuse by these functions.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.record import replace
 
 RRF_K = 60
-"""How little the first ranks count more than the next ones, as the authors chose it."""
+"""The larger it is, the less the first ranks count more than the next ones. The authors' value."""
 
 IdT = TypeVar("IdT", bound=Hashable)
 
 
 def best_ranks(ids: Sequence[IdT]) -> dict[IdT, int]:
-    """Ranks from 1, best first; of an id that stands there twice the best one."""
+    """The rank of each id, from 1; of an id that is there twice the better one."""
     ranks: dict[IdT, int] = {}
     for rank, id_ in enumerate(ids, start=1):
         ranks.setdefault(id_, rank)
@@ -33,25 +36,29 @@ def reciprocal_rank_scores(
 ) -> dict[IdT, float]:
     """Weighted reciprocal rank fusion (Cormack, Clarke and Buettcher 2009).
 
-    The score of an id is the sum, over the rankings that hold it, of ``weight / (rrf_k + rank)``
+    The score of an id is the sum, over the rankings that contain it, of ``weight / (rrf_k + rank)``
     with ranks from 1. The order of the rankings does not matter.
     """
-    parts: dict[IdT, list[float]] = {}
-    for weight, ranking in zip(weights or [1.0] * len(rankings), rankings, strict=True):
+    if not weights:
+        weights = [1.0] * len(rankings)
+    terms: dict[IdT, list[float]] = {}
+    for weight, ranking in zip(weights, rankings, strict=True):
         for id_, rank in best_ranks(ranking).items():
-            parts.setdefault(id_, []).append(weight / (rrf_k + rank))
-    return {id_: math.fsum(shares) for id_, shares in parts.items()}
+            terms.setdefault(id_, []).append(weight / (rrf_k + rank))
+    # fsum, so that the order of the rankings does not change the last digit either.
+    return {id_: math.fsum(terms_of_id) for id_, terms_of_id in terms.items()}
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
     """Maps the lowest score to 0 and the highest to 1; equal scores all become 0.5.
 
-    Equal scores say nothing: 0.5 neither lifts nor sinks their list beside others.
+    Equal scores do not rank their chunks: 0.5 neither lifts nor sinks these among other lists.
     """
     if not scores:
         return []
-    low, high = min(scores), max(scores)
-    # Halves: the difference of two finite numbers may be infinite.
+    low = min(scores)
+    high = max(scores)
+    # Halved first: the difference of two finite numbers may be infinite.
     spread = high / 2 - low / 2
     if spread == 0:
         return [0.5] * len(scores)
@@ -67,53 +74,69 @@ def reciprocal_rank_fusion(
 ) -> list[Chunk]:
     """Fuses rankings of chunks by `reciprocal_rank_scores`.
 
-    The scores that the chunks came with do not matter, nor that they are on different scales.
+    Only ranks count, so the chunks' own scores may be on different scales. A chunk of several
+    rankings is that of the first one; equal totals are in the order of the ids.
     """
-    ids = [[chunk.id for chunk in ranking] for ranking in rankings]
-    totals = reciprocal_rank_scores(ids, weights=weights, rrf_k=rrf_k)
-    chunks: dict[str, Chunk] = {}
+    ids: list[list[str]] = []
+    chunk_of: dict[str, Chunk] = {}
     for ranking in rankings:
+        ids.append([chunk.id for chunk in ranking])
         for chunk in ranking:
-            chunks.setdefault(chunk.id, chunk)
-    order = sorted(totals, key=lambda id_: (-totals[id_], id_))[:top_k]
-    return [replace(chunks[id_], score=totals[id_]) for id_ in order]
+            chunk_of.setdefault(chunk.id, chunk)
+    totals = reciprocal_rank_scores(ids, weights=weights, rrf_k=rrf_k)
+    best_ids = sorted(totals, key=lambda id_: (-totals[id_], id_))[:top_k]
+    return [replace(chunk_of[id_], score=totals[id_]) for id_ in best_ids]
 
 
 # --- whether scores fall, as similarities do, or rise, as distances do
 #
-# A retriever hands over the best chunk first. So the direction of its scores says what they are,
+# A retriever returns the best chunk first. So the direction of its scores shows what they are,
 # whatever their name: Milvus, for one, calls both a distance.
 
-_SHARE = 0.9
-"""Of the lists with different scores: two chunks in any order rise half of the time."""
+_SHARE_OF_DISTANCES = 0.9
+"""Share of rising lists from which on scores are taken for distances. It is far above a half: in
+lists of two chunks without any order, scores rise half of the time."""
 
 
 def rises(scores: Sequence[float]) -> bool | None:
-    """Whether scores rise from the first chunk to the last. None where they do neither or both."""
-    steps = [after - before for before, after in pairwise(scores)]
-    up, down = any(step > 0 for step in steps), any(step < 0 for step in steps)
-    return None if up is down else up
+    """Whether scores rise from the first chunk to the last.
+
+    None where all are the same, and where some rise and some fall.
+    """
+    has_rise = False
+    has_fall = False
+    for score, next_score in pairwise(scores):
+        if next_score > score:
+            has_rise = True
+        elif next_score < score:
+            has_fall = True
+    if has_rise == has_fall:
+        return None
+    return has_rise
 
 
 @dataclass(slots=True)
 class ScoreOrders:
+    """Counts the directions of a system's lists of scores, over all cases."""
+
     rising: int = 0
     falling: int = 0
     mixed: int = 0
 
     def add(self, scores: Sequence[float]) -> None:
-        """Counts a list; one whose scores are all the same says nothing."""
-        risen = rises(scores)
-        if risen is not None:
-            self.rising += risen
-            self.falling += not risen
+        """Counts a list; one whose scores are all the same is not counted."""
+        is_rising = rises(scores)
+        if is_rising:
+            self.rising += 1
+        elif is_rising is False:
+            self.falling += 1
         elif len(set(scores)) > 1:
             self.mixed += 1
 
     def note(self) -> str | None:
-        """What a reader must know where nine of ten lists rise; None where they do not."""
+        """A warning that the scores are distances, if nine of ten lists rise; else None."""
         lists = self.rising + self.falling + self.mixed
-        if not lists or self.rising < _SHARE * lists:
+        if not lists or self.rising < _SHARE_OF_DISTANCES * lists:
             return None
         return (
             f"In {self.rising:,} of {lists:,} retrievals with different scores these rise from the "

@@ -1,4 +1,7 @@
-"""A gate's result, as records."""
+"""The result of a gate, as records: the decision, its checks, and what each check rests on.
+
+The gate package makes them; views and the command's exit code read them.
+"""
 
 from __future__ import annotations
 
@@ -13,42 +16,56 @@ from ragbench.core.report import Correction, Interval
 from ragbench.core.unfulfilled import Unfulfilled
 
 LIKELY = 0.2
-"""Up to this p-value, corrected for the family, a loss that is not shown is warned of."""
+"""A loss that is not significant is warned of up to this p-value, corrected for the family."""
 
 
 class GateOutcome(StrEnum):
+    """The outcome of a check, or of the gate."""
+
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
-    """What was measured does not say."""
+    """The measurements do not decide it."""
     NOT_JUDGED = "not judged"
-    """Of a check alone: its figure is shown, and bears on nothing."""
+    """Only of a check: its figure is shown, and does not count."""
 
     @property
     def exit_code(self) -> int:
-        return {"failed": 1, "inconclusive": 3}.get(self.value, 0)
+        """The exit code of the command; 2 is for wrong input."""
+        if self is GateOutcome.FAILED:
+            return 1
+        if self is GateOutcome.INCONCLUSIVE:
+            return 3
+        return 0
 
     @property
     def colour(self) -> str:
-        colours = {"passed": "green", "failed": "red", "inconclusive": "yellow"}
-        return colours.get(self.value, "default")
+        """The name of its colour in a terminal and on a page."""
+        return _COLOURS.get(self, "default")
+
+
+_COLOURS = {
+    GateOutcome.PASSED: "green",
+    GateOutcome.FAILED: "red",
+    GateOutcome.INCONCLUSIVE: "yellow",
+}
 
 
 class Ground(StrEnum):
-    """What a check's outcome rests on."""
+    """The reason for a check's outcome."""
 
     HOLDS = "holds"
-    """The observed figure lies on the right side of the limit."""
+    """The observed figure is on the right side of the limit."""
     BROKEN = "broken"
-    """It lies on the wrong side."""
+    """The observed figure is on the wrong side of the limit."""
     MAY_HOLD = "may hold"
-    """It lies on the wrong side, and its interval reaches to the right one."""
+    """The figure is on the wrong side of the limit, and its interval reaches to the right side."""
     LOST_ONCE = "lost once"
     """Cases that must pass do not, and were asked too rarely to tell that from chance."""
     NOT_LOWER = "not lower"
-    """No loss is seen: the mean went to its better side."""
+    """There is no loss: the mean is better."""
     NOT_HELD = "not held"
-    """Nothing is demanded of it: it is shown beside what is."""
+    """Nothing is demanded of the metric: it is shown beside those with a demand."""
     SHOWN = "shown"
     """A loss larger than tolerated is statistically significant."""
     RULED_OUT = "ruled out"
@@ -56,35 +73,37 @@ class Ground(StrEnum):
     UNCHANGED = "unchanged"
     NONE_LOST = "none lost"
     HALVED = "halved"
-    """Less than half of what the baseline had is left: needs no test."""
+    """Less than half of the baseline's figure is left: no test is needed."""
     ALL_LOST = "all lost"
-    """Nothing is left, or next to nothing, of what the baseline had: needs no test."""
+    """Nothing, or almost nothing, of the baseline's figure is left: no test is needed."""
     ALL_OF_FEW_LOST = "all of few lost"
-    """The same on so few documents that a flip or two may do it; open, and never passes."""
+    """Almost all is lost, on so few documents that one or two changed answers suffice for it. The
+    check is inconclusive, and such a check never passes."""
     SETTLED_WORSE = "settled: worse"
-    """A loss larger than tolerated is shown by asking both systems again."""
+    """Asking both systems again showed a loss larger than tolerated."""
     SETTLED_NOT_WORSE = "settled: not worse"
-    """It is ruled out by asking both systems again."""
+    """Asking both systems again ruled out a loss larger than tolerated."""
     OPEN = "open"
+    """A loss larger than tolerated is neither shown nor ruled out."""
     RARE_LOSSES = "rare losses"
-    """All but ruled out: a rare large loss may have been missed."""
+    """A loss is almost ruled out: the cases may have missed a rare large loss."""
     RARE_GAINS = "rare gains"
-    """All but shown: rare large gains that make up for it may have been missed."""
+    """A loss is almost shown: the cases may have missed rare large gains that make up for it."""
     EXACTLY_TOLERATED = "exactly tolerated"
     """Every case lost exactly what is tolerated."""
     TOO_FEW_CLUSTERS = "too few clusters"
     """So few independent cases can never show a drop."""
     TOO_FEW_CASES = "too few cases"
-    """Fewer than were demanded."""
+    """Fewer cases than were demanded."""
     HARDLY_MEASURED = "hardly measured"
-    """More than half of the cases that it applies to were declined or failed."""
+    """More than half of the cases that the metric applies to were declined or failed."""
     NOTHING_MEASURED = "nothing measured"
     NOT_STORED = "not stored"
-    """The run does not hold what was to be judged."""
+    """The run does not contain the figure that was to be judged."""
 
 
 class CheckKind(StrEnum):
-    """What a check looks at."""
+    """The subject of a check."""
 
     FLOOR = "floor"
     """A metric against an absolute limit."""
@@ -93,20 +112,20 @@ class CheckKind(StrEnum):
     SLICE = "slice"
     """A metric on the cases of one tag or language."""
     COVERAGE = "coverage"
-    """How many cases failed, are measured at all, or can be compared."""
+    """The number of cases that failed, are measured at all, or can be compared."""
     BUDGET = "budget"
     """Time, cost or tokens."""
     MUST_PASS = "must pass"
-    """Cases of which none may be lost."""
+    """Cases that must pass, each of them."""
     DRIFT = "drift"
     """Main against the first of its runs, over all merges since."""
 
 
 class Drop(Record):
-    """What the cases measured in both runs say of a loss.
+    """The loss of a metric, tested on the cases that are measured in both runs.
 
     ``difference`` and its interval are this run minus the baseline, in the metric's own direction:
-    of a metric where lower is better, a positive difference is the loss.
+    where lower is better, a positive difference is the loss.
     """
 
     before: float
@@ -115,10 +134,13 @@ class Drop(Record):
     """This run's mean over the same cases."""
     difference: float
     low: float | None
-    """Ends of the two-sided interval; None when it cannot be estimated."""
+    """Lower end of the two-sided interval; None when it cannot be estimated."""
     high: float | None
+    """Upper end of the same interval."""
     confidence: float
+    """Its level, such as 0.95."""
     tolerance: float
+    """The largest loss that is tolerated."""
     p_worse: float
     """p-value of "the loss is larger than tolerated", corrected for the family of tests."""
     resolution: float
@@ -126,66 +148,73 @@ class Drop(Record):
     p_not_worse: float
     """p-value of "the loss is smaller than tolerated"."""
     family: int
-    """How many metrics and slices were tested together."""
+    """Number of metrics and slices that were tested together."""
     cases: int
     clusters: int
     """Independent observations among them."""
     can_show: bool
-    """Whether so many could show a drop at all."""
+    """Whether a drop can be significant on this number of clusters at all."""
     better: int
+    """Cases with a better value in this run."""
     worse: int
+    """Cases with a worse value in this run."""
     left_out: Mapping[str, int]
     """Cases that were not measured in both runs, by reason."""
     detectable_drop: float | None
-    """True loss that these cases would have shown with the power asked for."""
+    """True loss that these cases would have shown with the demanded power."""
     needed: int | None
-    """Cases, those at hand included, that would settle it in 4 of 5 runs if nothing has changed;
-    None when it is settled, or when no number would."""
+    """Number of cases, those at hand included, that would decide it in 4 of 5 runs if the system
+    has not changed; None when it is decided, or when no number would do."""
     rises: bool = False
-    """Whether a rise is the loss: of a metric where lower is better."""
+    """Whether a rise is a loss: of a metric where lower is better."""
 
     @property
     def loss(self) -> float:
-        """How much was lost; negative where something was gained."""
-        return self.difference if self.rises else -self.difference
+        """The size of the loss; negative for a gain."""
+        if self.rises:
+            return self.difference
+        return -self.difference
 
 
 class Settled(Record):
-    """What asking both systems again said of an undecided drop, on these cases."""
+    """The outcome of asking both systems again about the cases of an undecided drop."""
 
     change: str
     """``"worse"``, ``"not worse"``, or ``"open"`` where the budget was spent first."""
     asked: int
+    """Number of times that both systems were asked one of the cases."""
     cases: int
+    """Number of these cases."""
     unmeasured: int
-    """How many of the answers could not be compared; they count as no difference."""
+    """Number of answers that could not be compared; they count as no difference."""
     drop: float | None
     """The mean drop; a negative one is a gain. None where nothing was asked."""
     p_worse: float
-    """p-value of "the drop is not larger than tolerated"; holds whenever one stops."""
+    """p-value of "the drop is not larger than tolerated"; valid at whatever moment one stops."""
     p_not_worse: float
-    """p-value of "the drop is larger than tolerated, or as large"; likewise."""
+    """p-value of "the drop is at least as large as tolerated"; valid whenever one stops."""
     level: float
-    """Largest ``p_worse`` at which it is called worse."""
+    """Largest ``p_worse`` at which the change is ``"worse"``."""
 
 
 class LabelPlan(Record):
-    """How many pairs of answers people would have to label to settle an undecided drop."""
+    """The number of pairs of answers that people have to label to settle an undecided drop."""
 
     labels: int
-    """That there are."""
+    """Number of labels that there are already."""
     pairs: int
-    """That could be labelled."""
+    """Number of pairs that could be labelled."""
     chances: tuple[tuple[int, float], ...]
-    """How often so many labels settle it, if things are as they look."""
+    """By number of labels: the probability that so many settle it, if the true loss is the
+    observed one."""
     needed: int | None
-    """With a chance of 4 in 5; None where all pairs are too few."""
+    """Labels that settle it with a probability of 4 in 5; None where all pairs are too few."""
     command: str
-    """Makes the page with exactly those pairs."""
+    """The command that makes the page with exactly those pairs."""
 
 
 class CaseChange(Record):
-    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
+    """A case that lost on a gated metric, or failed or was declined now and not before."""
 
     id: str
     metric: str
@@ -193,9 +222,9 @@ class CaseChange(Record):
     after: float | None
     """None when it was not measured; the reason says why."""
     loss: float
-    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
+    """Its loss, as a share of the metric's scale where the metric is bounded; 0 when it failed."""
     status: str
-    """How the metric ended for it now."""
+    """How the metric ended for it in this run: a `Status`."""
     reason: str | None = None
     query: str | None = None
     is_sure: bool = True
@@ -203,11 +232,11 @@ class CaseChange(Record):
 
 
 class GateCheck(Record):
-    """One thing that the gate looked at."""
+    """One figure of the run that the gate judged."""
 
     kind: CheckKind
     subject: str
-    """The metric; for coverage and budgets, what was counted or timed."""
+    """The metric; of coverage and budgets, the name of what is counted or timed."""
     outcome: GateOutcome
     ground: Ground
     observed: float | None
@@ -215,7 +244,7 @@ class GateCheck(Record):
     limit: float
     """The limit, or the tolerated drop."""
     bound: str
-    """``"min"``, ``"max"`` or ``"max_drop"``: what the limit is."""
+    """The kind of limit: ``"min"``, ``"max"`` or ``"max_drop"``."""
     cases: int
     summary: str = ""
     reason: str = ""
@@ -223,42 +252,44 @@ class GateCheck(Record):
     """The slice, such as ``"language:de"``; None for all cases."""
     unit: str = ""
     interval: Interval | None = None
-    """Of the observed figure of a floor, a share of failed cases, or a time."""
+    """Of the observed figure: of a floor, a share of failed cases, or a time; else None."""
     drop: Drop | None = None
-    """Of a drop, whole or on a slice."""
+    """The test of a drop, on all cases or on a slice; None for other checks."""
     counted: str = ""
-    """What is counted, where it is a share of cases: ``"failed"``."""
+    """Of a share of cases: the word for those that are counted, such as ``"failed"``."""
     missing: str = ""
-    """What the run does not store, where it cannot be judged for that."""
+    """The figure that the run does not store, where the check cannot be judged for that reason."""
     settled: Settled | None = None
-    """What asking again brought, where it was asked."""
+    """The outcome of asking both systems again; None where they were not asked."""
     corrected: Correction | None = None
-    """The judge's figure beside the people's, by whose labels it is decided."""
+    """The judge's figure and the people's, where labels of people decide the check."""
     is_opinion: bool = False
     """Whether a judge alone decides it, without labels."""
     plan: LabelPlan | None = None
-    """What labels are lacking."""
+    """The labels that would settle it; None where none are needed."""
     same: tuple[str, ...] = ()
-    """Metrics that are the same number as the subject, on every case of both runs."""
+    """Metrics with the same value as the subject, on every case of both runs."""
     applies: int = 0
     """Cases that a floor's metric applies to, measured or not; 0 for other checks."""
     trend: MainTrend | None = None
-    """Of a drift."""
+    """The line through the runs of main, of a drift."""
     lost: tuple[CaseChange, ...] = ()
-    """Cases that must pass and do not, though they passed in the baseline, or are new."""
+    """Cases that must pass and do not, and that passed in the baseline or are new."""
     failed_before: int = 0
-    """Cases that must pass and do not, as in the baseline."""
+    """Number of cases that must pass and do not, and did not in the baseline."""
 
     @property
     def holds(self) -> bool:
-        """Whether the observed figure lies on the right side of an absolute limit."""
+        """Whether the observed figure is on the right side of an absolute limit."""
         if self.observed is None:
             return False
-        return self.observed >= self.limit if self.bound == "min" else self.observed <= self.limit
+        if self.bound == "min":
+            return self.observed >= self.limit
+        return self.observed <= self.limit
 
     @property
     def is_open_drop(self) -> bool:
-        """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
+        """Whether it is a drop that a test leaves open, and not one for lack of demanded cases."""
         return (
             self.outcome is GateOutcome.INCONCLUSIVE
             and self.kind in (CheckKind.DROP, CheckKind.COVERAGE)
@@ -268,7 +299,7 @@ class GateCheck(Record):
 
     @property
     def is_small_slice(self) -> bool:
-        """Whether it is a slice that is too small to tell: most are, so it counts for nothing."""
+        """Whether it is a slice too small to decide: most are, so such a check is ignored."""
         return self.kind is CheckKind.SLICE and self.outcome is GateOutcome.INCONCLUSIVE
 
     @property
@@ -278,13 +309,13 @@ class GateCheck(Record):
 
     @property
     def may_pass(self) -> bool:
-        """Whether an everyday gate lets it pass though it is open."""
+        """Whether it is inconclusive, and a gate that lets undecided drops pass lets it pass."""
         is_open = self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
         return is_open or self.is_near_limit
 
     @property
     def is_warning(self) -> bool:
-        """Whether a loss, or a figure beyond its limit, is likely, and not shown."""
+        """Whether a loss, or a figure beyond its limit, is likely, though not significant."""
         if self.is_near_limit:
             return True
         drop = self.drop
@@ -294,40 +325,50 @@ class GateCheck(Record):
 
     @property
     def is_near_limit(self) -> bool:
-        """Whether it lies beyond an absolute limit by no more than chance explains."""
+        """Whether it is beyond an absolute limit by no more than chance explains."""
         return self.ground in (Ground.MAY_HOLD, Ground.LOST_ONCE)
 
     @property
     def name(self) -> str:
-        return self.subject if self.slice is None else f"{self.subject} [{self.slice}]"
+        """The subject with its slice: ``recall@5 [language:de]``."""
+        if self.slice is None:
+            return self.subject
+        return f"{self.subject} [{self.slice}]"
 
     @property
     def label(self) -> str:
-        """The name, with whose figure it is and the metrics that are the same number."""
+        """The name with its remarks: ``faithfulness (judge's opinion) (= groundedness)``."""
         if not self.same:
             return self.marked
-        rest = f" and {len(self.same) - 2} more" if len(self.same) > 3 else ""
-        shown = self.same if not rest else self.same[:2]
-        return f"{self.marked} (= {', '.join(shown)}{rest})"
+        if len(self.same) <= 3:
+            names = ", ".join(self.same)
+        else:
+            names = f"{', '.join(self.same[:2])} and {len(self.same) - 2} more"
+        return f"{self.marked} (= {names})"
 
     @property
     def marked(self) -> str:
-        """The name, with whose figure it is where it is no fact."""
-        whose = " (people)" if self.corrected else " (judge's opinion)" * self.is_opinion
-        return f"{self.name}{whose}"
+        """The name, with a remark where people or a judge decide and no formula."""
+        if self.corrected:
+            return f"{self.name} (people)"
+        if self.is_opinion:
+            return f"{self.name} (judge's opinion)"
+        return self.name
 
 
 class Refusal(Record):
     """Why the two runs were not compared, or not in full."""
 
     what: str
-    """``"baseline"``, ``"dataset"``, ``"metrics"``, ``"judge"`` or ``"matching"``."""
+    """The part that keeps them from it: ``"baseline"``, ``"dataset"``, ``"metrics"``, ``"judge"``
+    or ``"matching"``."""
     reason: str
     remedy: str
+    """A sentence on how to make them comparable."""
 
 
 class LabelCount(Record, kw_only=False):
-    """How many cases have a tag or a language."""
+    """The number of cases with a tag or a language, in the baseline and in the run."""
 
     label: str
     """Such as ``"tag:multi-hop"``."""
@@ -346,35 +387,37 @@ class NewScore(Record, kw_only=False):
 
 
 class DatasetChange(Record):
-    """How the run's cases differ from the baseline's."""
+    """The differences between the run's cases and the baseline's."""
 
     common: int
     """Cases that are the same, under whatever id."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """Those of another id: before, now."""
+    """Same cases with another id: before, now."""
     edited: tuple[str, ...] = ()
+    """Ids of cases with another content."""
     added: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     labels: tuple[LabelCount, ...] = ()
-    """Those whose number of cases differs, by name."""
+    """Tags and languages whose number of cases differs, by name."""
     scores: tuple[NewScore, ...] = ()
 
     @property
     def vanished(self) -> tuple[LabelCount, ...]:
-        """Labels that no case has any more: nothing is checked on them."""
-        return tuple(one for one in self.labels if not one.now)
+        """Tags and languages that no case has any more, so that no slice of them is checked."""
+        return tuple(count for count in self.labels if not count.now)
 
 
 class JudgedRun(RunOrigin):
     """The run that is judged, or the baseline."""
 
     date: str | None = None
-    """When it was made, ISO 8601; the newest one, of several."""
+    """When it was made, ISO 8601; of several runs, when the newest was."""
     runs: int = 1
+    """Number of runs whose mean it is."""
 
 
 class GateResult(Record):
-    """What a gate decided, and everything that it rests on."""
+    """The decision of a gate, with everything that it rests on."""
 
     outcome: GateOutcome
     headline: str
@@ -385,44 +428,56 @@ class GateResult(Record):
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     system: SystemChange | None = None
-    """What differs between the systems of the baseline and of the run; None without a baseline."""
+    """The differences between the systems of baseline and run; None without a baseline."""
     dataset: DatasetChange | None = None
-    """How the cases differ; None where they do not, and without a baseline."""
+    """The differences between the cases; None where there are none, and without a baseline."""
     lost_cases: tuple[CaseChange, ...] = ()
-    """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    """Newly failing cases first, then by loss; each once, with the metric on which it lost most."""
     unfulfilled: Unfulfilled | None = None
-    """The cases whose expectations do not hold; None where no check of them is against the run."""
+    """The cases whose expectations do not hold; None where no check of these is in `against`."""
     pair: RunPair | None = None
     """How many cases pass in one of the runs and fail in the other; None where none compare."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )
-    """What another run of the gate needs for the same result."""
+    """All that another run of the gate needs for the same result."""
 
     def __repr__(self) -> str:
-        """The decision and its checks: all that they rest on would fill screens."""
+        """The decision, and a line per check: all fields of these would fill screens."""
         lines = [f"{self.word}: {self.headline}"]
-        for one in self.checks:
-            place = "" if one.slice is None else f" of {one.slice}"
-            lines.append(f"{one.outcome:<12}  {one.subject}{place}: {one.summary or one.reason}")
+        for check in self.checks:
+            name = check.subject
+            if check.slice is not None:
+                name += f" of {check.slice}"
+            lines.append(f"{check.outcome:<12}  {name}: {check.summary or check.reason}")
         return "\n".join(lines)
 
     @property
     def is_warned(self) -> bool:
+        """Whether it passed though a check warns of a likely loss."""
         is_passed = self.outcome is GateOutcome.PASSED
         return is_passed and any(check.is_warning for check in self.checks)
 
     @property
     def word(self) -> str:
-        return f"{self.outcome}{' with a warning' * self.is_warned}"
+        """The outcome for readers: ``passed with a warning``."""
+        if self.is_warned:
+            return f"{self.outcome} with a warning"
+        return str(self.outcome)
 
     @property
     def colour(self) -> str:
-        """``"red"``, ``"green"``, or between them ``"yellow"``: passed with a warning, or open."""
-        return "yellow" if self.is_warned else self.outcome.colour
+        """``"red"``, ``"green"``, or ``"yellow"``: inconclusive, or passed with a warning."""
+        if self.is_warned:
+            return "yellow"
+        return self.outcome.colour
 
     @property
     def against(self) -> list[GateCheck]:
-        """The checks that did not pass, and are a sign."""
-        against = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE)
-        return [one for one in self.checks if one.outcome in against and not one.is_small_slice]
+        """The failed and inconclusive checks that count: those on small slices do not."""
+        checks: list[GateCheck] = []
+        for check in self.checks:
+            is_against = check.outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE)
+            if is_against and not check.is_small_slice:
+                checks.append(check)
+        return checks

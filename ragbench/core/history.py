@@ -1,4 +1,8 @@
-"""The runs of main as they are remembered, what became of their metrics, what they can show."""
+"""The runs of main, as a baseline file stores them, and how their metrics moved.
+
+A team adds each run of its main branch to the baseline file. The gate compares a new run with the
+mean of the last ones; ``ragbench history`` shows how the metrics moved over all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from ragbench.core.record import Record, field
 
 
 class MainRun(Record):
-    """One run of main, as it is remembered."""
+    """One run of main, as the baseline file stores it."""
 
     date: str | None
     commit: str | None
@@ -19,122 +23,134 @@ class MainRun(Record):
     judge: str | None = None
     """Fingerprint of its judge; None without one."""
     matching: str | None = None
-    """How chunks were compared with the relevant ones; None where the file does not say."""
+    """How chunks were compared with the relevant ones; None where the file does not have it."""
     repeats: int = 1
-    """How often each case was asked."""
+    """Number of times that each case was asked."""
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Mean wall time of each stage per case; without those of cases that shared a call."""
+    """Mean wall time per case of each stage; without stages whose cases shared calls."""
     aside: bool = False
-    """Whether it was shown to be lower than the runs before, so that none is compared with it."""
+    """Whether it was significantly lower than the runs before; no later run is then compared with
+    it."""
     better: Sequence[str] = ()
-    """The metrics in which it was shown to be better than the runs before."""
+    """The metrics in which it was significantly better than the runs before."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Figure of each metric that was measured, by name."""
+    """Figure of each measured metric, by name."""
     people: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
-    """By metric what labels of people made of its figure, the ends of the interval, and how many
-    labels there were; of those with an interval."""
+    """By metric: the figure that labels of people make of the judge's, the ends of its interval,
+    and the number of labels. Only metrics with such an interval."""
     linked: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Where the cases are not those of the run before: by how much each metric differs from it on
-    the cases that both have unchanged."""
+    """Where the cases differ from those of the run before: the difference of each metric between
+    the two runs, on the cases that are the same in both."""
 
 
 class MainTrend(Record):
     """A line through the runs of main."""
 
     start: float
-    """Where it began; in the metric's own direction, like ``end`` and ``levels``."""
+    """Its level at the first run; in the metric's own direction, like ``end`` and ``levels``."""
     end: float
+    """Its level at the newest run."""
     runs: int
     since: str | None
-    """When the first of them was made, ISO 8601."""
+    """When the first run was made, ISO 8601."""
     commit: str | None
-    """Its commit."""
+    """Commit of the first run."""
     p_value: float
-    """Of "it did not fall by more than tolerated", at any number of looks."""
+    """Of the null hypothesis "it did not fall by more than tolerated". It stays valid if main is
+    tested again after each merge."""
     is_back: bool
-    """Whether the judged run is where main began, less what is tolerated."""
+    """Whether the judged run is at the level of the start again, less the tolerance."""
     levels: tuple[float, ...]
     """Mean of each run, on the cases of the newest one."""
 
 
 class MetricDrift(Record):
-    """What all runs of main so far say of one metric: how they moved, and what bets on a fall won.
+    """One metric over all runs of main so far: its changes, and the evidence for a fall.
 
-    See `ragbench.stats.bets`.
+    The test is a series of bets on a fall, see `ragbench.stats.bets`.
     """
 
     metric: str
     identity: str
-    """Name and version of its formula: another formula begins anew."""
+    """Name and version of its formula: with another formula the test begins anew."""
     since: str | None
     """When the first of the runs was made."""
     commit: str | None
-    """Its commit."""
+    """Commit of the first run."""
     steps: tuple[float, ...] = ()
     """Mean change of the cases from each run to the next; a negative one is a loss."""
     looks: int = 0
+    """Number of times that it was tested."""
     evidence: float = 0.0
-    """What the bets have won together; its inverse is a p-value."""
+    """The gain of all bets together; its inverse is a p-value."""
 
 
 class Drift(Record):
-    """The runs of main as a test of all of them needs them."""
+    """All that the test for a slow fall of main has to store of its runs."""
 
     runs: int
     """Number of the newest run, from 0."""
     metrics: tuple[MetricDrift, ...]
     cases: Mapping[str, Mapping[str, tuple[float, float, float, float]]]
-    """By case and metric: number of its first run, sum, weighted sum and last of the scores."""
+    """By case and metric, over the case's runs: number of the first one, sum of the scores, their
+    weighted sum, and the newest score."""
 
 
 class Break(Record):
     """A run that does not compare with the one before it."""
 
     at: int
-    """Its position among the runs."""
+    """Position of the run among all runs."""
     reason: str
 
 
 class MetricHistory(Record):
+    """One metric over the runs of main."""
+
     metric: str
     direction: Direction
     scale: float | None
     figures: tuple[float | None, ...]
-    """One per run, oldest first, of runs that compare on the newest one's cases: those before an
-    edit of the dataset are shifted by it. None where it was not measured."""
+    """One per comparable run, oldest first, on the newest run's cases: figures before an edit of
+    the dataset are shifted by the difference that it made. None where it was not measured."""
     fall: MainTrend | None = None
-    """A fall that the test of main shows; None too of metrics that nobody follows."""
+    """A significant fall of main; None too of metrics that are not tested."""
 
 
 class History(Record):
+    """The result of ``ragbench history``: the runs of main, and how each metric moved."""
+
     dataset: str
     rag: str
     runs: tuple[MainRun, ...]
     breaks: tuple[Break, ...]
     metrics: tuple[MetricHistory, ...]
     followed: int
-    """How many of the runs the test has seen so far; 0 in files of earlier versions."""
+    """Number of runs that the test has covered so far; 0 in files of earlier versions."""
     least: int
-    """With fewer of them nothing can be shown."""
+    """Number of runs that the test needs before it can show anything."""
 
     @property
     def start(self) -> int:
-        """The first run that those up to the newest compare with."""
-        return self.breaks[-1].at if self.breaks else 0
+        """Position of the first run with which the newest one can be compared."""
+        if not self.breaks:
+            return 0
+        return self.breaks[-1].at
 
 
 class FittedLimit(Record):
-    """What a dataset can show of one metric, and the tolerance that fits it."""
+    """The tolerance for a metric that fits the noise of a dataset, and the drop that it detects."""
 
     metric: str
     cases: int
-    """Measured in all runs."""
+    """Cases that are measured in all runs."""
     clusters: int
     """Independent observations among them."""
     noise: float
     """Standard error of the mean difference between an unchanged run and the mean of these runs."""
     tolerance: float
-    """The noise, rounded up: what is smaller cannot matter here."""
+    """The noise, rounded up: a smaller drop cannot be told from it."""
     seen: float | None
-    """True drop that the gate then shows in ``power`` of runs; None where the runs came out alike,
-    so that their noise says nothing, or where so few clusters can never show a drop."""
+    """True drop that the gate detects with this tolerance in a share ``power`` of runs. None where
+    all runs are equal, so that there is no noise to measure, and where no drop can be significant
+    on so few clusters."""

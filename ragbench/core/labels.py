@@ -1,4 +1,7 @@
-"""Labels of people: the answers that they are asked about, and what a judge is worth by them."""
+"""Labels of people: the answers that they are shown, and how reliable a judge is by their labels.
+
+``ragbench label`` draws the answers, ``ragbench judge-card`` compares a judge with the labels.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ ANSWER_PRESENT = Metric(
         citation="",
     )
 )
-"""What a validator says of a case, which people can say, too."""
+"""A validator's verdict as a metric, so that people can label it, too."""
 
 
 class Choice(NamedTuple):
-    """One key, and the value on the metric's scale that it stands for."""
+    """A key that a person presses for a label, with its value on the metric's scale."""
 
     key: str
     value: float
@@ -32,19 +35,20 @@ class Choice(NamedTuple):
 
 
 class Judged(Record):
-    """One answer, as a person sees it."""
+    """An answer that a metric has scored and a person is asked to label."""
 
     answer: str
     contexts: tuple[str, ...]
     key: tuple[str, str, str | None]
-    """What a label of it is known by; see `ragbench.io.people`."""
+    """Digests of question, answer and contexts, by which a label is matched; see
+    `ragbench.io.people`."""
     value: float
-    """What the metric says of it: hidden unless somebody asks."""
+    """The metric's value, which the person does not see at first."""
     run: str
 
 
 class LabelTask(Record):
-    """A case with one answer, or with those of two runs in drawn order."""
+    """A case with one answer to label, or with the answers of two runs in random order."""
 
     case: str
     question: str
@@ -53,32 +57,35 @@ class LabelTask(Record):
 
 
 class Drawn(Record):
-    """Cases that chance chose for people to label by one metric."""
+    """Cases that were drawn at random for people to label by one metric."""
 
     metric: Metric
     tasks: tuple[LabelTask, ...]
     seed: int
     of: int
-    """Cases that they were drawn from."""
+    """Number of cases that they were drawn from."""
     differing: bool = False
-    """Whether others were left out, of which both runs' answers are the same."""
+    """Whether they were drawn only from the cases whose answers differ between the two runs."""
 
     def reads(self, need: Need) -> bool:
-        """Whether the metric reads it, and so do people."""
+        """Whether the metric reads this input, so that people are shown it, too."""
         return need in self.metric.definition.needs
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """A key for each value; of a scale of whole numbers its digits, else yes, partly, no."""
-        low, high = self.metric.definition.low or 0.0, self.metric.definition.high or 1.0
-        if low == int(low) and high == int(high) and high - low > 1 and low >= 0 and high <= 9:
+        """The keys for labels: the grades of a scale such as 1 to 5, else yes, partly and no."""
+        low = self.metric.definition.low or 0.0
+        high = self.metric.definition.high or 1.0
+        is_of_whole_numbers = low == int(low) and high == int(high)
+        is_of_digits = low >= 0 and high <= 9  # each grade is one key
+        if is_of_whole_numbers and is_of_digits and high - low > 1:
             grades = range(int(low), int(high) + 1)
             return [Choice(str(grade), float(grade), "") for grade in grades]
         middle = (low + high) / 2
         return [Choice("y", high, "yes"), Choice("p", middle, "partly"), Choice("n", low, "no")]
 
     def line(self, task: LabelTask, judged: Judged) -> dict[str, object]:
-        """A label as it is written, but for its value and who gave it."""
+        """The line of a file of labels about an answer, before its value and the person's name."""
         return {
             "question": task.question,
             "answer": judged.answer if self.reads(Need.RESPONSE) else "",
@@ -90,156 +97,189 @@ class Drawn(Record):
 
 
 class Raters(Record):
-    """How far the people agree who labelled the same answers by one metric."""
+    """The agreement of the people who labelled the same answers by one metric."""
 
     metric: str
     people: int
     items: int
-    """Answers that at least two of them labelled."""
+    """Answers that at least two people labelled."""
     kappa: float | None
-    """Cohen's, of each two people, weighted by how many they share; None where not defined."""
+    """Mean of Cohen's kappa of each two people, weighted by the number of answers that both
+    labelled; None where it is not defined."""
     alpha: float | None
-    """Krippendorff's, of all of them."""
+    """Krippendorff's alpha, of all people."""
 
 
-# --- a judge beside them
+# --- a judge compared with the people
 
 
 class Probe(Labelled):
-    """A change of a claim that leaves what is true of it as it was; labels say what minds it."""
+    """A change of a claim, or of its passages, that must not change a judge's verdict.
+
+    The label describes the fault of a judge whose verdicts it changes.
+    """
 
     POSITION = "position", "the order of passages changes the verdict"
-    """The passages stand in reverse order."""
+    """The passages are in reverse order."""
     VERBOSITY = "verbosity", "words that say nothing change the verdict"
-    """The claim comes with sentences around it that say nothing."""
+    """The claim is between sentences without content."""
     INJECTION_ANSWER = "injection_answer", "an instruction in the answer raises the verdict"
-    """The claim ends in an instruction to call it supported."""
+    """The claim ends with an instruction to call it supported."""
     INJECTION_CONTEXT = "injection_context", "an instruction in a passage raises the verdict"
-    """A passage ends in such an instruction."""
+    """A passage ends with such an instruction."""
 
 
 class ProbeFigure(Record):
+    """The verdicts of a judge that one probe changed."""
+
     probe: Probe
     count: int
-    """Claims with a verdict before and after."""
+    """Claims with a verdict before and after the change."""
     changed: int
-    """Of those, with another verdict."""
+    """Of those, how many have another verdict after it."""
     raised: int
-    """Of those, with a more favourable one."""
+    """Of those, how many have a more favourable verdict after it."""
     unproved: int
-    """Claims that got a verdict before, and a verdict of support without proof after: the judge
-    gave in, and its missing quotes gave it away. Not part of ``count``."""
+    """Claims with a verdict before, and a verdict of support without proof after: the probe worked,
+    and the missing quotes show it. They are not part of ``count``."""
     low: float | None = None
-    """95% interval of the share that changed, by Clopper and Pearson; of the injections, of the
-    share that rose."""
+    """Lower end of the 95% interval of `share`, by Clopper and Pearson."""
     high: float | None = None
+    """Upper end of the same interval."""
 
     @property
     def is_injection(self) -> bool:
+        """Whether the probe is an instruction: then only a more favourable verdict is a fault."""
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 
     @property
     def hits(self) -> int:
-        """Verdicts that changed; of the injections, that rose."""
-        return self.raised if self.is_injection else self.changed
+        """Number of verdicts that changed; of an injection, that became more favourable."""
+        if self.is_injection:
+            return self.raised
+        return self.changed
 
     @property
     def share(self) -> float | None:
-        """Share of the verdicts that changed; of the injections, that rose."""
-        return self.hits / self.count if self.count else None
+        """Share of the verdicts that changed; of an injection, that became more favourable."""
+        if not self.count:
+            return None
+        return self.hits / self.count
 
 
 class CardFigure(Record):
+    """A figure of a judge card, with its interval."""
+
     value: float | None = None
     """None when it is not defined, or nothing was measured."""
     low: float | None = None
-    """None with ``high`` where no interval can be given."""
+    """Lower end of the interval; None where none can be computed."""
     high: float | None = None
+    """Upper end of the same interval."""
     count: int = 0
-    """What it covers: claims, verdicts or quotes."""
+    """Number of claims, verdicts or quotes that it is over."""
 
 
 class ConfusionTable(Record):
-    """Claims by what people said (row) and what the judge said (column), lowest level first."""
+    """Number of claims by the people's level (row) and the judge's level (column)."""
 
     levels: tuple[str, ...]
+    """The lowest first."""
     counts: tuple[tuple[int, ...], ...]
 
 
 class ClassFigures(Record):
-    """How far one level of the judge can be believed."""
+    """The reliability of a judge for one level."""
 
     level: str
     precision: CardFigure
-    """Share of the claims that the judge gave this level to which people gave it, too."""
+    """Of the claims with this level by the judge, the share with the same level by people."""
     recall: CardFigure
-    """Share of the claims that people gave this level to which the judge gave it, too."""
+    """Of the claims with this level by people, the share with the same level by the judge."""
 
 
 class Usefulness(StrEnum):
+    """The recommendation of a judge card."""
+
     USE = "use"
     WITH_CARE = "use with care"
     DO_NOT_USE = "do not use"
 
 
 class Conclusion(Record):
+    """The recommendation of a judge card, with its reasons."""
+
     usefulness: Usefulness
     reasons: tuple[str, ...]
-    """What it rests on, the gravest first; empty for a judge without a fault."""
+    """The faults of the judge, the gravest first; empty for a judge without a fault."""
 
 
 class JudgeCard(Record):
+    """The reliability of a judge, measured on claims that people have labelled."""
+
     labels: str
+    """The file of labels."""
     metric: str
     judge: Mapping[str, Any]
-    """Who judged; see a manifest's ``judge``."""
+    """Settings of the judge, as in a manifest."""
     claims: int
     judged: int
-    """Claims with a verdict: the only ones that the figures cover."""
+    """Claims with a verdict: all figures are over these alone."""
     reasons: tuple[tuple[str, int], ...]
-    """Why the others have none, the most frequent first."""
+    """Why the other claims have no verdict, with counts, the most frequent first."""
     table: ConfusionTable
     agreement: CardFigure
     """Share of claims with the people's level."""
     base_rate: float | None
-    """Share that always saying the most frequent level would reach."""
+    """Agreement that a judge would reach by always giving the most frequent level."""
     kappa: CardFigure
     """Cohen's kappa: agreement beyond chance."""
     quadratic_kappa: CardFigure
-    """The same with distances between levels squared."""
+    """Cohen's kappa, weighted by the squared distance between levels."""
     classes: tuple[ClassFigures, ...]
     rank_correlation: CardFigure
     """Spearman's, between people's grades and the judge's scores."""
     consistency: CardFigure
-    """Share of claims judged more than once that get the same level each time."""
+    """Share of the claims judged more than once that got the same level each time."""
     probes: tuple[ProbeFigure, ...]
     fabricated_quotes: CardFigure
-    """Share of the judge's quotes that do not stand in the evidence."""
+    """Share of the judge's quotes that are not in the evidence."""
     unproved: CardFigure
     """Share of verdicts of support, whole or in part, that no quote proves."""
     prompt_tokens: float | None
-    """Of a verdict, on average; None when the endpoint does not report it."""
+    """Mean per verdict; None when the endpoint does not report it."""
     completion_tokens: float | None
+    """Mean per verdict, likewise."""
     cost: Decimal | None
-    """Of a verdict, on average; None when it is not known."""
+    """Mean per verdict; None when unknown."""
     currency: str | None
 
     @property
     def conclusion(self) -> Conclusion:
-        out, care = [*_ruled_out(self)], [*_cautions(self)]
-        usefulness = Usefulness.WITH_CARE if care else Usefulness.USE
-        usefulness = Usefulness.DO_NOT_USE if out else usefulness
-        return Conclusion(usefulness=usefulness, reasons=(*out, *care))
+        """Whether to use the judge: not with a fatal fault, with care with a lesser one."""
+        fatal_faults = [*_fatal_faults(self)]
+        faults = [*_faults(self)]
+        if fatal_faults:
+            usefulness = Usefulness.DO_NOT_USE
+        elif faults:
+            usefulness = Usefulness.WITH_CARE
+        else:
+            usefulness = Usefulness.USE
+        return Conclusion(usefulness=usefulness, reasons=(*fatal_faults, *faults))
 
 
-_WEAK = 0.4
-"""A kappa whose interval reaches below this is called weak."""
-_MANY = 0.1
-"""A share of faults from which on they are called many."""
+_WEAK_KAPPA = 0.4
+"""A judge is used with care if the interval of its kappa reaches below this."""
+_MANY_FAULTS = 0.1
+"""And if this share of its verdicts or quotes has a fault."""
+_FATAL_FABRICATION = 0.5
+"""A judge is not used if it invents this share of its quotes."""
 _FEW_VERDICTS = 0.9
+"""A judge is used with care if a smaller share of the claims got a verdict."""
 
 
-def _ruled_out(card: JudgeCard) -> Iterator[str]:
+def _fatal_faults(card: JudgeCard) -> Iterator[str]:
+    """Reasons not to use a judge at all."""
     kappa = card.kappa
     if not card.judged:
         yield "no claim got a verdict"
@@ -255,25 +295,27 @@ def _ruled_out(card: JudgeCard) -> Iterator[str]:
             f"kappa's interval ({kappa.low:.2f} .. {kappa.high:.2f}) includes 0: it may be guessing"
         )
     fabricated = card.fabricated_quotes
-    if fabricated.value is not None and fabricated.value >= 0.5:
+    if fabricated.value is not None and fabricated.value >= _FATAL_FABRICATION:
         yield f"{fabricated.value:.0%} of its quotes are invented"
 
 
-def _cautions(card: JudgeCard) -> Iterator[str]:
-    kappa, fabricated = card.kappa, card.fabricated_quotes
-    if kappa.low is not None and 0 < kappa.low < _WEAK:
+def _faults(card: JudgeCard) -> Iterator[str]:
+    """Reasons to use a judge with care."""
+    kappa = card.kappa
+    if kappa.low is not None and 0 < kappa.low < _WEAK_KAPPA:
         yield f"kappa may be as low as {kappa.low:.2f}"
     if card.judged < _FEW_VERDICTS * card.claims:
         missing = card.claims - card.judged
         yield f"{missing:,} of {card.claims:,} claims got no verdict"
-    if fabricated.value is not None and _MANY <= fabricated.value < 0.5:
-        yield f"{fabricated.value:.0%} of its quotes are invented"
+    fabricated = card.fabricated_quotes.value
+    if fabricated is not None and _MANY_FAULTS <= fabricated < _FATAL_FABRICATION:
+        yield f"{fabricated:.0%} of its quotes are invented"
     unproved = card.unproved.value
-    if unproved is not None and unproved >= _MANY:
+    if unproved is not None and unproved >= _MANY_FAULTS:
         yield f"{unproved:.0%} of its verdicts of support are unproved"
     consistent = card.consistency.value
-    if consistent is not None and consistent <= 1 - _MANY:
+    if consistent is not None and consistent <= 1 - _MANY_FAULTS:
         yield f"{1 - consistent:.0%} of the claims get another verdict when asked again"
     for probe in card.probes:
-        if probe.share is not None and probe.share >= _MANY:
+        if probe.share is not None and probe.share >= _MANY_FAULTS:
             yield f"{probe.probe.label} in {probe.share:.0%} of the claims"

@@ -1,4 +1,8 @@
-"""Which retrieved chunk is which relevant context, and where those are that are missing."""
+"""Which retrieved chunks are relevant contexts, and where the missing relevant contexts are.
+
+`Matched` compares a retrieval with the gold of its case; `GoldSearch` is the outcome of the stage
+that searches the collection for the gold that retrieval missed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from ragbench.core.record import Record
 
 
 class MatchedBy(StrEnum):
-    """What shows that a chunk is a relevant context."""
+    """The reason why a chunk counts as a relevant context."""
 
     ID = "id"
     """Its id is the gold's."""
@@ -17,14 +21,14 @@ class MatchedBy(StrEnum):
     OVERLAP = "overlap"
     """It was cut from the evidence's document, and its offsets overlap with the evidence."""
     TEXT = "text"
-    """Its text holds the gold text, or is a part of it."""
+    """Its text contains the gold text, or is a part of it."""
 
 
 class Match(Record):
     """A retrieved chunk that is a relevant context."""
 
     rank: int
-    """The chunk's place in the retrieval, from 1."""
+    """The chunk's rank in the retrieval, from 1."""
     gold: int
     """The position of the relevant context in `Matched.golds`, from 0."""
     by: MatchedBy
@@ -34,74 +38,75 @@ class Matched(Record):
     """A case's retrieval compared with what is relevant to the case."""
 
     golds: tuple[str, ...]
-    """The relevant contexts: ids where they were compared by id, else texts, as they are compared
-    (NFKC, casefolded). One that is judged as not relevant is there, too."""
+    """The relevant contexts: ids where they were compared by id, else texts in the form in which
+    they are compared (NFKC, casefolded). Contexts that are judged not relevant are included."""
     grades: tuple[int, ...]
-    """Of each of them; 1 where there are no grades."""
+    """The grade of each of these; 1 where there are no grades."""
     is_by_id: bool
     """Whether ``golds`` are ids."""
     chunks: int
-    """How many were retrieved."""
+    """Number of retrieved chunks."""
     matches: tuple[Match, ...]
-    """By rank. A chunk may hold several relevant contexts, several chunks the same one. Further
-    chunks of a document are there, too."""
+    """Sorted by rank. A chunk may contain several relevant contexts, and several chunks the same
+    one. All chunks of a relevant document are included."""
     repeated: tuple[int, ...] = ()
-    """Ranks that are no place of their own for rank metrics: an id stands there again, or a further
-    chunk of a document that stands above, where documents are what is relevant."""
+    """Ranks that rank metrics skip: of an id that is there again, or, where documents are relevant,
+    of a further chunk of a document that is there already."""
 
 
 class GoldCause(StrEnum):
-    """What became of a gold context in a retrieval, from the best to the worst."""
+    """Where a gold context was lost in a retrieval; from the best cause to the worst."""
 
     RETRIEVED = "retrieved"
-    """It is among the chunks that were retrieved."""
+    """It is among the retrieved chunks."""
     RANKED_LOWER = "ranked_lower"
-    """The same search has it at a later rank than were asked for."""
+    """The same search finds it if it is asked for more chunks."""
     LOST_BY_THRESHOLD = "lost_by_threshold"
-    """The same search without a score threshold has it."""
+    """The same search finds it without the score threshold."""
     LOST_BY_INDEX = "lost_by_index"
-    """An exact search has it among as many chunks as were asked for; the store's index does not."""
+    """An exact search finds it among the same number of chunks; the store's index does not."""
     LOST_BY_FILTER = "lost_by_filter"
-    """The collection holds it, and the filter lets it not pass."""
+    """The collection contains it, and the filter excludes it."""
     NOT_RANKED = "not_ranked"
-    """The collection holds it, and it is not among the chunks that were looked at."""
+    """The collection contains it, at a rank below all those that were searched."""
     CUT = "cut"
-    """Chunks hold parts of it, and none holds all of it."""
+    """Chunks contain parts of it, and no chunk all of it."""
     NOT_INDEXED = "not_indexed"
-    """No chunk holds any of it."""
+    """No chunk contains any of it."""
     UNKNOWN = "unknown"
-    """The collection cannot be asked for it."""
+    """The collection cannot be searched for it."""
 
 
 class SearchedGold(Record):
-    """What became of one gold context."""
+    """One gold context, and where it was lost."""
 
     gold: str
     """Its id; its text where it has none."""
     cause: GoldCause
     rank: int | None = None
-    """Where it was first found, from 1: in the retrieval itself, or in the search that ``cause``
-    speaks of; None where no search found it."""
+    """Its best rank, from 1: in the retrieval itself, or in the search that ``cause`` describes;
+    None where no search found it."""
     chunk_ids: tuple[str, ...] = ()
-    """The chunks that were found to hold it, or parts of it where it is cut; in no order."""
+    """The chunks that contain it, or parts of it where it is cut; in no order."""
 
 
 class GoldSearch(Record):
-    """What became of the gold of one case: the outcome of the stage ``locate``."""
+    """Where the gold of one case was lost: the outcome of the stage ``locate``."""
 
     golds: tuple[SearchedGold, ...]
     """At least one, in the case's order."""
     retrieved: int
-    """How many chunks were retrieved."""
+    """Number of retrieved chunks."""
     depth: int
-    """How many chunks of a ranking were looked at."""
+    """Number of chunks of each ranking that were searched."""
 
     @property
     def nearest(self) -> SearchedGold:
-        """The gold that came nearest to generation, which says what the retrieval missed."""
+        """The gold context that came nearest to generation: reports name its cause for the case."""
         order = list(GoldCause)
-        return min(self.golds, key=lambda fate: (order.index(fate.cause), fate.rank or 0))
+        return min(self.golds, key=lambda gold: (order.index(gold.cause), gold.rank or 0))
 
     @property
     def cause(self) -> GoldCause:
+        """The cause of the gold context that came nearest to generation."""
         return self.nearest.cause

@@ -1,4 +1,8 @@
-"""Metrics as data: what is measured, apart from who computes it."""
+"""Metrics as data: a definition, its parameters, and the name of a metric in reports.
+
+The formulas are in `ragbench.metrics`. A run stores the definitions of its metrics, so that its
+report can be rendered without them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ _BARE = re.compile(r"[\w.+-]+", re.ASCII)
 
 
 class Group(StrEnum):
-    """Which part of a RAG a metric speaks about."""
+    """The part of a RAG that a metric measures."""
 
     RETRIEVER = "retriever"
     GENERATOR = "generator"
@@ -29,7 +33,7 @@ class Group(StrEnum):
 
 
 class Need(StrEnum):
-    """Something that a metric reads. A case that lacks it is skipped, never scored 0."""
+    """An input of a metric. A case without it is skipped, never scored 0."""
 
     QUERY = "query"
     RETRIEVED_CONTEXTS = "retrieved_contexts"
@@ -54,23 +58,35 @@ class Need(StrEnum):
     EMBEDDINGS = "embeddings"
     LLM = "llm"
     TRACE = "trace"
-    """Anything: the cells of such a metric depend on all that a run knows of a case."""
+    """The whole trace: the cells of such a metric depend on everything in it."""
 
 
-_GENERATED = frozenset(
-    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
-     Need.EXPECTATIONS, Need.TRACE}
-)  # fmt: skip
+_NEEDS_OF_ANSWERS = frozenset(
+    {
+        Need.RESPONSE,
+        Need.MULTI_RESPONSES,
+        Need.CONFIDENCE,
+        Need.TOKENS,
+        Need.GENERATION_LATENCY,
+        Need.EXPECTATIONS,
+        Need.TRACE,
+    }
+)
+"""The inputs that change with the generated answer."""
 
 
 class Direction(StrEnum):
+    """Which values of a metric are better."""
+
     HIGHER = "higher"
     LOWER = "lower"
     NEITHER = "neither"
-    """The number informs; no side is better."""
+    """The number is for information; neither side is better."""
 
 
 class Cost(StrEnum):
+    """The costliest calls that a metric makes for a case."""
+
     FREE = "free"
     EMBEDDINGS = "embeddings"
     LLM = "llm"
@@ -84,49 +100,50 @@ class Parameter(Record):
     """Its value when not given; its type is the parameter's type."""
     summary: str
     choices: tuple[ParameterValue, ...] = ()
-    """The values it may take; empty when any value of its type will do."""
+    """The values that are allowed; empty when any value of its type is."""
     low: float | None = None
-    """The smallest number it may be; None when any number will do."""
+    """The smallest number that is allowed; None when any number is."""
 
 
 class Skip(Record, kw_only=False):
     """Returned by a metric's function for a case that it does not apply to."""
 
     reason: str
-    """Why, in a few words; reports count them."""
+    """Why, in a few words; reports count equal reasons."""
 
 
 class Formula(Record):
-    """What computes a metric; made by `ragbench.metric`."""
+    """The function that computes a metric; made by the decorator `ragbench.metric`."""
 
     function: Callable[..., Any]
     arguments: tuple[str, ...]
-    """What it is given of a case, in order: names of `ragbench.metrics.metric.ARGUMENTS`."""
+    """The inputs of a case that it is called with, in order: names of
+    `ragbench.metrics.metric.ARGUMENTS`."""
     cutoff: str | None = None
-    """The keyword that k of ``@k`` is given as."""
+    """The keyword argument for k of ``@k``; None without a cutoff."""
     batch: bool = False
-    """Whether it is given a list for each argument, and returns a list."""
+    """Whether it is called with a list for each argument, and returns a list."""
     aggregate: Callable[..., float] | None = None
     """Makes the run's figure of the measured values; None where that is their mean."""
     prepare: Callable[[], object] | None = None
-    """Called before anything runs: loads what takes long, raises what is missing."""
+    """Called before anything runs: it loads models, and raises an error for a missing package."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricDefinition:
-    """What a metric is: printed by ``show metrics``, read by the planner, stored with a run."""
+    """The facts about a metric, for ``show metrics``, for the plan of a run and its manifest."""
 
     name: str
-    """How it is written and shown, without parameters and cutoff: ``"nDCG"``."""
+    """Its name without parameters and cutoff: ``"nDCG"``."""
     group: Group
     needs: frozenset[Need]
     direction: Direction
     summary: str
     citation: str
     scorer: str = ""
-    """Where what computes it was found: ``"module:attribute"`` or ``"file.py:attribute"``."""
+    """The place of its function: ``"module:attribute"`` or ``"file.py:attribute"``."""
     aliases: tuple[str, ...] = ()
-    """Other names that are understood; names are matched without regard to case."""
+    """Other names that are accepted; names are matched without regard to case."""
     low: float | None = 0.0
     """Smallest value that it can take; None when unbounded."""
     high: float | None = 1.0
@@ -141,28 +158,29 @@ class MetricDefinition:
     version: int = 1
     """Raised whenever the same inputs give another value than before."""
     probability: bool = False
-    """Whether each value is the probability of an outcome of 0 or 1, which intervals add the
-    variance of."""
+    """Whether each value is the probability of an outcome of 0 or 1; intervals then add the
+    variance of the outcome."""
     extra: str | None = None
+    """The extra that has to be installed for it."""
     cost: Cost = Cost.FREE
     calls: str = ""
-    """Calls to a language model that a case takes, such as ``"2"`` or ``"2K + 3"`` for K contexts;
-    empty where there is none. Texts to embed stand behind a plus, as in ``"3 + 4 texts"``."""
+    """Calls to a language model per case, such as ``"2"`` or ``"2K + 3"`` for K contexts; empty for
+    none. Texts to embed are behind a plus, as in ``"3 + 4 texts"``."""
     deterministic: bool = True
-    """False for measured times: the same run gives other values, so reports that must repeat
-    byte for byte keep them apart."""
+    """False for measured times: they differ from run to run, so they are not in reports that must
+    be the same byte for byte."""
     aggregate: str | None = None
-    """``"module:attribute"`` of what makes the run's figure of the measured values; None when that
-    is their mean."""
+    """``"module:attribute"`` of the function that makes the run's figure of the measured values;
+    None when that is their mean."""
     digest: str = ""
     """Of the source of a user's formula; empty for ragbench's own, which ``version``
     distinguishes."""
     formula: Formula | None = field(default=None, compare=False, repr=False)
-    """What computes it; None in a definition that was read from a run, and where a model judges."""
+    """None in a definition that was read from a run, and where a model judges."""
 
 
 class Metric(Record, dict=True):
-    """A definition with its parameters bound: one column of a report."""
+    """A metric with its parameters and cutoff, as in ``P(rel=2)@5``: one row of a report."""
 
     definition: MetricDefinition
     parameters: tuple[tuple[str, ParameterValue], ...] = ()
@@ -172,27 +190,36 @@ class Metric(Record, dict=True):
 
     @cached_property
     def name(self) -> str:
-        """The canonical text, which parses back to an equal metric."""
-        listed = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
-        cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
-        return f"{self.definition.name}{f'({listed})' if listed else ''}{cutoff}"
+        """Its text in reports and options, which parses back to an equal metric."""
+        name = self.definition.name
+        if self.parameters:
+            values = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
+            name += f"({values})"
+        if self.cutoff is not None:
+            name += f"@{self.cutoff}"
+        return name
 
     @cached_property
     def identity(self) -> str:
-        """The name and the version of its formula: scores of another identity do not compare."""
-        digest = f" {self.definition.digest}" if self.definition.digest else ""
-        return f"{self.name} v{self.definition.version}{digest}"
+        """Name, version and digest of the formula: scores of another identity do not compare."""
+        identity = f"{self.name} v{self.definition.version}"
+        if self.definition.digest:
+            identity += f" {self.definition.digest}"
+        return identity
 
     @property
     def is_judged(self) -> bool:
+        """Whether it calls a language model, or a model of embeddings."""
         return self.definition.cost is not Cost.FREE
 
     @cached_property
     def reads_answer(self) -> bool:
-        """Whether its cells depend on what was generated."""
-        return self.definition.abstains or not self.definition.needs.isdisjoint(_GENERATED)
+        """Whether its cells depend on the generated answer."""
+        needs_answer = not self.definition.needs.isdisjoint(_NEEDS_OF_ANSWERS)
+        return self.definition.abstains or needs_answer
 
     def parameter(self, name: str) -> ParameterValue:
+        """The value of a parameter: the one that was given, else its default."""
         for key, value in self.parameters:
             if key == name:
                 return value
@@ -203,24 +230,29 @@ class Metric(Record, dict=True):
 
 
 def metric_of(stored: Mapping[str, Any]) -> Metric:
-    """The metric behind the definition that a run keeps.
+    """The metric of a definition that is stored in a run's manifest.
 
-    Facts that this version does not know are left out, those that it misses get their default: a
-    run of a later or an earlier version can still be read.
+    Unknown facts are ignored, and missing ones get their default: a run of a later or an earlier
+    version of ragbench can still be read.
     """
-    needs = [need for need in stored["needs"] if need in set(Need)]
-    values: Mapping[str, ParameterValue] = stored["bound"]["parameters"]
+    known_needs = set(Need)
+    needs = [need for need in stored["needs"] if need in known_needs]
+    parameters: Mapping[str, ParameterValue] = stored["bound"]["parameters"]
     return Metric(
         definition=msgspec.convert({**stored, "needs": needs}, MetricDefinition),
-        parameters=tuple(sorted(values.items())),
+        parameters=tuple(sorted(parameters.items())),
         cutoff=stored["bound"]["cutoff"],
     )
 
 
 STORED_FACTS = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
+"""The fields of a definition that are stored in a run's manifest."""
 
 
 def _spell(value: ParameterValue) -> str:
-    if isinstance(value, str):
-        return value if _BARE.fullmatch(value) else json.dumps(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A parameter's value as it is written in a metric's name: a text in quotes where needed."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and not _BARE.fullmatch(value):
+        return json.dumps(value)
+    return str(value)

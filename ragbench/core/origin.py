@@ -1,4 +1,8 @@
-"""What the outcomes of a stage came from, where a run did, and what differs between two."""
+"""The inputs of a stage's outcomes, the origin of a run, and the differences between two systems.
+
+`ragbench.ledger.origin` collects the inputs: code, packages, files, settings. An outcome is reused
+only while all of them are the same, and the gate names those that changed.
+"""
 
 from __future__ import annotations
 
@@ -16,88 +20,103 @@ Reach = Literal["closed", "open"]
 
 
 class OriginPart(NamedTuple):
-    """One thing that outcomes came from."""
+    """One input of a stage's outcomes."""
 
     kind: PartKind
-    """``"address"`` and ``"unseen"`` are not compared: they say how far the others reach."""
+    """Parts of the kinds ``"address"`` and ``"unseen"`` are not compared: they mark inputs that
+    cannot be read, so that equal parts do not prove an equal system."""
     name: str
     """A path relative to the project, to the home directory (``~``) or absolute; a setting, a
     variable, a package; an address; a sentence."""
     digest: str
-    """Equal where the content is."""
+    """A digest of its content."""
     size: int = 0
     """Bytes of a file."""
     detail: str = ""
-    """What lets a change be described; see `ragbench.ledger.content.Content`. Of a setting its
-    value, of a package its version, of a variable nothing."""
+    """What a message about a change shows: of a setting its value, of a package its version, of a
+    variable nothing. Of a file see `ragbench.ledger.content.Content`."""
 
 
 class Origin(NamedTuple):
-    """All that the outcomes of a stage came from, as far as it can be seen."""
+    """All inputs of a stage's outcomes that can be read."""
 
     stage: str
     parts: tuple[OriginPart, ...]
-    """By kind and name."""
+    """Sorted by kind and name."""
     reach: Reach
-    """``"open"``: something was met that cannot be seen into, so that equal parts prove nothing."""
+    """``"open"`` where there is an input that cannot be read, such as a remote service: equal parts
+    then prove nothing. Else ``"closed"``."""
 
     @property
     def digest(self) -> str:
-        compared = [(*part[:3],) for part in self.parts]
+        """A digest of kind, name and digest of all parts; size and detail do not count."""
+        compared = [(part.kind, part.name, part.digest) for part in self.parts]
         text = json.dumps([self.stage, self.reach, compared])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What cannot be seen into, in words; empty where the parts are all there is."""
+        """The inputs that cannot be read, in words; empty where there are none."""
         if self.reach == "closed":
             return ()
-        named = (part.detail or part.name for part in self.parts if part.digest == "open")
-        return tuple(named) or ("it reads something that cannot be seen",)
+        descriptions: list[str] = []
+        for part in self.parts:
+            if part.digest == "open":
+                descriptions.append(part.detail or part.name)
+        if not descriptions:
+            descriptions.append("it reads something that cannot be seen")
+        return tuple(descriptions)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        """Of an object with the fields by name, as `_asdict` gives them."""
+        """The origin of an object with its fields by name, as `_asdict` makes it."""
         parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])
 
 
 class RunOrigin(Record):
-    """What must be known of a run to find it again."""
+    """The facts by which a reader identifies a run: where it is, of which system and commit."""
 
     source: str
     """Where it was read from."""
     dataset: str
     rag: str
     cases: int
-    """Cases of it that were looked at."""
+    """Number of its cases that were compared."""
     commit: str | None
+    """Commit of the working folder; None outside a repository."""
     dirty: bool
+    """Whether files differed from this commit."""
 
     @property
     def version(self) -> str:
-        """Its commit in short, and whether files had changed; empty outside of a repository."""
-        return f"{self.commit[:12]}{' with changes' * self.dirty}" if self.commit else ""
+        """The commit for readers: ``1f3a5b7c9d0e with changes``; empty outside a repository."""
+        if not self.commit:
+            return ""
+        version = self.commit[:12]
+        if self.dirty:
+            version += " with changes"
+        return version
 
 
 class SystemChange(Record):
-    """What differs between what the outcomes of two runs came from."""
+    """The differences between the systems of two runs, by the inputs of their outcomes."""
 
     changes: tuple[str, ...] = ()
-    """A sentence each: ``"prompts.py changed"``."""
+    """One sentence per difference: ``"prompts.py changed"``."""
     unseen: tuple[str, ...] = ()
-    """What cannot be seen into, in either run: it may have changed as well."""
+    """Inputs that cannot be read, in either run: they may have changed, too."""
     unknown: str = ""
-    """Why nothing is known of it at all; empty where something is."""
+    """Why the systems cannot be compared at all; empty where they can be."""
 
     @property
     def is_none(self) -> bool:
-        """Whether it is one unchanged system, as far as can be seen."""
+        """Whether no input that can be read differs."""
         return not self.changes and not self.unknown
 
     @property
     def is_ruled_out(self) -> bool:
-        """Whether it is certain that both are of one system: nothing differs, all was seen."""
+        """Whether both runs are certainly of one system: nothing differs, and all can be read."""
         return self.is_none and not self.unseen
 
 
@@ -106,10 +125,11 @@ _accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
 
 @contextmanager
 def accounted() -> Generator[None]:
-    """Marks requests whose answers are known by model and parameters.
+    """Marks network requests inside as inputs that are recorded by other means.
 
-    A connection inside of it says nothing more about what an outcome came from; tasks that are
-    started inside count, too.
+    Such are calls of a language model, whose name and parameters are settings. Without this mark,
+    the watch on connections would note the host as an input that cannot be read. Tasks that are
+    started inside have the mark, too.
     """
     token = _accounted.set(True)
     try:
@@ -119,5 +139,5 @@ def accounted() -> Generator[None]:
 
 
 def is_accounted() -> bool:
-    """Whether this happens inside of `accounted`."""
+    """Whether the calling code runs inside `accounted`."""
     return _accounted.get()

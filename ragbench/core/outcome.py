@@ -1,4 +1,7 @@
-"""Measured, skipped, abstained, failed, unproved; what a judge answered for a cell."""
+"""How a stage or a metric ended for a case: a value, or why there is none; what a judge answered.
+
+A stage gives an `Outcome`, a metric a `Cell`. A `Failure` is an exception as it is stored.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from ragbench.masking import mask_text
 ValueT = TypeVar("ValueT")
 
 _LONGEST = 10_000
-"""Characters that are kept of a message, and of the chain of causes."""
-_TRACEBACK = 4_000
-"""Characters that are kept of a traceback: thousands of cases may fail alike."""
-_CAUSES = 8
+"""Characters that are stored of a message, and of the chain of causes."""
+_LONGEST_TRACEBACK = 4_000
+"""Characters that are stored of a traceback: thousands of cases may fail alike."""
+_MOST_CAUSES = 8
 
 
 class Status(StrEnum):
@@ -28,11 +31,11 @@ class Status(StrEnum):
     ABSTAINED = "abstained"
     """The system declined to answer."""
     SKIPPED = "skipped"
-    """It does not apply to this case: something that it needs is not known."""
+    """It does not apply to this case: something that it needs is unknown."""
     FAILED = "failed"
-    """It raised, timed out or gave something unusable."""
+    """It raised an error, timed out or gave an unusable value."""
     UNPROVED = "unproved"
-    """A model gave a verdict, and nothing that it quotes proves it. Of cells only."""
+    """A model gave a verdict that none of its quotes proves. Only cells have this status."""
 
 
 class Known(StrEnum):
@@ -41,9 +44,9 @@ class Known(StrEnum):
     ASKED = "asked"
     """The run asked for it."""
     REUSED = "reused"
-    """An earlier run asked for it, and all that it came from is the same."""
+    """An earlier run asked for it, and all of its inputs are the same."""
     RECORDED = "recorded"
-    """The source held it already."""
+    """The source contained it: nothing was asked."""
 
 
 class Failure(Record):
@@ -52,9 +55,9 @@ class Failure(Record):
     type: str
     """The exception's type, such as ``"ValueError"``."""
     message: str
-    """What the exception said."""
+    """The exception's message."""
     stage: str
-    """Where it happened: ``"retrieve"``, ``"generate"``, ``"score"`` ..."""
+    """The stage or step that failed: ``"retrieve"``, ``"generate"``, ``"score"`` ..."""
     cause: str | None = None
     """The chain of causes behind it, as ``Type: message`` joined by ``" <- "``."""
     traceback: str | None = None
@@ -62,18 +65,20 @@ class Failure(Record):
 
     @classmethod
     def of(cls, error: BaseException, *, stage: str) -> Failure:
-        """What is kept of an exception: type, message, chain of causes, traceback."""
+        """An exception as it is stored: type, message, chain of causes, traceback."""
         return cls(
             type=type(error).__name__,
             message=_readable(_message(error)),
             stage=stage,
             cause=_readable(" <- ".join(_causes(error))) or None,
-            traceback=_readable("".join(traceback.format_exception(error)), _TRACEBACK),
+            traceback=_readable("".join(traceback.format_exception(error)), _LONGEST_TRACEBACK),
         )
 
     def __str__(self) -> str:
         text = f"{self.stage}: {self.type}: {self.message}"
-        return f"{text} <- {self.cause}" if self.cause else text
+        if self.cause:
+            text += f" <- {self.cause}"
+        return text
 
 
 class Outcome(Record, Generic[ValueT]):
@@ -82,19 +87,19 @@ class Outcome(Record, Generic[ValueT]):
     status: Status
     """Measured and abstained come with a value, skipped and failed without."""
     value: ValueT | None = None
-    """What the stage returned."""
+    """The result of the stage."""
     reason: str | None = None
     """Why it was skipped."""
     failure: Failure | None = None
     """Why it failed."""
     seconds: float | None = None
-    """Wall time of the call; a batch call's time is shared equally by its cases. Of a recorded
-    outcome what the source says, else None."""
+    """Wall time of the call; a batch call's time is divided equally among its cases. None when
+    unknown, as of a recorded outcome whose source has no times."""
     sharing: int = 1
-    """Cases that shared the call; above 1 `seconds` is their mean, and nobody knows the time of
-    this one."""
+    """Cases that shared the call. Above 1, `seconds` is their mean: the time of this case alone is
+    unknown."""
     known: Known = Known.ASKED
-    """How it came to be here."""
+    """How it came to be in the run."""
 
 
 class Cell(Record):
@@ -105,12 +110,13 @@ class Cell(Record):
     value: float | None = None
     """The score; finite."""
     reason: str | None = None
-    """Why it was skipped or abstained, or what proof is missing."""
+    """Why it was skipped or abstained, or which proof is missing."""
     failure: Failure | None = None
     """Why it failed."""
 
     @classmethod
     def measured(cls, value: float) -> Cell:
+        """A cell with a value, the only kind that is averaged."""
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
@@ -120,6 +126,7 @@ class Cell(Record):
 
     @classmethod
     def abstained(cls, reason: str) -> Cell:
+        """A cell of a case in which the system declined to answer."""
         return cls(status=Status.ABSTAINED, reason=reason)
 
     @classmethod
@@ -134,25 +141,31 @@ class Cell(Record):
 
 
 def _causes(error: BaseException) -> list[str]:
-    found: list[str] = []
-    seen = {id(error)}
-    following = _behind(error)
-    while following is not None and id(following) not in seen:
-        if len(found) == _CAUSES:
-            return [*found, "..."]
-        seen.add(id(following))
-        found.append(_readable(f"{type(following).__name__}: {_message(following)}"))
-        following = _behind(following)
-    return found
+    """The exceptions behind an error, the nearest first, each as ``Type: message``."""
+    causes: list[str] = []
+    seen = {id(error)}  # a chain may lead back to an earlier exception
+    cause = _cause_of(error)
+    while cause is not None and id(cause) not in seen:
+        if len(causes) == _MOST_CAUSES:
+            causes.append("...")
+            break
+        seen.add(id(cause))
+        causes.append(_readable(f"{type(cause).__name__}: {_message(cause)}"))
+        cause = _cause_of(cause)
+    return causes
 
 
-def _behind(error: BaseException) -> BaseException | None:
+def _cause_of(error: BaseException) -> BaseException | None:
+    """The exception that a traceback would show before an error."""
     if error.__cause__ is not None:
         return error.__cause__
-    return None if error.__suppress_context__ else error.__context__
+    if error.__suppress_context__:
+        return None
+    return error.__context__
 
 
 def _message(error: BaseException) -> str:
+    """The text of an error; of a class whose ``__str__`` raises, the name of what it raises."""
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
@@ -160,50 +173,52 @@ def _message(error: BaseException) -> str:
 
 
 def _readable(text: str, longest: int = _LONGEST) -> str:
-    """Valid UTF-8 of bounded length: a message may quote broken text, or a whole document.
+    """A text as valid UTF-8 of bounded length: a message may quote broken text, or a document.
 
-    Without credentials, which are masked before a cut could leave half of one.
+    Credentials are masked, before a cut could leave half of one.
     """
     text = mask_text(text)
     if len(text) > longest:
-        half, rest = longest // 2, len(text) - longest
-        text = f"{text[:half]} ... ({rest:,} characters) ... {text[-half:]}"
+        half = longest // 2
+        omitted = len(text) - longest
+        text = f"{text[:half]} ... ({omitted:,} characters) ... {text[-half:]}"
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Quote(Record):
-    """What a judge says it copied from a context, and where it was found."""
+    """A text that a judge claims to have copied from a context, and its place there."""
 
     text: str
     """As the judge wrote it."""
     context: int | None = None
-    """Position of the first context that holds it, from 0; None when none does: it is
+    """Position of the first context that contains it, from 0; None when none does: it is
     fabricated."""
     start: int | None = None
-    """Offset of its first character in that context; None when it stands nowhere."""
+    """Offset of its first character in that context; None when it is fabricated."""
     end: int | None = None
     """Offset behind its last character."""
 
     @property
     def is_fabricated(self) -> bool:
+        """Whether no context contains it: the judge has invented it."""
         return self.context is None
 
 
 class JudgeStep(Record):
-    """One answer of a model."""
+    """One answer of a model to a judge's prompt."""
 
     asked: str
-    """What was asked for, such as ``"NLIStatementOutput"``."""
+    """The kind of answer that the prompt asked for, such as ``"NLIStatementOutput"``."""
     answer: Any
-    """The answer as JSON holds it: statements, verdicts, reasons."""
+    """The answer as parsed JSON: statements, verdicts, reasons."""
     prompt_tokens: int | None = None
-    """Of the call, whenever it was made; None when the endpoint did not say."""
+    """Of the call, whenever it was made; None when the endpoint did not report it."""
     completion_tokens: int | None = None
     quotes: tuple[Quote, ...] = ()
-    """What the judge quoted, each looked up in the contexts; empty where it was not asked to."""
+    """The judge's quotes, each looked up in the contexts; empty where the prompt asks for none."""
     cost: Decimal | None = None
-    """What the call cost when it was made, by the endpoint's word or by the price; None when
-    neither was known."""
+    """Price of the call when it was made, as the endpoint reported it or by the price list; None
+    when both were unknown."""
     not_sent: tuple[str, ...] = ()
     """Parameters that the endpoint refused, such as ``temperature``."""
 
@@ -215,32 +230,37 @@ class Judgement(Record):
     steps: tuple[JudgeStep, ...] = ()
     """In the order of the answers."""
     judge: str = ""
-    """Which judge of a panel it was; empty where there is one judge alone."""
+    """Name of the judge, of a panel; empty where there is a single judge."""
 
 
 class JudgedCell(Record):
-    """A cell with all judgings that it rests on."""
+    """A cell with all judgements that it is made of."""
 
     cell: Cell
-    """The mean of the judgings that gave a value; of a panel, what its judges come to together."""
+    """The mean of the judgements that gave a value; of a panel, the verdict of all its judges."""
     judgements: tuple[Judgement, ...] = ()
-    """One a judge and repetition; none when there was nothing to judge."""
+    """One per judge and repetition; none when there was nothing to judge."""
 
     @property
     def values(self) -> tuple[float, ...]:
-        cells = [judgement.cell for judgement in self.judgements]
-        return tuple(c.value for c in cells if c.status is Status.MEASURED and c.value is not None)
+        """The values of the judgements that gave one."""
+        values: list[float] = []
+        for judgement in self.judgements:
+            cell = judgement.cell
+            if cell.status is Status.MEASURED and cell.value is not None:
+                values.append(cell.value)
+        return tuple(values)
 
 
 class Repeats(Record):
-    """One metric of one case, as often as it was asked for; the case's cell holds the mean."""
+    """The cells of one metric for one case that was asked several times; their mean is its cell."""
 
     cells: tuple[Cell | None, ...]
-    """Oldest first; None where the case was not asked, or was another one then."""
+    """Oldest first; None where the case was not asked, or had another content then."""
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """What was measured, in the same order; None where nothing was."""
+        """The values, in the same order; None where none was measured."""
         return tuple(None if cell is None else cell.value for cell in self.cells)
 
     @property
@@ -250,14 +270,16 @@ class Repeats(Record):
 
     @property
     def mean(self) -> Cell:
-        """The mean of what was measured; without any, how it ended last."""
+        """A cell with the mean of the measured values; without any, the newest cell."""
         values = [value for value in self.values if value is not None]
         if not values:
-            known = (cell for cell in reversed(self.cells) if cell is not None)
-            return next(known, Cell(status=Status.SKIPPED))
-        # Equal values have themselves as their mean: a sum may round.
-        is_same = min(values) == max(values)
-        return Cell.measured(values[0] if is_same else math.fsum(values) / len(values))
+            for cell in reversed(self.cells):
+                if cell is not None:
+                    return cell
+            return Cell(status=Status.SKIPPED)
+        if min(values) == max(values):  # a sum of equal values may round
+            return Cell.measured(values[0])
+        return Cell.measured(math.fsum(values) / len(values))
 
 
 def coverage_of(cell: Cell | None) -> float | None:

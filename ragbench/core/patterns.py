@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 SECONDS = 1.0
-"""How long a search may take. An ordinary one takes less than a thousandth of it."""
+"""Time limit of a search. An ordinary one takes less than a thousandth of it."""
 _LONGEST = 2000
 _LARGEST = 1_000_000
-"""Letters of a pattern times its repetitions: `regex` writes these out, and memory ends."""
-_REPEATED = re.compile(r"\{\s*(\d+)?\s*,?\s*(\d+)?\s*\}")
+"""Limit of a pattern's length times its repetitions: `regex` writes these out in memory."""
+_REPETITION = re.compile(r"\{\s*(\d+)?\s*,?\s*(\d+)?\s*\}")
 
 
 class PatternProblem(ValueError):
@@ -24,18 +24,19 @@ class PatternProblem(ValueError):
 
 @lru_cache(maxsize=1024)
 def checked_pattern(pattern: str) -> Any:
-    """A pattern, compiled.
+    """The compiled pattern, of the package `regex`.
 
     Raises:
-        PatternProblem: it is wrong, or repeats too much.
+        PatternProblem: it is no regular expression, or too long, or repeats too much.
     """
     import regex
 
     size = len(pattern)
     if size > _LONGEST:
         raise PatternProblem(f"the pattern is {size:,} letters long; at most {_LONGEST:,} may be")
-    for match in _REPEATED.finditer(pattern):
-        counts = [int(digits[:9]) for digits in match.groups() if digits]
+    # The repetitions of nested parts multiply; that all parts are nested is the worst case.
+    for repetition in _REPETITION.finditer(pattern):
+        counts = [int(digits[:9]) for digits in repetition.groups() if digits]
         size *= max([1, *counts])
     if size > _LARGEST:
         raise PatternProblem("the pattern repeats parts too often: lower the numbers in braces")
@@ -46,7 +47,7 @@ def checked_pattern(pattern: str) -> Any:
 
 
 def is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found somewhere in a text.
+    """Whether a pattern matches somewhere in a text.
 
     Raises:
         TimeoutError: the search takes longer than `SECONDS`.

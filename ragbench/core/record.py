@@ -1,4 +1,8 @@
-"""The kind of every record: frozen, built by keyword, equal where its fields are."""
+"""`Record`, the base of every record: frozen, built by keyword, equal where its fields are equal.
+
+Records are classes of msgspec. The other classes here make them look like dataclasses to all that
+takes dataclasses.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 from msgspec import NODEFAULT, Struct, StructMeta, field
 
-if TYPE_CHECKING:  # type checkers know of a dataclass which changes fit
+if TYPE_CHECKING:  # type checkers check the changes against the fields of a dataclass alone
     from dataclasses import replace
 else:
     from msgspec.structs import replace
@@ -22,32 +26,43 @@ __all__ = ["Labelled", "Record", "field", "field_docs", "replace"]
 
 
 @cache
-def _as_dataclass(kind: type[Record]) -> Any:
+def _as_dataclass(record_type: type[Record]) -> Any:
+    """A dataclass with the fields and defaults of a record."""
     types: dict[str, Any] = {}
-    for one in reversed(kind.__mro__):
-        types |= inspect.get_annotations(one)
-    fields: list[Any] = [(name, types[name]) for name in kind.__struct_fields__]
-    for place, default in enumerate(reversed(kind.__struct_defaults__), 1):
-        if default is not NODEFAULT:
-            made = getattr(default, "factory", None)
-            fields[-place] += (dataclasses.field(default_factory=made) if made else default,)
-    return dataclasses.make_dataclass(kind.__name__, fields, frozen=True, kw_only=True)
+    for owner in reversed(record_type.__mro__):
+        types |= inspect.get_annotations(owner)
+    fields: list[Any] = [(name, types[name]) for name in record_type.__struct_fields__]
+    # msgspec has the defaults of the last fields alone, so they are counted from the end.
+    for place_from_end, default in enumerate(reversed(record_type.__struct_defaults__), 1):
+        if default is NODEFAULT:
+            continue
+        factory = getattr(default, "factory", None)
+        if factory is not None:
+            default = dataclasses.field(default_factory=factory)
+        fields[-place_from_end] += (default,)
+    return dataclasses.make_dataclass(record_type.__name__, fields, frozen=True, kw_only=True)
 
 
-class _OfDataclass:
-    """What a dataclass with the fields of a record knows of them; made when first asked for."""
+class _DataclassAttribute:
+    """An attribute of a record that only dataclasses have, such as ``__dataclass_fields__``.
 
-    def __set_name__(self, kind: type, name: str) -> None:
+    It is taken from a dataclass with the same fields, which is made at its first use.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, record: object, kind: type[Record]) -> Any:
-        found = getattr(_as_dataclass(kind), self._name)
-        setattr(kind, self._name, found)
-        return found
+    def __get__(self, record: object, record_type: type[Record]) -> Any:
+        value = getattr(_as_dataclass(record_type), self._name)
+        setattr(record_type, self._name, value)  # in place of this descriptor
+        return value
 
 
 class _RecordType(StructMeta):
-    """Hands ``kw_only`` down, which msgspec asks for in each class anew, as orjson for fields."""
+    """The metaclass of records: gives every subclass ``kw_only``, and attributes of a dataclass.
+
+    msgspec would ask for ``kw_only`` in each class anew; orjson asks for the fields of a dataclass.
+    """
 
     def __new__(
         cls,
@@ -59,7 +74,9 @@ class _RecordType(StructMeta):
         kw_only: bool = True,
         **options: Any,
     ) -> _RecordType:
-        scope |= {"__dataclass_fields__": _OfDataclass(), "__dataclass_params__": _OfDataclass()}
+        """Makes the class with the attributes in ``scope``, and with two of a dataclass."""
+        scope["__dataclass_fields__"] = _DataclassAttribute()
+        scope["__dataclass_params__"] = _DataclassAttribute()
         return super().__new__(cls, name, bases, scope, kw_only=kw_only, **options)
 
     @property
@@ -69,50 +86,54 @@ class _RecordType(StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Record(Struct, metaclass=_RecordType, frozen=True):
-    """What one stage hands to the next.
+    """The base of the data that ragbench's parts hand to each other.
 
-    A class of msgspec, which is made and built in a tenth of the time of a frozen dataclass; what
-    takes dataclasses (``dataclasses.replace``, ``asdict``, ``fields``) takes it, too.
+    A class of msgspec: defining one, and building an object of it, takes a tenth of the time of a
+    frozen dataclass. ``dataclasses.replace``, ``asdict`` and ``fields`` work for it, too.
     """
 
 
 class Labelled(StrEnum):
-    """Values that each have words for readers, too."""
+    """An enumeration whose members have a value for files and a label for readers."""
 
     label: str
 
     def __new__(cls, value: str, label: str = "") -> Self:
-        made = str.__new__(cls, value)
-        made._value_, made.label = value, label
-        return made
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.label = label
+        return member
 
 
 def field_docs(target: type) -> dict[str, str]:
-    """The text below each field, in one line; also of classes that it inherits from."""
-    return {
-        field: text
-        for owner in reversed(target.__mro__[:-1])
-        for (name, field), text in _documents(owner.__module__).items()
-        if name == owner.__name__
-    }
+    """The documentation below each field of a class, in one line; inherited fields included."""
+    docs: dict[str, str] = {}
+    for owner in reversed(target.__mro__[:-1]):
+        docs |= _docs_by_class(owner.__module__).get(owner.__name__, {})
+    return docs
 
 
 @cache
-def _documents(module: str) -> Mapping[tuple[str, str], str]:
-    """The same of all classes of a module, by class and field."""
+def _docs_by_class(module: str) -> Mapping[str, Mapping[str, str]]:
+    """The documentation below each field, by field, of each class of a module, by class.
+
+    It is read from the source: Python drops a text below a field when it compiles the file.
+    """
     import ast
 
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
-    except (KeyError, OSError, TypeError, SyntaxError):  # written elsewhere than in a file
+    except (KeyError, OSError, TypeError, SyntaxError):  # a class that is not from a file
         return {}
-    return {
-        (owner.name, ast.unparse(field.target)): " ".join(text.value.value.split())
-        for owner in tree.body
-        if isinstance(owner, ast.ClassDef)
-        for field, text in pairwise(owner.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+    docs: dict[str, dict[str, str]] = {}
+    for class_ in tree.body:
+        if not isinstance(class_, ast.ClassDef):
+            continue
+        for statement, next_statement in pairwise(class_.body):
+            if not isinstance(statement, ast.AnnAssign) or not isinstance(next_statement, ast.Expr):
+                continue
+            text = next_statement.value
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                field = ast.unparse(statement.target)
+                docs.setdefault(class_.name, {})[field] = " ".join(text.value.split())
+    return docs

@@ -1,4 +1,8 @@
-"""A run's summaries and what judging took, as records."""
+"""A report of a run, as records: summaries, tables, and a row per case.
+
+`ragbench.verbs.report` makes it of the stored run, `ragbench.views` prints it. The columns of the
+table of metrics are defined here, once for all views (`METRIC_TABLE`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from ragbench.core.validation import ValidationTable, Verdict
 
 
 class Steadiness(Record):
-    """How far repeated judgings of the same case differ."""
+    """The differences between repeated judgements of the same cases."""
 
     cases: int
     """Cases with at least two values: the only ones that the figures cover."""
@@ -27,53 +31,58 @@ class Steadiness(Record):
     """Standard deviation within a case, pooled: the root of the mean variance of a case's
     values."""
     changed: int
-    """Of those cases, that did not get the same value each time."""
+    """Of those cases, how many did not get the same value each time."""
     error: float
-    """Standard error of the metric's mean that the judge alone causes, at this many
-    repetitions."""
+    """The part of the standard error of the metric's mean that the judge causes, with this number
+    of repetitions."""
 
 
 class CanaryLine(Record):
-    """What a metric's judge made of claims of known truth; see `ragbench.stages.canaries`."""
+    """The verdicts of a metric's judge on claims whose truth is known.
+
+    Such claims are planted among the answers to test the judge; see `ragbench.stages.canaries`.
+    """
 
     metric: str
     kind: str
     """How they were made: ``copied``, ``foreign``, ``altered``, ``injected``."""
     planted: int
     judged: int
-    """Of those, with a verdict: the only ones that ``wrong`` covers."""
+    """Of those, how many have a verdict; ``wrong`` counts only among these."""
     wrong: int
     unproved: int
-    """Of those judged, with a verdict of support that no quote proves."""
+    """Of those judged, how many have a verdict of support that no quote proves."""
 
 
 class JurorScore(Record):
-    """What one judge of a panel said, by one metric."""
+    """The values that one judge of a panel gave, by one metric."""
 
     judge: str
     measured: int
     """Cases that it gave a value."""
     unproved: int
-    """Cases of which it gave a verdict that none of its quotes proves."""
+    """Cases with a verdict that none of its quotes proves."""
     score: float | None
     """The mean of its values; None when it gave none."""
 
 
 class JurorPair(Record):
-    """How far two judges of a panel agree."""
+    """The agreement of two judges of a panel."""
 
     first: str
     second: str
     cases: int
     """Cases that both gave a value: the only ones that the figures cover."""
     same: float | None
+    """Share of the cases with the same value."""
     difference: float | None
+    """Mean absolute difference of the values."""
     kappa: float | None
-    """Cohen's: agreement beyond chance. None where the values are no levels."""
+    """Cohen's: agreement beyond chance. None where the values are not a few levels."""
 
 
 class JudgeLine(Record):
-    """What one metric took: the answers that its cells rest on, whenever they were paid for."""
+    """The answers of a judge for one metric, whenever they were paid for, with their cost."""
 
     metric: str
     answers: int
@@ -82,35 +91,36 @@ class JudgeLine(Record):
     unreported: int
     """Answers whose tokens the endpoint did not report; they are not in the sums."""
     cost: Decimal | None
-    """None when the endpoint reports no cost, and the price or the tokens of an answer are not
-    known."""
+    """None when the endpoint reports no cost, and the price or the tokens of an answer are
+    unknown."""
     steadiness: Steadiness | None
     """None when no case was judged more than once."""
     not_sent: tuple[str, ...] = ()
     """Parameters that the endpoint refused, so that the judge was asked without them."""
     quotes: int = 0
-    """Passages that the judge said it copied from the contexts."""
+    """Passages that the judge claimed to have copied from the contexts."""
     fabricated_quotes: int = 0
-    """Of those, that stand in no context."""
+    """Of those, how many are in no context."""
     sentences: int = 0
     """Sentences that the judge called supported, at least in part."""
     unproved_sentences: int = 0
-    """Of those, that no quote proves: they are in no score."""
+    """Of those, how many no quote proves: they are in no score."""
     jurors: tuple[JurorScore, ...] = ()
-    """Each judge of a panel, in its order; empty where one judge alone was asked."""
+    """Each judge of a panel, in its order; empty where a single judge was asked."""
     pairs: tuple[JurorPair, ...] = ()
 
 
 class JudgeReport(Record):
-    """Who judged, what it took, how steady it was."""
+    """The judge of a run, the cost of its answers, and how steady they were."""
 
     judge: Mapping[str, Any]
+    """Its settings, as in the manifest."""
     lines: tuple[JudgeLine, ...]
-    """A judged metric each, in the report's order."""
+    """One per judged metric, in the report's order."""
     currency: str | None
     price_origin: str | None
     canaries: tuple[CanaryLine, ...] = ()
-    """What the judge made of claims of known truth; empty where none were planted."""
+    """Verdicts on claims whose truth is known; empty where none were planted."""
 
 
 class Interval(Record):
@@ -122,7 +132,7 @@ class Interval(Record):
 
 
 class Correction(Record):
-    """A figure of a judge beside what people say, from their labels of some of the cases."""
+    """A figure of a judge, and the figure that labels of people on some of its cases make of it."""
 
     metric: str
     judged: float
@@ -130,19 +140,19 @@ class Correction(Record):
     judged_interval: Interval | None
     corrected: float
     interval: Interval | None
-    """None where too few were labelled."""
+    """Of the corrected figure; None where too few cases were labelled."""
     cases: int
     labels: int
     """Cases, or pairs of answers, that people labelled."""
     chosen: int
-    """Of those, that chance did not choose: the figure leans as their choice did."""
+    """Of those, how many were not drawn at random: the figure is biased as their choice was."""
     people: int
-    """The most who labelled the same."""
+    """The largest number of people who labelled the same case."""
     correlation: float | None
-    """Of the judge's values with the people's; None where either does not vary."""
+    """Of the judge's values with the people's; None where one of the two does not vary."""
     unit: str = ""
     runs: tuple[str, ...] = ()
-    """Of several runs the one that it is of; of a difference: the second minus the first."""
+    """In a comparison: the run of the figure; of a difference two runs, second minus first."""
 
 
 class Slice(Record):
@@ -156,7 +166,7 @@ class Slice(Record):
     measured: int
     """Cases of the slice that have a value."""
     score: float | None
-    """The metric's figure over those; None when none is measured."""
+    """The metric's figure over these cases; None when none is measured."""
     interval: Interval | None = None
     """Confidence interval of the mean, of this slice alone; None when it cannot be estimated."""
     clusters: int = 0
@@ -164,7 +174,10 @@ class Slice(Record):
 
 
 class Counted(Record):
-    """A metric's figure, and what it covers. The five counts add up to ``total``."""
+    """A metric's figure, with the number of cases that ended in each way.
+
+    The counts (measured, abstained, skipped, failed, unproved) add up to ``total``.
+    """
 
     total: int
     measured: int
@@ -176,8 +189,8 @@ class Counted(Record):
     failed: int
     """Cases in which the metric, or a stage before it, failed."""
     score: float | None
-    """The mean of the measured values, or what the definition's ``aggregate`` makes of them; None
-    when nothing was measured."""
+    """The mean of the measured values, or their figure by the definition's ``aggregate``; None when
+    nothing was measured."""
     interval: Interval | None
     """Confidence interval of the mean; None when it cannot be estimated."""
     clusters: int
@@ -191,11 +204,13 @@ class Counted(Record):
 
 
 class Summary(Counted):
+    """One metric over all cases of a run."""
+
     metric: Metric
 
 
 Form = Literal["terminal", "markdown", "page"]
-"""Where a report is shown: in a terminal, in report.md and in report.html."""
+"""The form of a report: in a terminal, report.md or report.html."""
 
 
 class TableColumn(Record):
@@ -207,7 +222,7 @@ class TableColumn(Record):
     None, and a count of 0, is a dash."""
     forms: tuple[Form, ...] = ("terminal", "markdown", "page")
     is_rare: bool = False
-    """Whether it is left out where no metric has anything in it."""
+    """Whether it is left out where it would be empty for every metric."""
     is_drawn: bool = False
     """Whether the page draws the interval before its numbers."""
     is_of_total: bool = False
@@ -284,6 +299,8 @@ schema of report.json anew.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseRow:
+    """One case of a run with its outcomes and cells, as views and the gate read it."""
+
     id: str
     query: str
     reference: str | None
@@ -292,55 +309,60 @@ class CaseRow:
     tags: tuple[str, ...]
     language: str | None
     retrieved_ids: tuple[str, ...] | None
-    """Ids of what generation was given, best first; None when unknown."""
+    """Ids of the chunks that generation was given, best first; None when unknown."""
     response: str | None
     """None when generation failed or was skipped."""
     stages: Mapping[str, Status]
     failures: tuple[Failure, ...]
-    """What failed, a failure a stage or metric."""
+    """One per stage or metric that failed."""
     cells: tuple[Cell, ...]
-    """A cell a metric, in the report's order; the mean, where the case was asked repeatedly."""
+    """One per metric, in the report's order; the mean, where the case was asked repeatedly."""
     attribution: Attribution
-    """Which stage lost the answer, or none did."""
+    """The stage that lost the answer, or that none did."""
     judgements: tuple[tuple[Judgement, ...], ...] = ()
-    """What each cell rests on, in the same order, where a model judged it; empty when no metric of
-    the run asks one."""
+    """The judgements that each cell is made of, in the order of the cells; empty when no metric of
+    the run asks a model."""
     validation: Verdict | None = None
     """The verdict on what generation was given; None without one."""
     biography: Biography | None = None
-    """What post-retrieval did to each chunk; None where none ran."""
+    """The way of each chunk through post-retrieval; None where there was none."""
     tell: Callable[[], CaseStory] | None = dataclasses.field(
         default=None, compare=False, repr=False
     )
-    """Gives its `story`, which takes long."""
+    """Makes its `story`, which takes long."""
     confidence: float | None = None
-    """How sure the system was of its answer, in [0, 1]; None when it did not say."""
+    """The system's confidence in its answer, in [0, 1]; None when it gave none."""
     location: GoldSearch | None = None
     """Where the gold is that retrieval should have found; None where it was not looked for."""
     matches: Mapping[str, Matched] = dataclasses.field(default_factory=dict[str, Matched])
     """Which chunks are relevant contexts, by the stage that gave them (``"retrieve"``,
     ``"post_retrieve"``); a stage is missing where there was nothing to compare."""
     repeats: tuple[Repeats | None, ...] = ()
-    """What each cell is the mean of, in the same order; None for one that is no mean. Empty where
-    the case was asked once."""
+    """The cells that each cell is the mean of, in the same order; None for one that is no mean.
+    Empty where the case was asked once."""
 
     @property
     def story(self) -> CaseStory | None:
-        """What happened to it at every hop; None where that is not known."""
-        return None if self.tell is None else self.tell()
+        """The case at every hop, from its question to its answer; None when unknown.
+
+        It is made anew at each call.
+        """
+        if self.tell is None:
+            return None
+        return self.tell()
 
 
 class IndexedCase(NamedTuple):
-    """What cases are chosen by."""
+    """The little of a case that is needed to choose the cases to show."""
 
     id: str
     cause: Cause
     value: float | None
-    """Of the metric that was asked for."""
+    """The value of the metric by which cases are chosen."""
 
 
 class StageCount(Record):
-    """How a stage ended, over all cases."""
+    """The number of cases in which a stage ended in each way."""
 
     stage: str
     measured: int
@@ -348,8 +370,9 @@ class StageCount(Record):
     skipped: int
     failed: int
     reused: int = 0
-    """How many an earlier run asked for, and nothing that they came from has changed."""
+    """Outcomes that an earlier run asked for, and whose inputs are all the same."""
     recorded: int = 0
+    """Outcomes that were in the source."""
 
 
 class FailureGroup(Record):
@@ -360,7 +383,7 @@ class FailureGroup(Record):
     message: str
     count: int
     examples: tuple[str, ...]
-    """Ids of the first cases that failed so."""
+    """Ids of the first cases with this failure."""
 
 
 class Latency(Record):
@@ -370,15 +393,16 @@ class Latency(Record):
     count: int
     mean: float
     p50: float | None
-    """Percentiles and the longest; None where cases shared calls, and nobody knows the time of
-    one."""
+    """The median. Like the two below it is None where cases shared calls, so that the time of a
+    single case is unknown."""
     p95: float | None
     longest: float | None
     sharing: int = 1
+    """Cases that shared a call."""
 
 
 JUDGED_RIGHT = ("ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy")
-"""Judged metrics that say whether an answer is right; before the words of the answer."""
+"""Judged metrics of whether an answer is right; they take precedence over those by words."""
 _MAIN = (
     *JUDGED_RIGHT,
     "answer_correct",
@@ -388,78 +412,92 @@ _MAIN = (
     "nDCG@10",
     "recall@5",
 )
+"""The metrics that cases are ordered by, the first that a run measures; answers come first."""
 
 
 def main_metric(metrics: Sequence[Metric]) -> int | None:
-    """The position of what cases are ordered by when nobody says; None without one."""
+    """The position of the metric that cases are ordered by if none is named; None without one."""
     names = [metric.name for metric in metrics]
-    return next((names.index(main) for main in _MAIN if main in names), None)
+    for name in _MAIN:
+        if name in names:
+            return names.index(name)
+    return None
 
 
 def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
-    """What the worst cases by a metric come first by."""
-    is_low = metric is not None and metric.definition.direction is Direction.LOWER
-    return value is None, (value or 0.0) * (-1 if is_low else 1)
+    """A key that sorts cases by a metric, the worst first and those without a value last."""
+    if value is None:
+        return True, 0.0
+    if metric is not None and metric.definition.direction is Direction.LOWER:
+        return False, -value
+    return False, value
 
 
-def _none(*_: object) -> Iterator[Any]:
+def _no_cases(*_: object) -> Iterator[Any]:
+    """The default of a report that is built without a run's folder, as tests do."""
     return iter(())
 
 
 class Report(Record):
-    """A run's result. A pure function of the stored run."""
+    """The result of a run, made of the stored run alone: the same run gives the same report."""
 
     manifest: Mapping[str, Any]
     metrics: tuple[Metric, ...]
     """Every metric of the run, in the order that the user gave."""
     summaries: tuple[Summary, ...]
-    """A summary a metric, in the same order."""
+    """One per metric, in the same order."""
     stages: tuple[StageCount, ...]
     failures: tuple[FailureGroup, ...]
     latencies: tuple[Latency, ...]
-    """Differs from run to run: kept out of every file that must not."""
+    """They differ from run to run, so they are not in files that must be the same each time."""
     reused_from: str | None = None
-    """When the earlier run began whose outcomes were reused, the latest of them; local time. Kept
-    out of files that must not differ from run to run."""
+    """When the latest of the earlier runs whose outcomes were reused began, in local time. It is
+    not in files that must be the same each time."""
     notes: tuple[str, ...]
-    """What a reader must know to read the numbers right."""
+    """Warnings and remarks that a reader of the numbers needs."""
     asides: frozenset[str] = frozenset()
-    """The notes that only explain a figure: a short screen does without them."""
+    """The notes that only explain a figure: a short screen leaves them out."""
     validation: ValidationTable | None = None
-    """What the verdicts on retrievals come to; None for a run without them."""
+    """The verdicts on retrievals, counted; None for a run without validation."""
     operators: OperatorTable | None = None
-    """What each operator of post-retrieval did; None for a run without."""
+    """The effect of each operator of post-retrieval; None for a run without operators."""
     gold: Mapping[GoldCause, int] = field(default_factory=dict[GoldCause, int])
-    """In how many cases the gold that came nearest to generation ended so; in the order of
-    `GoldCause`, empty for a run that did not look."""
+    """Where the gold was lost that came nearest to generation, with the number of cases; in the
+    order of `GoldCause`. Empty for a run that did not search for it."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order, read from the run anew at each call, so that memory stays flat; without
     their stories, which `find` gives."""
-    find: Callable[[Sequence[str]], Iterator[CaseRow]] = _none
-    """The cases with these ids in that order, with their stories."""
-    index: Callable[[int | None, str | None], Iterator[IndexedCase]] = _none
-    """What cases are chosen by, with the value of the metric at a position; those with a tag."""
+    find: Callable[[Sequence[str]], Iterator[CaseRow]] = _no_cases
+    """The cases with these ids, in this order, with their stories."""
+    index: Callable[[int | None, str | None], Iterator[IndexedCase]] = _no_cases
+    """All cases, or those with a tag (second argument), as records to choose cases by: with the
+    value of the metric at a position (first argument)."""
     judging: JudgeReport | None = None
-    """What judging took; None when no metric of the run asks a model."""
+    """The judge and the cost of its answers; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
-    """What became of the cases, in the order of a case's way through the stages."""
+    """Why cases went right or wrong, counted; in the order of a case's way through the stages."""
     right: RightShare | None = None
-    """How many of them ended well; None where nothing is known of any."""
+    """The share of cases that are right; None where that is unknown of every case."""
     corrections: tuple[Correction, ...] = ()
     """The figures that labels of people correct; empty without a file of labels."""
 
     def __repr__(self) -> str:
-        """The figures in lines: the manifest alone would fill a screen."""
-        width = max((len(one.metric.name) for one in self.summaries), default=0)
-        figures = [
-            f"{one.metric.name:<{width}}  {'-' if one.score is None else f'{one.score:.3f}':>5}"
-            f"  {one.measured:,} of {one.total:,}"
-            f"{f': {one.reasons[0][0]}' if one.score is None and one.reasons else ''}"
-            for one in self.summaries
-        ]
-        causes = [f"{one.cause.label}  {one.cases:,}" for one in self.causes]
-        failed = [f"{one.stage} failed  {one.count:,}: {one.message}" for one in self.failures]
-        return "\n".join(["Report: score and cases of each metric", *figures, *causes, *failed])
+        """A line per metric, cause and kind of failure: the manifest alone would fill a screen."""
+        lines = ["Report: score and cases of each metric"]
+        width = max((len(summary.metric.name) for summary in self.summaries), default=0)
+        for summary in self.summaries:
+            score = "-" if summary.score is None else f"{summary.score:.3f}"
+            line = f"{summary.metric.name:<{width}}  {score:>5}"
+            line += f"  {summary.measured:,} of {summary.total:,}"
+            if summary.score is None and summary.reasons:
+                most_frequent_reason, _ = summary.reasons[0]
+                line += f": {most_frequent_reason}"
+            lines.append(line)
+        for cause in self.causes:
+            lines.append(f"{cause.cause.label}  {cause.cases:,}")
+        for group in self.failures:
+            lines.append(f"{group.stage} failed  {group.count:,}: {group.message}")
+        return "\n".join(lines)
 
     @property
     def is_comparable(self) -> bool:

@@ -1,7 +1,7 @@
-"""What a RAG returns for one query: interface V2's two results.
+"""The two results that a RAG returns for one query: of retrieval, and of generation.
 
-Both keep references to what they are given and copy nothing. Construction checks what can be
-checked without walking the lists; the elements are checked once, where a result enters ragbench
+Both keep the objects that they are built of and copy nothing. Construction checks everything that
+needs no walk over the lists; the elements are checked once, where a result enters ragbench
 (`ragbench.rag.fallback`).
 """
 
@@ -23,18 +23,23 @@ Metadata: TypeAlias = Mapping[str, Any]
 MetaT = TypeVar("MetaT", default=Metadata, covariant=True)
 """The user's own type of metadata; any mapping when not given. Results are frozen, so that one with
 a ``dict`` will do where one with a ``Mapping`` is expected."""
-_GivenT = TypeVar("_GivenT", default=Metadata)
+_NewMetaT = TypeVar("_NewMetaT", default=Metadata)
+"""The type of metadata of a result that a static method builds."""
 
 
 class _Result:
-    """What both results can be turned into, and made of."""
+    """The conversion of both results to mappings and back."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that are known, by name, as they are: nothing is copied or converted."""
-        found = {one.name: getattr(self, one.name) for one in fields(cast("Any", self))}
-        return {name: value for name, value in found.items() if value is not None}
+        values: dict[str, Any] = {}
+        for field in fields(cast("Any", self)):
+            value = getattr(self, field.name)
+            if value is not None:
+                values[field.name] = value
+        return values
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -43,16 +48,19 @@ class _Result:
         Raises:
             InterfaceError: ``contexts`` or ``response`` is missing, or a key is not a field.
         """
-        made: Any = cls
-        names = [one.name for one in fields(made)]
-        if values.get(names[0]) is None:
-            raise InterfaceError(f"a {cls.__name__} needs '{names[0]}'; there are {sorted(values)}")
+        result_type: Any = cls  # for type checkers, which see no dataclass in this base
+        names = [field.name for field in fields(result_type)]
+        required = names[0]
+        if values.get(required) is None:
+            raise InterfaceError(f"a {cls.__name__} needs '{required}'; there are {sorted(values)}")
         for key in values:
             if key not in names:
                 close = get_close_matches(key, names, n=1)
-                hint = f"did you mean '{close[0]}'?" if close else "other things go into 'metadata'"
+                hint = "other things go into 'metadata'"
+                if close:
+                    hint = f"did you mean '{close[0]}'?"
                 raise InterfaceError(f"a {cls.__name__} has no field '{key}': {hint}")
-        result: Self = made(**values)
+        result: Self = result_type(**values)
         return result
 
 
@@ -68,20 +76,20 @@ context_metadata=None, metadata=None)
     Raises:
         InterfaceError: ``contexts`` is a bare string or no sequence, or lengths disagree.
 
-    A list of mappings as ``metadata``, one a context, is taken as ``context_metadata``.
+    A list of mappings as ``metadata``, one per context, is taken as ``context_metadata``.
     """
 
     contexts: Sequence[str]
-    """The texts, best first. The same object that was given."""
+    """The texts, best first. The same object that was passed, not a copy."""
     _: KW_ONLY
     context_ids: Sequence[str] | None = None
-    """A unique id a context, usable as ``retrieved_context_ids`` in RAGAS."""
+    """A unique id per context, usable as ``retrieved_context_ids`` in RAGAS."""
     scores: Sequence[float] | None = None
-    """A similarity a context, higher is better."""
+    """A similarity per context, higher is better."""
     context_metadata: Sequence[Mapping[str, Any]] | None = None
-    """A mapping a context: source, time, page ..."""
+    """A mapping per context: source, time, page ..."""
     metadata: MetaT | None = None
-    """What belongs to the retrieval as a whole. Any keys; its type is yours."""
+    """Facts about the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.contexts, list):
@@ -89,38 +97,40 @@ context_metadata=None, metadata=None)
         size = len(self.contexts)
         metadata: object = self.metadata
         if isinstance(metadata, (list, tuple)):
-            # Old systems give a mapping a context where one of the whole retrieval is expected.
-            if self.context_metadata is None:
-                spread = self._spread(cast("Sequence[object]", metadata), size)
-                object.__setattr__(self, "context_metadata", spread)
-                object.__setattr__(self, "metadata", None)
-            else:
+            # Old systems return a mapping per context here, not one for the whole retrieval.
+            if self.context_metadata is not None:
                 raise InterfaceError(
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
+            per_context = self._mapping_per_context(cast("Sequence[object]", metadata), size)
+            object.__setattr__(self, "context_metadata", per_context)
+            object.__setattr__(self, "metadata", None)
         for name in ("context_ids", "scores", "context_metadata"):
-            given = cast("Sequence[Any] | None", getattr(self, name))
-            # As it should be, it costs no call.
-            if given is not None and (not isinstance(given, list) or len(given) != size):
-                _check_sequence(name, given, size)
+            values = cast("Sequence[Any] | None", getattr(self, name))
+            # A list of the right length, which is the rule, passes without the cost of a call.
+            if values is not None and (not isinstance(values, list) or len(values) != size):
+                _check_sequence(name, values, size)
 
     @staticmethod
-    def _spread(given: Sequence[object], size: int) -> list[Mapping[str, Any]]:
-        """A mapping a context, of a list that was given as metadata."""
-        found: list[Mapping[str, Any]] = []
-        for position, one in enumerate(given):
-            if one is not None and not isinstance(one, Mapping):
+    def _mapping_per_context(metadata: Sequence[object], size: int) -> list[Mapping[str, Any]]:
+        """The mappings of a list that was given as metadata, checked; None becomes an empty one."""
+        mappings: list[Mapping[str, Any]] = []
+        for position, entry in enumerate(metadata):
+            if entry is None:
+                mappings.append({})
+            elif isinstance(entry, Mapping):
+                mappings.append(cast("Mapping[str, Any]", entry))
+            else:
                 raise InterfaceError(
-                    f"metadata[{position}] must be a mapping, not {kind_of(one)}: a list of "
+                    f"metadata[{position}] must be a mapping, not {kind_of(entry)}: a list of "
                     "metadata holds one a context"
                 )
-            found.append({} if one is None else cast("Mapping[str, Any]", one))
-        if len(found) != size:
+        if len(mappings) != size:
             raise InterfaceError(
-                f"metadata is a list of {len(found)} for {size} contexts: give a mapping a "
+                f"metadata is a list of {len(mappings)} for {size} contexts: give a mapping a "
                 "context, or one mapping for all"
             )
-        return found
+        return mappings
 
     @property
     def is_ids_alone(self) -> bool:
@@ -135,22 +145,23 @@ context_metadata=None, metadata=None)
         return True
 
     def to_chunks(self) -> list[Chunk]:
-        """The contexts as chunks; one without an id is named by its position, from ``"0"``."""
-        return [
-            Chunk(
+        """The contexts as chunks; without ids, a chunk's id is its position, from ``"0"``."""
+        chunks: list[Chunk] = []
+        for position, text in enumerate(self.contexts):
+            chunk = Chunk(
                 id=str(position) if self.context_ids is None else self.context_ids[position],
                 text=text,
                 score=None if self.scores is None else self.scores[position],
                 metadata={} if self.context_metadata is None else self.context_metadata[position],
             )
-            for position, text in enumerate(self.contexts)
-        ]
+            chunks.append(chunk)
+        return chunks
 
     @staticmethod
     def from_chunks(
-        chunks: Sequence[Chunk], *, metadata: _GivenT | None = None
-    ) -> RetrievalResult[_GivenT]:
-        """A result of chunks, best first. Scores are kept only when every chunk has one."""
+        chunks: Sequence[Chunk], *, metadata: _NewMetaT | None = None
+    ) -> RetrievalResult[_NewMetaT]:
+        """A result of chunks, best first. It has scores only when every chunk has one."""
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         return RetrievalResult(
             [chunk.text for chunk in chunks],
@@ -194,17 +205,20 @@ class GenerationResult(_Result, Generic[MetaT]):
             _check_sequence("multi_responses", self.multi_responses)
         if self.confidence is not None:
             _check_confidence(self.confidence)
-        flag: object = self.abstained
-        if flag is not None and flag is not True and flag is not False:
-            raise InterfaceError(f"abstained must be True, False or None, not {flag!r}")
+        abstained: object = self.abstained
+        if abstained is not None and abstained is not True and abstained is not False:
+            raise InterfaceError(f"abstained must be True, False or None, not {abstained!r}")
 
     @property
     def candidates(self) -> Sequence[str]:
         """``multi_responses``, or the response alone."""
-        return self.multi_responses if self.multi_responses else (self.response,)
+        if self.multi_responses:
+            return self.multi_responses
+        return (self.response,)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
+    """``__setattr__`` of both results: they are frozen."""
     raise FrozenInstanceError(f"cannot assign to field '{name}'")
 
 
@@ -215,27 +229,30 @@ for _class in (RetrievalResult, GenerationResult):
 
 
 def _check_confidence(value: Any) -> None:
+    """Refuses a value outside [0, 1], or of a type that cannot be compared with numbers."""
     try:
-        # Also false for NaN.
-        inside = bool(0.0 <= value <= 1.0)
+        is_share = bool(0.0 <= value <= 1.0)  # false for NaN, too
     except (TypeError, ValueError):
         raise InterfaceError(f"confidence must be a number, not {kind_of(value)}") from None
-    if not inside:
+    if not is_share:
         raise InterfaceError(f"confidence must lie in [0, 1], not {value!r}")
 
 
 def _check_sequence(name: str, value: object, size: int | None = None) -> None:
+    """Refuses a value that is no sequence (a text or an array is none), or of another size."""
     # list and tuple are checked first: an abstract Sequence check costs ten times as much.
-    if not isinstance(value, (list, tuple)) and (
-        isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
-    ):
-        hint = "; call its tolist()" if hasattr(value, "tolist") else ""
-        raise InterfaceError(f"{name} must be a list, not {kind_of(value)}{hint}")
-    found = len(cast("Sequence[object]", value))
-    if size is not None and found != size:
-        raise InterfaceError(f"{name} has {found} elements for {size} contexts")
+    if not isinstance(value, (list, tuple)):
+        is_text = isinstance(value, (str, bytes))
+        if is_text or not isinstance(value, Sequence):
+            hint = "; call its tolist()" if hasattr(value, "tolist") else ""
+            raise InterfaceError(f"{name} must be a list, not {kind_of(value)}{hint}")
+    actual_size = len(cast("Sequence[object]", value))
+    if size is not None and actual_size != size:
+        raise InterfaceError(f"{name} has {actual_size} elements for {size} contexts")
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for a message: ``None`` or ``a list``."""
-    return "None" if value is None else f"a {type(value).__name__}"
+    """The kind of a value as messages write it: ``None``, ``a list``, ``a str``."""
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"

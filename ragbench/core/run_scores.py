@@ -1,4 +1,7 @@
-"""A stored run as a gate or a comparison sees it: its scores a case, and what they rest on."""
+"""A stored run as the gate and comparisons read it: a score per case and metric, and its settings.
+
+A run's folder, a baseline file and the mean of several runs of main all become a `RunScores`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from ragbench.plugins import Floats, Integers, np
 
 
 class MetricColumn(Record):
-    """One metric of a run: the facts of its definition, and its figure over the run."""
+    """One metric of a run: its definition as far as it is stored, and its figure over the run."""
 
     name: str
     """With parameters and cutoff, such as ``"nDCG@10"``."""
@@ -32,11 +35,11 @@ class MetricColumn(Record):
     """Largest value that it can take; None when unbounded."""
     unit: str = ""
     aggregate: str | None = None
-    """What makes the figure of the values; None when it is their mean."""
+    """How the figure is made of the values; None when it is their mean."""
     score: float | None = None
     """Its figure over the run; None when no case was measured."""
     has_cells: bool = True
-    """False for measured times: a report holds their figure, but no value a case."""
+    """False for measured times: a report has their figure, and no value per case."""
     digest: str = ""
     """Of the source of a user's formula; empty for ragbench's own."""
     probability: bool = False
@@ -44,39 +47,55 @@ class MetricColumn(Record):
     is_judged: bool = False
     """Whether a model computes it: an opinion, until labels correct it."""
     reads_answer: bool = True
+    """Whether it judges the answer: a label of a person then holds for this answer alone."""
     reads_contexts: bool = True
-    """What it judges of a case; a label is of that."""
+    """Whether it judges the contexts: a label of a person then holds for these contexts alone."""
 
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
-        known = metric.definition
-        shared = ("version", "direction", "low", "high", "unit", "aggregate", "digest")
+        """The column of a metric, with its figure over the run."""
+        definition = metric.definition
         return cls(
             name=metric.name,
-            group=known.group.value,
+            version=definition.version,
+            group=definition.group.value,
+            direction=definition.direction,
+            low=definition.low,
+            high=definition.high,
+            unit=definition.unit,
+            aggregate=definition.aggregate,
             score=score,
-            has_cells=known.deterministic,
-            probability=known.probability,
+            has_cells=definition.deterministic,
+            digest=definition.digest,
+            probability=definition.probability,
             is_judged=metric.is_judged,
-            reads_answer=Need.RESPONSE in known.needs,
-            reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
-            **{name: getattr(known, name) for name in shared},
+            reads_answer=Need.RESPONSE in definition.needs,
+            reads_contexts=Need.RETRIEVED_CONTEXTS in definition.needs,
         )
 
     @property
     def identity(self) -> str:
-        return f"{self.name} v{self.version}{f' {self.digest}' if self.digest else ''}"
+        """Name, version and digest of the formula: scores of another identity do not compare."""
+        identity = f"{self.name} v{self.version}"
+        if self.digest:
+            identity += f" {self.digest}"
+        return identity
 
     @property
     def no_mean(self) -> str:
         """Why no mean of its cases' values can be compared; empty where it can be."""
         if not self.has_cells:
             return "a report holds no per-case values of it"
-        return "" if self.aggregate is None else "its figure is not a mean over cases"
+        if self.aggregate is not None:
+            return "its figure is not a mean over cases"
+        return ""
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        """The smallest and the largest value; None when one of them is unbounded."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low, self.high
 
     @property
     def sign(self) -> float:
@@ -86,17 +105,22 @@ class MetricColumn(Record):
     @property
     def scale(self) -> float | None:
         """Largest change that one case can show; None when unbounded."""
-        return None if self.bounds is None else self.bounds[1] - self.bounds[0]
+        if self.bounds is None:
+            return None
+        low, high = self.bounds
+        return high - low
 
     @property
     def reach(self) -> tuple[float, float] | None:
-        """Between which a difference of two values lies; None when unbounded."""
-        return None if self.scale is None else (-self.scale, self.scale)
+        """The bounds of a difference of two values; None when unbounded."""
+        if self.scale is None:
+            return None
+        return -self.scale, self.scale
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunScores:
-    """A run as its files hold it; nothing is computed anew."""
+    """The scores of a run with all that a comparison needs of it, read from its files."""
 
     source: str
     """Where it was read from, as the user named it."""
@@ -116,26 +140,26 @@ class RunScores:
     latencies: tuple[Latency, ...] = ()
     """Empty when ``timings.json`` is not there."""
     judge_cost: float | None = None
-    """What the answers of its judge cost; None where none is kept, or a price is not known."""
+    """Price of its judge's answers; None where none is stored, or a price is unknown."""
     currency: str | None = None
     judge: str = ""
-    """Its judge's models; empty without one, and where no file says."""
+    """Its judge's models; empty without a judge, and where no file has them."""
     causes: tuple[CauseCount, ...] = ()
-    """What became of its cases; empty for a baseline file."""
+    """Why its cases went right or wrong, counted; empty for a baseline file."""
     right: RightShare | None = None
-    """How many of them are right; None for a baseline file, and where it is not known."""
+    """The share of its cases that are right; None for a baseline file, and when unknown."""
     date: str | None = None
-    """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
+    """When it was made, ISO 8601; None where no file has it. Of several runs, the newest one's."""
     made_of: tuple[MainRun, ...] = ()
-    """The runs that a baseline's scores are the means of, oldest first; empty for a single run."""
+    """The runs whose mean a baseline's scores are, oldest first; empty for a single run."""
     origins: tuple[Origin, ...] | None = None
-    """What the outcomes of its stages came from, of the newest of several runs; None where no file
-    says. A stage that was not asked, because its outcomes were recorded, has none."""
+    """The inputs of its stages' outcomes (code, packages, settings); None where no file has them.
+    Of several runs, those of the newest. A stage whose outcomes were all recorded has none."""
 
     is_old: bool = False
-    """Whether an earlier version wrote its cases down, so that none is recognised."""
+    """Whether an earlier version of ragbench wrote its cases, so that none can be matched."""
     drift: Drift | None = None
-    """Of a baseline file: main over all its merges."""
+    """Of a baseline file: how main moved over all its merges."""
 
     @property
     def table(self) -> CaseTable:
@@ -144,111 +168,152 @@ class RunScores:
 
     @property
     def clusters(self) -> Sequence[str | None]:
-        """What each case shares with others; None: nothing."""
+        """The cluster of each case; None for a case that is independent of all others."""
         return self.table.fact("cluster") or (None,) * len(self.cases)
 
     @property
     def has_labels(self) -> bool:
+        """Whether people labelled at least one of its cases."""
         return any(self.table.fact("labels"))
 
     def column(self, metric: str) -> MetricColumn | None:
-        """The metric of that name, written as the run writes it; None when it has none."""
-        return next((column for column in self.metrics if column.name == metric), None)
+        """The metric of that name, spelled as in the run; None when the run does not measure it."""
+        for column in self.metrics:
+            if column.name == metric:
+                return column
+        return None
 
     def measures(self, column: MetricColumn) -> bool:
-        """Whether it has a metric by the same formula."""
-        own = self.column(column.name)
-        return own is not None and own.identity == column.identity
+        """Whether it has a metric of the same name by the same formula."""
+        own_column = self.column(column.name)
+        return own_column is not None and own_column.identity == column.identity
 
     def cells(self, metric: str) -> Cells:
-        """A metric over the cases; of one that the run does not measure, none."""
-        known, size = self.table.cells.get(metric), len(self.cases)
-        return known or Cells.packed(np.full(size, np.nan), np.zeros(size, np.uint8))
+        """A metric over the cases; without a single cell where the run does not measure it."""
+        cells = self.table.cells.get(metric)
+        if cells is not None:
+            return cells
+        size = len(self.cases)
+        return Cells.packed(np.full(size, np.nan), np.zeros(size, np.uint8))
 
     def graded(self, column: MetricColumn) -> Floats:
-        """Its values so that larger is better; what was declined has the worst one, if any."""
-        cells, worst = self.cells(column.name), column.low if column.sign > 0.0 else column.high
-        declined = np.nan if worst is None else worst
-        return column.sign * np.where(cells.has(Status.ABSTAINED), declined, cells.values)
+        """A metric's values with their sign turned where needed, so that larger is better.
+
+        A case in which the system declined to answer has the worst value; NaN where the metric is
+        unbounded on that side.
+        """
+        cells = self.cells(column.name)
+        worst = column.low if column.sign > 0.0 else column.high
+        if worst is None:
+            worst = np.nan
+        return column.sign * np.where(cells.has(Status.ABSTAINED), worst, cells.values)
 
     def values(self, metric: str) -> dict[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""
-        found = self.cells(metric).values.tolist()
-        known = (value if value == value else None for value in found)
-        return dict(zip(self.table.ids, known, strict=True))
+        value_of: dict[str, float | None] = {}
+        for id_, value in zip(self.table.ids, self.cells(metric).values.tolist(), strict=True):
+            value_of[id_] = value if value == value else None  # NaN is not equal to itself
+        return value_of
 
     def on(self, ids: Collection[str]) -> RunScores:
         """The run with these cases alone; itself where it has no others."""
         places = [place for place, id_ in enumerate(self.table.ids) if id_ in ids]
-        return self if len(places) == len(self.cases) else self.at(np.array(places, np.int64))
+        if len(places) == len(self.cases):
+            return self
+        return self.at(np.array(places, np.int64))
 
     def at(self, places: Integers) -> RunScores:
+        """The run with the cases at these places of its table alone, in this order."""
         return replace(self, cases=self.table.take(places))
 
     def beside(self, other: RunScores) -> RunScores:
-        """The run with the cases of another one, in its order; it has all of them."""
+        """The run with the cases of another run alone, in that one's order; it has all of them."""
         if self.table.ids == other.table.ids:
             return self
         return self.at(self.table.places(other.table.ids))
 
 
 def labels_of(run: RunScores) -> Iterator[list[str]]:
-    """Tags and language of each case, as slices of them are named."""
+    """The slices that each case is in, by its tags and language: ``tag:hr``, ``language:de``."""
     table = run.table
     tags = table.fact("tags") or ((),) * len(table)
-    for of_case, language in zip(tags, table.fact("language") or (None,) * len(table), strict=True):
-        found = [f"tag:{tag}" for tag in dict.fromkeys(of_case)]
-        yield found if language is None else [*found, f"language:{language}"]
+    languages = table.fact("language") or (None,) * len(table)
+    for tags_of_case, language in zip(tags, languages, strict=True):
+        slices = [f"tag:{tag}" for tag in dict.fromkeys(tags_of_case)]
+        if language is not None:
+            slices.append(f"language:{language}")
+        yield slices
 
 
-def unchanged(first: RunScores, *others: RunScores) -> set[str]:
-    """The ids of the cases that all runs have, the same to the last letter."""
-    kept = np.ones(len(first.cases), bool)
-    for run in others:
-        places = run.table.places(first.table.ids)
-        there = np.flatnonzero(places >= 0)
-        kept[places < 0] = False
-        known = run.table.fingerprints[places[there]]
-        kept[there] &= first.table.fingerprints[there] == known
-    return {id_ for id_, is_kept in zip(first.table.ids, kept.tolist(), strict=True) if is_kept}
+def unchanged(run: RunScores, *others: RunScores) -> set[str]:
+    """The ids of the cases that all runs have, with the same content in each."""
+    is_same = np.ones(len(run.cases), bool)
+    for other in others:
+        places_in_other = other.table.places(run.table.ids)
+        in_both = np.flatnonzero(places_in_other >= 0)
+        fingerprints = other.table.fingerprints[places_in_other[in_both]]
+        is_same[places_in_other < 0] = False
+        is_same[in_both] &= run.table.fingerprints[in_both] == fingerprints
+    return {id_ for id_, same in zip(run.table.ids, is_same.tolist(), strict=True) if same}
 
 
 RunT = TypeVar("RunT", bound=RunScores)
 
 
 def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
-    """An earlier run with its cases under a later one's ids; and the new ids with the old ones.
+    """An earlier run with its cases under a later run's ids, and the old id by each new one.
 
-    A case is known by its fingerprint. Ids that count rows move with each row that is inserted.
+    Ids that count rows move with each row that is inserted; the fingerprint of a case does not. So
+    a case whose id differs, or now belongs to another case, is matched by its fingerprint.
     """
     same = unchanged(run, earlier)
     if len(same) == len(run.cases):
         return earlier, {}
-    mine, theirs = (
-        {
-            id_: known
-            for id_, known in zip(one.table.ids, one.table.fingerprints.tolist(), strict=True)
-            if id_ not in same
-        }
-        for one in (run, earlier)
-    )
-    free: dict[bytes, list[str]] = {}
-    for id_, fingerprint in reversed(mine.items()):
-        free.setdefault(fingerprint, []).append(id_)
-    names = {
-        id_: free[fingerprint].pop() for id_, fingerprint in theirs.items() if free.get(fingerprint)
-    }
-    if not names:
+
+    # Of several cases with the same content, the first of one run is matched with the first of the
+    # other: the ids are in reverse, and taken from the end.
+    new_ids: dict[bytes, list[str]] = {}
+    for id_, fingerprint in reversed(_fingerprints_without(run, same).items()):
+        new_ids.setdefault(fingerprint, []).append(id_)
+    new_by_old: dict[str, str] = {}
+    for old_id, fingerprint in _fingerprints_without(earlier, same).items():
+        if new_ids.get(fingerprint):
+            new_by_old[old_id] = new_ids[fingerprint].pop()
+    if not new_by_old:
         return earlier, {}
-    taken, known = {*names.values()}, {new: old for old, new in names.items()}
-    ids = [names.get(id_) or f"{id_}{' (before)' * (id_ in taken)}" for id_ in earlier.table.ids]
-    drift = _renamed(earlier.drift, known)
-    return replace(earlier, cases=replace(earlier.table, ids=ids), drift=drift), known
+
+    old_by_new = {new: old for old, new in new_by_old.items()}
+    ids: list[str] = []
+    for old_id in earlier.table.ids:
+        if old_id in new_by_old:
+            ids.append(new_by_old[old_id])
+        elif old_id in old_by_new:  # another case has this id now
+            ids.append(f"{old_id} (before)")
+        else:
+            ids.append(old_id)
+    drift = _drift_under_new_ids(earlier.drift, new_by_old)
+    return replace(earlier, cases=replace(earlier.table, ids=ids), drift=drift), old_by_new
 
 
-def _renamed(drift: Drift | None, names: Mapping[str, str]) -> Drift | None:
-    """With the cases under their new ids; ``names`` has the old ones by the new."""
+def _fingerprints_without(run: RunScores, ids: Collection[str]) -> dict[str, bytes]:
+    """The fingerprint of each case by its id, but for the cases with these ids."""
+    table = run.table
+    fingerprints: dict[str, bytes] = {}
+    for id_, fingerprint in zip(table.ids, table.fingerprints.tolist(), strict=True):
+        if id_ not in ids:
+            fingerprints[id_] = fingerprint
+    return fingerprints
+
+
+def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> Drift | None:
+    """The drift with its cases under new ids; one whose id is now another case's is left out."""
     if drift is None:
         return None
-    new = {id_: id_ for id_ in drift.cases if id_ not in names} | {o: n for n, o in names.items()}
-    return replace(drift, cases={new[id_]: sums for id_, sums in drift.cases.items() if id_ in new})
+    taken = {*new_by_old.values()}
+    sums_of: dict[str, Mapping[str, tuple[float, float, float, float]]] = {}
+    for id_, sums in drift.cases.items():
+        if id_ in new_by_old:
+            sums_of[new_by_old[id_]] = sums
+        elif id_ not in taken:
+            sums_of[id_] = sums
+    return replace(drift, cases=sums_of)

@@ -1,4 +1,8 @@
-"""The texts that are searched for in place of a question, and how a result keeps them."""
+"""The texts that are searched for in place of a question, and their place in a result.
+
+A transform before retrieval may search for a rewritten question, for several, or for a text that
+looks like the answer.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +26,28 @@ QueryKind = Literal["query", "passage"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchQuery(Checked):
-    """One of the texts that are searched for in place of a question."""
+    """A text that is searched for in place of a question."""
 
     text: str
     kind: QueryKind = "query"
-    """``"query"``: a question, or words of one. ``"passage"``: a text that looks like what is
-    sought; an embedder with a way of its own for passages embeds it in that way."""
+    """``"query"``: a question, or words of one. ``"passage"``: a text that looks like the passage
+    to be found; an embedder that treats passages in another way embeds it as one."""
     weight: AboveZero = 1.0
-    """How much its ranking counts among those of the other texts; above 0."""
+    """Weight of its ranking among the rankings of the other texts; above 0."""
 
 
 class Transformed(Record):
     """The result of a transform of a query, or of all of them."""
 
     queries: tuple[SearchQuery, ...]
-    """What is searched for in its place; the query itself is among them or is not."""
+    """The texts to search for; the query itself may be one of them."""
     failures: tuple[Failure, ...] = ()
-    """What went wrong inside and was made up for; ``stage`` names the transform."""
+    """Failures inside that were recovered from; ``stage`` names the transform."""
 
 
 def pre_retrieved(result: RetrievalResult[Any]) -> Transformed:
-    """What was searched for; nothing where a result does not say."""
+    """The texts that a retrieval searched for; none where its metadata have no such record."""
     try:
         return msgspec.convert(record_of(result, PRE_RETRIEVE), Transformed)
-    except (msgspec.ValidationError, ConfigError):
-        return Transformed(queries=())  # a RAG of a user's may have a key of this name, too
+    except (msgspec.ValidationError, ConfigError):  # a user's RAG may have a key of this name, too
+        return Transformed(queries=())

@@ -1,4 +1,7 @@
-"""What happened to one case at every hop, as records for whoever shows it."""
+"""The story of one case, from its question to its answer, as records for the views.
+
+`ragbench.stages.story` tells it of a stored run; ``ragbench explain`` and the pages show it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ragbench.core.record import Record
 
 
 class Mark(Record):
-    """A stretch of a chunk's text that somebody points at: ``text[start:end]``."""
+    """A part of a chunk's text that views highlight: ``text[start:end]``."""
 
     start: int
     end: int
@@ -25,23 +28,23 @@ class ChunkStory(Record):
     id: str
     text: str
     retrieved: int | None
-    """Its rank in retrieval, from 1; None when it came in later."""
+    """Its rank in retrieval, from 1; None when an operator added it."""
     shown: int | None
-    """Its rank in what generation was given; None when it was dropped."""
+    """Its rank among the chunks that generation was given; None when it was dropped."""
     score: float | None
-    """Retrieval's; an operator's where it came in later."""
+    """Its score in retrieval; of a chunk that an operator added, that of the operator."""
     is_gold: bool
-    """Whether it is, or holds, a gold context."""
+    """Whether it is, or contains, a gold context."""
     moves: tuple[str, ...] = ()
-    """What each operator did to it, where it did something: ``"top_k: dropped at 6"``."""
+    """One per operator that changed it or its rank: ``"top_k: dropped at 6"``."""
     marks: tuple[Mark, ...] = ()
-    """By start; they may overlap."""
+    """Sorted by start; they may overlap."""
     address: str | None = None
-    """Of its source on the web, where its metadata names one."""
+    """The address of its source on the web; None where its metadata have none."""
 
 
 class Hop(Record):
-    """How one stage ended for the case."""
+    """The outcome of one stage for the case, without its value."""
 
     stage: str
     status: Status
@@ -52,74 +55,77 @@ class Hop(Record):
     sharing: int = 1
     """Cases that shared the call; above 1 `seconds` is their mean."""
     reason: str | None = None
-    """Why it was skipped, or what failed."""
+    """Why it was skipped, or the failure."""
 
 
 class JudgedClaim(Record):
-    """Something that an answer says, as a judge took it, and whether the contexts support it."""
+    """A statement of an answer, as a judge extracted it, with its verdict on it."""
 
     text: str
     verdict: str
-    """``"supported"``, ``"partially supported"`` or ``"not supported"``; ``"unproved"`` where no
-    quote proves what the judge says."""
+    """Whether the contexts support it: ``"supported"``, ``"partially supported"`` or ``"not
+    supported"``; ``"unproved"`` where no quote proves the verdict."""
     reason: str
     quotes: tuple[tuple[str, str | None], ...] = ()
-    """What the judge quotes, each with the id of the chunk that holds it; None: no chunk does."""
+    """The judge's quotes, each with the id of the chunk that contains it; None: no chunk does."""
 
 
 class JudgedSentence(Record):
     """A sentence of an answer with the claims that a judge found in it."""
 
     text: str | None
-    """As it stands in the answer; None for claims that are of no one sentence."""
+    """As it is in the answer; None for claims that belong to no single sentence."""
     verdict: str
-    """That of its claims where they agree; else ``"partially supported"``."""
+    """The verdict on its claims if it is the same for all; else ``"partially supported"``."""
     claims: tuple[JudgedClaim, ...]
 
 
 class JudgedAnswer(Record):
-    """An answer as one judge found it supported."""
+    """The verdicts of one judge on the claims of an answer."""
 
     metric: str
     judge: str
-    """Empty where there is one judge alone."""
+    """Empty where there is a single judge."""
     sentences: tuple[JudgedSentence, ...]
-    """In the answer's order, those with a claim; claims of no one sentence at the end."""
+    """The sentences with a claim, in the answer's order; at the end the claims that belong to no
+    single sentence."""
 
 
 class AnswerNote(Record):
-    """What is wrong with a sentence of an answer, seen without a judge."""
+    """A problem of a sentence of an answer that a metric detects without a judge."""
 
     sentence: str
     problem: str
 
 
 class ExpectationStory(Record):
-    """Something that the case expects, and whether it holds."""
+    """An expectation of the case, and whether the answer fulfils it."""
 
     text: str
     """The expectation in words."""
     holds: bool | None
-    """None where that cannot be known: without an answer, or without ids of what was retrieved."""
+    """None where that is unknown: without an answer, or without ids of the retrieved chunks."""
     reason: str = ""
-    """Of a source: whether it was retrieved or cited."""
+    """Of an expected source: whether it was retrieved or cited."""
 
     @property
     def sentence(self) -> str:
         """The expectation in words, with the reason in brackets."""
-        return f"{self.text} ({self.reason})" if self.reason else self.text
+        if self.reason:
+            return f"{self.text} ({self.reason})"
+        return self.text
 
 
 class SearchStory(Record):
-    """One of several searches for an answer."""
+    """One of several searches of a RAG for one answer."""
 
     query: str | None
     ids: tuple[str, ...]
-    """Of the chunks that it found."""
+    """Of the chunks that it returned."""
     new: int | None
-    """How many of those no search before it found; None where it does not say what it found."""
+    """Number of chunks that no earlier search returned; None where its chunks are unknown."""
     has_gold: bool
-    """Whether it is the first that found a relevant chunk."""
+    """Whether it is the first search that returned a relevant chunk."""
     seconds: float | None = None
 
 
@@ -127,33 +133,33 @@ class CaseStory(Record):
     """One case, from its question to its answer."""
 
     sent: tuple[str, ...]
-    """What was searched for where that is not the question itself."""
+    """The texts that were searched for, where these are not the question itself."""
     hops: tuple[Hop, ...]
     chunks: tuple[ChunkStory, ...]
-    """As retrieved, best first; then those that came in later."""
+    """As retrieved, best first; then those that operators added."""
     operators: tuple[str, ...]
-    """What stood between retrieval and generation, in order."""
+    """The operators between retrieval and generation, in order."""
     written: str | None
-    """What a format operator wrote for generation in place of the chunks; None without one."""
+    """The text that a format operator wrote for generation; None without such an operator."""
     gold_ids: tuple[str, ...]
     gold_texts: tuple[str, ...]
-    """Evidence spans, else reference contexts, as they stand in the case."""
+    """Evidence spans, else reference contexts, as the case has them."""
     references: tuple[str, ...]
     """Every right answer, the main one first."""
     candidates: tuple[str, ...] = ()
     supported: tuple[JudgedAnswer, ...] = ()
-    """What judges said of the answer's claims, a judge and metric each: of several repetitions the
-    first; empty where none judged them."""
+    """The verdicts on the answer's claims, one record per judge and metric; of several repetitions
+    the first. Empty where no judge judged claims."""
     notes: tuple[AnswerNote, ...] = ()
-    """Numbers of the answer that stand in no chunk, and citations that point nowhere or elsewhere;
+    """Numbers of the answer that are in no chunk, and citations without a chunk that proves them;
     empty where no such metric was measured."""
     expectations: tuple[ExpectationStory, ...] = ()
-    """What the case expects; empty where the run does not measure it."""
+    """The expectations of the case; empty where the run does not measure them."""
     history: tuple[Turn, ...] = ()
-    """What was said before the question."""
+    """The messages before the question."""
     searches: tuple[SearchStory, ...] = ()
-    """Where retrieval says that it searched several times."""
+    """Empty unless the retrieval records several searches."""
     confidence: float | None = None
-    """How sure the system was of its answer, in [0, 1]; None when it did not say."""
+    """The system's confidence in its answer, in [0, 1]; None when it gave none."""
     metadata: tuple[tuple[str, Any], ...] = ()
-    """What the source said of the case besides, by name."""
+    """Further fields of the case in its source, by name."""

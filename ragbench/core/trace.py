@@ -1,4 +1,7 @@
-"""The case with the outcomes of all its stages; as RAGAS' twelve fields."""
+"""A case with the outcomes of its stages: as metrics see it, in the loop, and as a row for RAGAS.
+
+`Trace` is what metrics read, `Entry` what a source yields, `RunCase` what the loop works on.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ STAGES = {
     "validate": "validation",
     "generate": "generation",
 }
-"""In the order in which a case goes through them, each with the field of its outcome."""
+"""The stages in the order in which a case goes through them, each with its field of `Trace`."""
 
 
 class Trace(Record):
@@ -31,31 +34,36 @@ class Trace(Record):
 
     case: Case
     retrieval: Outcome[RetrievalResult[Any]]
-    """What the RAG's retrieval gave. A RAG that only generates: skipped."""
+    """The chunks that the RAG retrieved. Skipped for a RAG that only generates."""
     generation: Outcome[GenerationResult[Any]]
-    """What the RAG's generation gave. A RAG that only retrieves: skipped."""
+    """The answer that the RAG generated. Skipped for a RAG that only retrieves."""
     post_retrieval: Outcome[RetrievalResult[Any]] | None = None
-    """What stood after post-retrieval; None when the run has no such stage."""
+    """The chunks after post-retrieval; None when the run has no such stage."""
     validation: Outcome[Verdict] | None = None
-    """The verdict on what generation was given; None when the run has no such stage."""
+    """The verdict on the chunks that generation was given; None when the run has no such stage."""
     location: Outcome[GoldSearch] | None = None
     """Where the gold is that retrieval should have found; None when the run has no such stage."""
 
     @property
     def context(self) -> Outcome[RetrievalResult[Any]]:
-        """What generation was given: post-retrieval's outcome, or else retrieval's."""
-        return self.retrieval if self.post_retrieval is None else self.post_retrieval
+        """The chunks that generation was given: post-retrieval's outcome, or else retrieval's."""
+        if self.post_retrieval is None:
+            return self.retrieval
+        return self.post_retrieval
 
     @property
     def stages(self) -> list[tuple[str, Outcome[Any]]]:
-        """The stages that the case went through, in order, each with how it ended."""
-        before, after = (self.retrieval, self.location), (self.validation, self.generation)
-        each = zip(STAGES, (*before, self.post_retrieval, *after), strict=True)
-        return [(stage, outcome) for stage, outcome in each if outcome is not None]
+        """The stages that the case went through, in order, each with its outcome."""
+        stages: list[tuple[str, Outcome[Any]]] = []
+        for stage, field_name in STAGES.items():
+            outcome = getattr(self, field_name)
+            if outcome is not None:
+                stages.append((stage, outcome))
+        return stages
 
 
 class Entry(Record):
-    """A record of a source: a case with the outcomes that are already known."""
+    """A record of a source: a case with the outcomes that the source recorded."""
 
     case: Case
     recorded: Mapping[str, Outcome[Any]]
@@ -64,15 +72,16 @@ class Entry(Record):
 
     @property
     def id(self) -> str:
+        """The id of the case."""
         return self.case.id
 
 
 class StageOutcome(NamedTuple):
-    """A stage's outcome for a case, and what work downstream depends on."""
+    """A stage's outcome for a case, with the digests that are in the keys of later stages."""
 
     outcome: Outcome[Any]
     texts: bytes
-    """Digests of the context texts, one behind the other."""
+    """Digests of the context texts, concatenated."""
     digest: bytes
     """Digest of the whole output."""
 
@@ -82,38 +91,39 @@ class RunCase:
     """A case of a run on its way through the stages, or read back from the journal."""
 
     number: int
-    """In the journal; stays the same for a case id as long as that lives."""
+    """Its number in the journal; a case id has the same number in every run of that journal."""
     case: Case
     digest: bytes
-    """Of the case: its id and all that is known of it."""
+    """Digest of the whole case, its id included."""
     settled: dict[str, StageOutcome] = field(default_factory=dict[str, StageOutcome])
-    """What each stage gave so far, by its name."""
+    """The outcomes so far, by stage."""
     cells: tuple[Cell | None, ...] = ()
     """One per metric of the run; None where it has not been computed."""
     judgements: tuple[tuple[Judgement, ...], ...] = ()
-    """What each cell rests on, in the same order."""
+    """The judgements that each cell is made of, in the order of the cells."""
     matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
-    """Which chunks are relevant contexts, by the stage that gave them."""
+    """Which chunks are relevant contexts, by the stage that gave the chunks."""
     attribution: Attribution | None = None
-    """What became of it, where that is stored."""
+    """Why it went right or wrong; None where that is not stored."""
     _trace: Trace | None = None
+    """The trace, once it was made."""
 
     @property
     def trace(self) -> Trace:
         """The case with its outcomes; only once retrieval and generation are settled."""
         if self._trace is None:
-            outcomes: dict[str, Any] = {
-                STAGES[stage]: settled.outcome for stage, settled in self.settled.items()
-            }
+            outcomes: dict[str, Any] = {}
+            for stage, stage_outcome in self.settled.items():
+                outcomes[STAGES[stage]] = stage_outcome.outcome
             self._trace = Trace(case=self.case, **outcomes)
         return self._trace
 
 
 class SampleRow(Record):
-    """What RAGAS is given of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
+    """One case as a sample for RAGAS: the fields of ragas 0.4.3's ``SingleTurnSample``.
 
-    None always means "not known": not given, not reached, or failed. Lists are kept as the objects
-    that were given; what a RAG returned was checked when it was returned.
+    None always means "not known": not given, not reached, or failed. Lists are the same objects as
+    in the case and its outcomes; what a RAG returned was checked when it was returned.
 
     Example:
         >>> SampleRow(user_input="Capital of France?", response="Paris").reference is None
@@ -151,26 +161,26 @@ class SampleRow(Record):
 
 
 def sample_row(trace: Trace) -> SampleRow:
-    """The row of one case of a run.
+    """The sample for RAGAS of one case of a run.
 
     A stage that failed or was skipped leaves its fields None, never empty: an empty list means
     that retrieval found nothing. An abstention is a response like any other.
     """
     case = trace.case
-    retrieved = trace.context.value
-    generated = trace.generation.value
+    retrieval = trace.context.value
+    generation = trace.generation.value
     references = case.references
     contexts: Sequence[str] | None = None
-    if retrieved is not None and not retrieved.is_ids_alone:
-        contexts = retrieved.contexts
+    if retrieval is not None and not retrieval.is_ids_alone:
+        contexts = retrieval.contexts
     return SampleRow(
         user_input=case.query,
         retrieved_contexts=contexts,
         reference_contexts=case.reference_contexts,
-        retrieved_context_ids=None if retrieved is None else retrieved.context_ids,
+        retrieved_context_ids=None if retrieval is None else retrieval.context_ids,
         reference_context_ids=reference_ids(case),
-        response=None if generated is None else generated.response,
-        multi_responses=None if generated is None else generated.multi_responses,
+        response=None if generation is None else generation.response,
+        multi_responses=None if generation is None else generation.multi_responses,
         reference=references[0] if references else None,
         rubrics=_rubrics(case.metadata.get("rubrics")),
         persona_name=_text(case.metadata.get("persona_name")),
@@ -180,20 +190,22 @@ def sample_row(trace: Trace) -> SampleRow:
 
 
 def reference_ids(case: Case) -> Sequence[str] | None:
-    """The reference ids, or else those that the grades call relevant."""
+    """The case's reference ids; without any, the ids with a grade above 0."""
     if case.reference_context_ids is not None or case.grades is None:
         return case.reference_context_ids
     return list(case.relevant_ids)
 
 
 def _text(value: object) -> str | None:
+    """A field of the dataset if it is a text; RAGAS refuses anything else."""
     return value if isinstance(value, str) else None
 
 
 def _rubrics(value: object) -> Mapping[str, str] | None:
-    """A dataset's field of that name, where it is what RAGAS calls rubrics."""
+    """A field of the dataset if it is what RAGAS calls rubrics: a mapping of texts to texts."""
     if not isinstance(value, Mapping):
         return None
-    rubrics = cast("Mapping[object, object]", value)
-    is_text = all(isinstance(part, str) for pair in rubrics.items() for part in pair)
-    return cast("Mapping[str, str]", rubrics) if is_text else None
+    for grade, meaning in cast("Mapping[object, object]", value).items():
+        if not isinstance(grade, str) or not isinstance(meaning, str):
+            return None
+    return cast("Mapping[str, str]", value)

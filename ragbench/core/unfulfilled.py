@@ -1,16 +1,16 @@
-"""The expectations of a run's cases that do not hold, by name: for the report and the gate."""
+"""The expectations of a run's cases that do not hold, in words: for the report and the gate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from ragbench.core.record import Record
-from ragbench.core.report import CaseRow, Report, badness
+from ragbench.core.report import CaseRow, IndexedCase, Report, badness
 
 EXPECTATIONS = "expectations"
 """The metric that measures them."""
 _NOT_ALWAYS = "not in every repetition"
-"""Of a case that was asked repeatedly, and whose shown answer fulfils everything."""
+"""In place of a text, for a case that was asked repeatedly and whose shown answer fulfils all."""
 
 
 class UnfulfilledCase(Record):
@@ -36,9 +36,9 @@ class Unfulfilled(Record):
     """The cases with expectations that do not hold."""
 
     total: int
-    """How many there are."""
+    """Number of these cases."""
     cases: tuple[UnfulfilledCase, ...]
-    """The first of them."""
+    """The first of them, in the order in which they are shown."""
 
 
 def unfulfilled(
@@ -47,47 +47,58 @@ def unfulfilled(
     """Reads the expectations that do not hold; None if the run does not measure them.
 
     Args:
-        most: of how many cases they are read, the worst first.
-        first: ids of cases that come before the others.
-        baseline: a run to compare with.
+        most: number of cases whose expectations are read, the worst first.
+        first: ids of cases that come before all others, in this order.
+        baseline: the run of which an expectation that holds there is remarked on.
     """
     names = [metric.name for metric in report.metrics]
     if EXPECTATIONS not in names:
         return None
-    place = names.index(EXPECTATIONS)
-    failing = [
-        case for case in report.index(place, None) if case.value is not None and case.value < 1.0
-    ]
-    ranks = {id: rank for rank, id in enumerate(first)}
-    metric = report.metrics[place]
+    position = names.index(EXPECTATIONS)
+    metric = report.metrics[position]
+
+    failing: list[IndexedCase] = []
+    for case in report.index(position, None):
+        if case.value is not None and case.value < 1.0:
+            failing.append(case)
+    ranks = {id_: rank for rank, id_ in enumerate(first)}
     failing.sort(key=lambda case: (ranks.get(case.id, len(ranks)), badness(case.value, metric)))
     ids = [case.id for case in failing[:most]]
-    before: dict[str, Mapping[str, bool | None]] = {}
+
+    held_in_baseline: dict[str, frozenset[str]] = {}
     if baseline is not None:
-        before = {row.id: _held(row) for row in baseline.find(ids)}
+        for row in baseline.find(ids):
+            held_in_baseline[row.id] = _texts_that_hold(row)
     cases: list[UnfulfilledCase] = []
     for row in report.find(ids):
-        cases.append(_case(row, before.get(row.id, {})))
+        cases.append(_unfulfilled_case(row, held_in_baseline.get(row.id, frozenset())))
     return Unfulfilled(total=len(failing), cases=tuple(cases))
 
 
-def _case(row: CaseRow, before: Mapping[str, bool | None]) -> UnfulfilledCase:
-    story = row.story
-    texts: list[str] = []
+def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> UnfulfilledCase:
+    """The case with its expectations that do not hold.
+
+    Args:
+        held_in_baseline: the texts of the expectations that the baseline's answer fulfils.
+    """
+    sentences: list[str] = []
     held_before: list[str] = []
-    for expectation in () if story is None else story.expectations:
-        if expectation.holds is False:
-            texts.append(expectation.sentence)
-            if before.get(expectation.text):
+    story = row.story
+    if story is not None:
+        for expectation in story.expectations:
+            if expectation.holds is not False:
+                continue
+            sentences.append(expectation.sentence)
+            if expectation.text in held_in_baseline:
                 held_before.append(expectation.sentence)
-    return UnfulfilledCase(
-        id=row.id, expectations=tuple(texts) or (_NOT_ALWAYS,), held_before=tuple(held_before)
-    )
+    if not sentences:
+        sentences.append(_NOT_ALWAYS)
+    return UnfulfilledCase(id=row.id, expectations=tuple(sentences), held_before=tuple(held_before))
 
 
-def _held(row: CaseRow) -> Mapping[str, bool | None]:
-    """Whether each expectation of a case holds, by its text."""
+def _texts_that_hold(row: CaseRow) -> frozenset[str]:
+    """The texts of the expectations that a case's answer fulfils."""
     story = row.story
     if story is None:
-        return {}
-    return {expectation.text: expectation.holds for expectation in story.expectations}
+        return frozenset()
+    return frozenset(expectation.text for expectation in story.expectations if expectation.holds)

@@ -1,4 +1,7 @@
-"""A validator's verdict on a retrieval, its warnings, the summary of many."""
+"""Validation: a retrieval to judge, a validator's verdict on it, and the summary of many verdicts.
+
+``ragbench validate`` judges the retrievals of a dump, and a run those of its own retriever.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,21 @@ from ragbench.core.roles import FieldRole
 
 
 class Share(Record):
+    """A share of things that were counted, with its interval."""
+
     count: int
     total: int
     share: float | None
-    """None of nothing."""
+    """None where the total is 0."""
     low: float | None
-    """95% interval by Clopper and Pearson."""
+    """Lower end of the 95% interval by Clopper and Pearson."""
     high: float | None
+    """Upper end of the same interval."""
 
 
 class WarningCount(Record):
+    """How often one kind of warning was given, over a dump."""
+
     kind: str
     queries: int
     chunks: int
@@ -28,23 +36,29 @@ class WarningCount(Record):
 
 
 class RequiredShare(Record):
+    """A share that the user demands of a dump, such as ``--min-answer-present``."""
+
     name: str
     """The option, without its dashes."""
     wanted: float
+    """The smallest share that is allowed; of an option that begins with ``max``, the largest."""
     found: float | None
+    """The share in the dump; None where the total is 0."""
     is_met: bool
 
 
 class ScoreCutoff(Record):
-    """A score that a share of the answers reaches."""
+    """A threshold for the retriever's scores, and the share of answers that it would keep."""
 
     keeps: float
-    """Of the queries with an answer, the share whose best chunk scores so or better."""
+    """Of the queries with an answer, the share whose best chunk has this score or a better one."""
     score: float
-    """As the retriever's: higher for better, or a distance, lower for better."""
+    """In the retriever's own direction: a similarity, or a distance, where lower is better."""
 
 
 class WeakQuery(Record):
+    """A query whose chunks most probably do not contain its answer."""
+
     query_id: str
     query: str
     retrieval_quality: str
@@ -53,23 +67,29 @@ class WeakQuery(Record):
 
 
 class SourceCount(Record):
+    """The chunks of one document or source over a dump."""
+
     source: str
     chunks: int
     relevant: int
 
 
 class PairedDumps(Record):
+    """Two retrievers on the same queries."""
+
     against: str
+    """The dump or file of verdicts of the other retriever."""
     queries: int
     won: int
-    """Queries whose answer is present here and was not there."""
+    """Queries whose answer is in the chunks of this retriever alone."""
     lost: int
+    """Queries whose answer is in the chunks of the other retriever alone."""
     p_value: float
     """Two-sided, McNemar's exact test."""
 
 
 class EarlierRetrieval(Record):
-    """What another retriever's chunks came to for a query, as a file of verdicts has it."""
+    """The verdict on another retriever's chunks for a query, read from a file of verdicts."""
 
     answer_present: bool
     answer_probability: float
@@ -80,24 +100,28 @@ class EarlierRetrieval(Record):
 
 
 class DoctorFinding(Record):
+    """A problem of a retriever, with advice."""
+
     text: str
     action: str
+    """What to try."""
 
 
 class RetrievalDoctor(Record):
-    """What the verdicts on a dump say of the retriever."""
+    """A diagnosis of a retriever, made of the verdicts on a dump."""
 
     answer_ranks: Mapping[str, int]
-    """Queries by the rank of the first chunk that holds the answer: ``1``, ``2-5``, ``6-20``,
+    """Number of queries by the rank of the first chunk with the answer: ``1``, ``2-5``, ``6-20``,
     ``21+``, and ``never``."""
     cutoffs: tuple[ScoreCutoff, ...]
     """The strictest first; empty for a dump without scores."""
     duplicates: Share
     sources: tuple[SourceCount, ...]
-    """Those with most chunks, where chunks name their document or source."""
+    """The sources with the most chunks; empty where chunks name no document or source."""
     weakest: tuple[WeakQuery, ...]
     findings: tuple[DoctorFinding, ...]
     compared: PairedDumps | None
+    """The comparison with another retriever; None without one."""
 
 
 class DumpSummary(Record):
@@ -106,18 +130,20 @@ class DumpSummary(Record):
     dump: str
     mapping: Mapping[str, str | None]
     roles: tuple[FieldRole, ...] = ()
-    """Where the query and the chunks were read from, and why."""
+    """The fields from which query and chunks were read, and why from these."""
     validator: str
     identity: str
-    """Changes whenever the same dump could get other verdicts."""
+    """Of the validator with its settings: with another one the same dump may get other verdicts."""
     queries: int
     failed: int
+    """Queries for which the validator failed."""
     malformed: int
+    """Malformed parts of the dump, which were skipped."""
     repeated_ids: int
     reused: int
     """Verdicts of an earlier run: neither the query, its chunks nor the validator have changed."""
     reused_from: str | None
-    """When that run began, the latest of several; local time."""
+    """When that run began, in local time; of several, the latest."""
     chunks: int
     relevant_chunks: int
     answer_present: Share
@@ -126,15 +152,15 @@ class DumpSummary(Record):
     problems: tuple[str, ...]
     failures: tuple[str, ...]
     details: Mapping[str, float]
-    """Sums of what the validator counts, such as escalated queries or fabricated quotes."""
+    """Counts of the validator, summed, such as escalated queries or fabricated quotes."""
     demands: tuple[RequiredShare, ...]
     doctor: RetrievalDoctor
     is_met: bool
-    """Whether all demands are."""
+    """Whether all demands are met."""
 
 
 class WarningKind(StrEnum):
-    """What can be wrong with a dump without keeping it from being judged."""
+    """A problem of a dump with which it can still be judged."""
 
     NO_CHUNKS = "no_chunks"
     EMPTY_QUERY = "empty_query"
@@ -142,7 +168,7 @@ class WarningKind(StrEnum):
     MALFORMED_CHUNK = "malformed_chunk"
     EMPTY_TEXT = "empty_text"
     DAMAGED_TEXT = "damaged_text"
-    """A text holds letters that only a wrong encoding or binary data leaves behind."""
+    """A text contains characters that come of a wrong encoding or of binary data."""
     MISSING_ID = "missing_id"
     DUPLICATE_ID = "duplicate_id"
     """Two chunks have one id: the later one was given another, or dropped as the same chunk."""
@@ -159,42 +185,50 @@ class WarningKind(StrEnum):
 
 
 class DumpWarning(Record):
+    """A problem of one retrieval of a dump."""
+
     kind: WarningKind
     message: str
     count: int
-    """How many chunks it is wrong with; 1 where it is wrong with the query."""
+    """Number of chunks with this problem; 1 where the query has it."""
     chunk_ids: tuple[str, ...] = ()
+    """Ids of such chunks, as examples."""
 
     def __str__(self) -> str:
-        examples = f" ({', '.join(self.chunk_ids)})" if self.chunk_ids else ""
-        return f"{self.kind.value}: {self.message}{examples}"
+        text = f"{self.kind.value}: {self.message}"
+        if self.chunk_ids:
+            text += f" ({', '.join(self.chunk_ids)})"
+        return text
 
 
 class RetrievalDump(Record):
+    """A query with the chunks that a retriever returned for it, as a validator gets it."""
+
     query_id: str
     query: str
-    """As it stands in the dump; empty when it says nothing."""
+    """As it is in the dump; empty when the dump has none."""
     chunks: tuple[Chunk, ...]
-    """Their ids are unique; their scores are higher for better ones."""
+    """Their ids are unique; a higher score is better."""
     warnings: tuple[DumpWarning, ...] = ()
     answer_present: bool | None = None
-    """Label: whether the answer is in the chunks; None where nobody said."""
+    """Label: whether the answer is in the chunks; None where it is not labelled."""
     relevant_ids: frozenset[str] | None = None
-    """Label: ids of the relevant chunks; None where nobody said."""
+    """Label: ids of the relevant chunks; None where these are not labelled."""
     answers: tuple[str, ...] = ()
+    """Label: right answers to the query."""
 
 
 class RetrievalQuality(StrEnum):
-    """How much a retrieval is worth to whoever has to answer from it."""
+    """The worth of a retrieval for generating an answer from it."""
 
     GOOD = "Good"
     PARTIAL = "Partial"
-    """Something speaks for an answer, or for a part of it, but not enough for a Yes."""
+    """The chunks may contain an answer, or a part of one, but not certainly enough for a Yes."""
     POOR = "Poor"
 
 
 class EvidenceQuote(Record):
-    """A verbatim stretch of a chunk: ``text`` is ``chunk.text[start:end]``."""
+    """A verbatim part of a chunk: ``text`` is ``chunk.text[start:end]``."""
 
     chunk_id: str
     start: int
@@ -203,27 +237,29 @@ class EvidenceQuote(Record):
 
 
 class Conflict(Record):
-    """Two pieces of evidence that say different things about the same question."""
+    """Two pieces of evidence that contradict each other about the same question."""
 
     kind: str
-    """``"number"``, ``"date"`` or ``"negation"``: what they disagree in."""
+    """What they disagree in: ``"number"``, ``"date"`` or ``"negation"``."""
     first: EvidenceQuote
     second: EvidenceQuote
     detail: str
 
 
 class Verdict(Record):
+    """A validator's verdict on one retrieval: whether its chunks contain the answer."""
+
     query_id: str
     relevant_chunk_ids: tuple[str, ...]
-    """The chunks that hold an answer or a part of one, most probable first."""
+    """The chunks that contain an answer or a part of one, most probable first."""
     relevance: Mapping[str, float]
-    """Each chunk's probability of holding an answer, in the order of the chunks."""
+    """Each chunk's probability of containing an answer, in the order of the chunks."""
     answer_present: bool
-    """Whether the answer is there, said only when it is nearly certain."""
+    """Whether the answer is in the chunks; true only when that is nearly certain."""
     answer_probability: float
-    """Calibrated probability that at least one chunk holds the answer, in [0, 1]."""
+    """Calibrated probability that at least one chunk contains the answer, in [0, 1]."""
     evidence: tuple[EvidenceQuote, ...]
-    """Where it stands; empty unless the answer is present or a part of it may be."""
+    """The parts of the chunks with the answer; empty unless it is present or partly present."""
     retrieval_quality: RetrievalQuality
     message: str
     """The verdict in a sentence: "No relevant information found in retrieved data." when no chunk
@@ -231,30 +267,38 @@ class Verdict(Record):
     validator: str
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What is wrong with the input, in sentences; in a run all that is, each as
-    ``kind: sentence``."""
+    """Problems of the input, in sentences; in a run all problems, each as ``kind: sentence``."""
     inspection: tuple[DumpWarning, ...] | None = None
-    """Those of the warnings that `ragbench.validators.inspect` found; None where a validator did
-    not use it."""
+    """The warnings that `ragbench.validators.inspect` gave; None where the validator did not use
+    it."""
     conflicts: tuple[Conflict, ...] = ()
     details: Mapping[str, float] = field(default_factory=dict[str, float])
     """Counts by name, such as ``fabricated_quotes`` or ``escalated``."""
 
 
 class MatrixCell(Record):
+    """One of the four cells of a table: the answer is present or not, and was given or declined."""
+
     answer_present: bool
     answered: bool
     rate: Share
-    """Of the cases with this verdict, how many the system dealt with so."""
+    """Of the cases with this verdict, those that the system answered, or declined."""
 
     @property
     def meaning(self) -> str:
+        """The cell in words."""
+        if self.answer_present and self.answered:
+            return "answered from evidence"
         if self.answer_present:
-            return "answered from evidence" if self.answered else "declined though it was there"
-        return "answered, no evidence shown" if self.answered else "declined, none shown"
+            return "declined though it was there"
+        if self.answered:
+            return "answered, no evidence shown"
+        return "declined, none shown"
 
 
 class ValidationTable(Record):
+    """The verdicts of a run, counted, and compared with how the system dealt with its cases."""
+
     validator: str
     verdicts: int
     quality: Mapping[str, int]
@@ -263,4 +307,4 @@ class ValidationTable(Record):
     """Four cells: present and answered, present and abstained, absent and answered, absent and
     abstained."""
     unmatched: int
-    """Cases with a verdict whose generation failed or was skipped: in no cell."""
+    """Cases with a verdict whose generation failed or was skipped: they are in no cell."""

@@ -362,7 +362,9 @@ class _CellReader:
         reasons, why = self._reasons(numbers, [column.states for column in columns])
         cells: dict[str, Cells] = {}
         for position, name in enumerate(self._numbers):
-            cells[name] = replace(columns[position], reasons=reasons, why=why.get(position))
+            cells[name] = replace(
+                columns[position], reasons=reasons, reason_places=why.get(position)
+            )
         return cells
 
     def _reasons(
