@@ -27,7 +27,11 @@ from ragbench.verbs.report import open_traces
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
-    """The position of the metric that cases are ordered by; None when the run has none."""
+    """The position of the metric that cases are ordered by; None when the run has none.
+
+    Args:
+        name: of the metric that a user chose; without one, the run's main metric.
+    """
     names = [metric.name for metric in report.metrics]
     if name is None:
         return main_metric(report.metrics)
@@ -132,10 +136,15 @@ def _missing_labels(case: Case) -> list[str]:
 
 
 def find_case(report: Report, id: str) -> CaseRow:
+    """The case of an id.
+
+    Raises:
+        ConfigError: the run has no such case.
+    """
     row = next(report.find([id]), None)
     if row is None:
-        known = [case.id for case in report.index(None, None)]
-        near = did_you_mean(id, known) or " 'ragbench cases RUN' lists them"
+        ids = [case.id for case in report.index(None, None)]
+        near = did_you_mean(id, ids) or " 'ragbench cases RUN' lists them"
         raise ConfigError(f"the run has no case '{id}'.{near}")
     return row
 
