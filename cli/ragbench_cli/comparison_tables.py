@@ -44,10 +44,13 @@ _FEW = 3
 _FLOWS = 2
 """How many ways are shown by which cases went from one cause to another."""
 _NOTES = 1
+"""How many notes are shown; --md and the page have all."""
 _LONGEST_NOTE = 150
 _LONGEST_ID = 24
 _LONGEST_EXPECTATION = 400
+"""Letters of a note, of an id or a metric's name, and of an expectation that are shown."""
 _LABEL_WIDTH = 8
+"""Columns of the label that a case's lines begin with."""
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
@@ -169,6 +172,7 @@ def _first_few(count: int) -> str:
 
 
 def _next_step(verdict: GateResult) -> str:
+    """The command that shows more of why the gate is not passed; empty for none."""
     if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
         return ""
     if verdict.outcome is GateOutcome.INCONCLUSIVE:
@@ -229,6 +233,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
 
 
 def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
+    """What a reader of the table must know, and how many metrics it does not show."""
     parts = ["p: two-sided, corrected"]
     if any(figure.better_than for metric in metrics for figure in metric.figures):
         parts.append("a letter: better than that run")

@@ -329,13 +329,13 @@ class _Opened:
         measuring = options.measuring
         self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
-        metric_list = measuring.spelled
+        metric_list = measuring.metrics
         self.metrics = default_metrics() if metric_list is None else parse_metrics(metric_list)
         if not self.metrics:
             raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
-        self.source = stack.enter_context(opened_source(cases, system, options.taken.only))
+        self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
         if metric_list is None and info.has_expectations:
             self.metrics = default_metrics(has_expectations=True)
@@ -438,7 +438,7 @@ class _Opened:
     def _source_options(self) -> tuple[object, ...]:
         """The options that say how the cases are read and which are taken, if they are set."""
         source = self.options.cases
-        taken = self.options.taken
+        records = self.options.records
         fields = mapping(source.field or (), "--field")
         values = (
             source.format,
@@ -449,9 +449,9 @@ class _Opened:
             source.answers,
             source.answers_format,
             source.ask_again,
-            taken.since,
-            taken.until,
-            *(taken.where or ()),
+            records.since,
+            records.until,
+            *(records.where or ()),
         )
         return tuple(value for value in values if value)
 
@@ -515,7 +515,7 @@ class _Opened:
             notes=notes,
             roles=self._roles(),
             selection=self.selection,
-            matching=Matching(self.options.measuring.matched),
+            matching=Matching(self.options.measuring.matching),
             corpus=system.documents,
             locator=system.locator,
             trust_stored=keeping.reuse,
