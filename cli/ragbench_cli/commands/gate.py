@@ -69,7 +69,7 @@ class GateOptions(Record):
     """With --rerun-inconclusive or --reask-baseline: the options of ragbench eval that ask the
     system, such as '--pipeline rag.yaml'. By default those that the run keeps."""
     max_asked: Annotated[int | None, asking("--max-reruns", min=1, rare=True)] = None
-    """With --rerun-inconclusive: how often both systems may be options. By default ten times per
+    """With --rerun-inconclusive: how often both systems may be asked. By default ten times per
     case."""
     labelled: Labelled = field(default_factory=Labelled)
 
