@@ -45,6 +45,8 @@ the same."""
 
 
 class DoctorCheck(Record):
+    """One thing that doctor looked at."""
+
     name: str
     state: State
     detail: str
@@ -282,6 +284,7 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
 
 
 def _show_settings(checks: Checks, settings: LLMSettings) -> None:
+    """Each setting with its origin, and the price."""
     for setting in settings.settings:
         checks.record(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
     price = price_for(settings.endpoint)

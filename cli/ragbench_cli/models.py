@@ -81,6 +81,7 @@ class LLMChoice(NamedModel):
         return resolve_embeddings(os.environ, section=section, file=file, chat=chat)
 
     def _endpoint(self) -> dict[str, str | None]:
+        """Where the model is asked, as far as options say so."""
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
@@ -329,6 +330,7 @@ def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) 
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
+    """The screen of an estimate: a row per metric, the total, and what it rests on."""
     from ragbench.stages.dry_run import ASSUMPTIONS
 
     yield styled((f"{judgements:,} judgements would be made", "bold"))

@@ -38,6 +38,7 @@ def print_report(report: Report, *, is_full: bool) -> None:
 
 
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
+    """The report from top to bottom: stages, metrics, causes, failures, notes."""
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)

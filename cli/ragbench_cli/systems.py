@@ -313,6 +313,7 @@ def chosen_system(
 def _open_pipeline(
     path: Path, documents: DocumentsBeside, config: Path | None, budget: Budget | None
 ) -> Generator[System]:
+    """The system that a pipeline's file describes, open for the length of a block."""
     import os
 
     from ragbench.rag.load import describe_rag

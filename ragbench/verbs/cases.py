@@ -61,6 +61,7 @@ def select_cases(
 
 
 def _unknown_tag(report: Report, tag: str) -> ConfigError:
+    """The error of a tag that no case has, with the tags that there are."""
     tags: set[str] = set()
     for row in report.rows():
         tags.update(row.tags)
@@ -98,6 +99,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     lacking: Counter[str] = Counter()
 
     def labelled_cases(journal: Journal) -> Iterator[Case]:
+        """The cases as a dataset has them; counts the labels that they lack."""
         for window in journal.cases([*causes]):
             for row in window:
                 case = row.case
@@ -189,6 +191,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     unfinished = 0
 
     def traces() -> Iterator[Trace]:
+        """The run's cases for the export, which asks for each one's scores while it is written."""
         nonlocal unfinished
         for row in open_traces(run_path):
             unfinished += None in row.cells

@@ -140,6 +140,7 @@ def rehearse_card(
 def _jobs(
     claims: Sequence[LabelledClaim], metric: Metric, judging: Judging, probes: Sequence[Probe]
 ) -> list[_Job]:
+    """All that is judged: each claim as it is, then its changes by each probe."""
     needs = metric.definition.needs
     if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
         raise ConfigError(
@@ -235,6 +236,7 @@ def _probe_figure(
 
 
 def _trace(claim: LabelledClaim) -> Trace:
+    """A claim as the answer of a case, with its evidence as the contexts."""
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")
     return Trace(
         case=case,

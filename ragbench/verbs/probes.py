@@ -34,6 +34,8 @@ _FOREIGN = "The harbour master counted forty-one blue boats before noon."
 
 
 class Probe(NamedTuple):
+    """What was tried of a RAG or looked for in a dataset, and what came of it."""
+
     name: str
     holds: bool | None
     """None where it is unknown."""
@@ -194,6 +196,7 @@ def probe_dataset(
 
 
 def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Probe:
+    """Whether the documents hold the gold of each case."""
     absent = corpus_gold(cases, documents, Matching.AUTO).absent
     faults: list[tuple[str, str]] = []
     for case in cases:
@@ -242,6 +245,7 @@ def _answers(case: Case) -> frozenset[tuple[str, ...]]:
 
 
 def _two_answers(cases: Sequence[Case]) -> _Faults:
+    """Cases with a question that an earlier case has, and none of its answers."""
     for earliest, case in _repeated_questions(cases):
         answers_before = _answers(earliest)
         answers = _answers(case)
@@ -250,6 +254,7 @@ def _two_answers(cases: Sequence[Case]) -> _Faults:
 
 
 def _repeats(cases: Sequence[Case]) -> _Faults:
+    """Cases that an earlier case has already, question and answer."""
     for earliest, case in _repeated_questions(cases):
         answers_before = _answers(earliest)
         answers = _answers(case)
@@ -283,6 +288,7 @@ def _repaired(word: str) -> str | None:
 
 
 def _broken_letters(cases: Sequence[Case]) -> _Faults:
+    """Cases with a text of letters that were broken by a wrong encoding, or that are HTML."""
     for case in cases:
         spans = [evidence.text for evidence in case.evidence]
         texts = [case.query, *case.references, *(case.reference_contexts or ()), *spans]
@@ -297,6 +303,7 @@ def _broken_letters(cases: Sequence[Case]) -> _Faults:
 
 
 def _placeholders(cases: Sequence[Case]) -> _Faults:
+    """Cases with a reference that is no answer."""
     for case in cases:
         question = multilingual_tokens(case.query)
         for text in case.references:
@@ -340,6 +347,7 @@ def _is_quoted(answer: str) -> bool:
 
 
 def _contradicting(cases: Sequence[Case]) -> _Faults:
+    """Cases whose reference is not what ``answerable`` lets expect."""
     for case in cases:
         answers = [text for text in case.references if not read_answer(text).declines]
         if case.answerable is False and answers:

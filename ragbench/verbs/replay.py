@@ -57,6 +57,8 @@ class Try(Record):
 
 
 class ReplayedCase(Record):
+    """A lost case, and what the RAG said with each change of its context."""
+
     id: str
     cause: Cause
     tries: tuple[Try, ...]
@@ -160,6 +162,7 @@ def plan_replay(
 
 
 def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
+    """The error of a run, or of a case, for which no change can be tried."""
     if case is None:
         return ConfigError(
             f"there is nothing to replay in {run}: no case with a reference answer is lost there"

@@ -98,6 +98,8 @@ _OWN_EF = 40.5
 
 
 class TunedSetting(Record):
+    """One way to search, what it scores, and what it loses against the best one."""
+
     name: str
     retrieval: Mapping[str, object]
     """The setting as it is written in a pipeline's file."""

@@ -384,6 +384,7 @@ class _Judging:
 
 
 def _warnings(tally: ValidationTally) -> Iterator[WarningCount]:
+    """The warnings on all chunks by kind, the most frequent first."""
     for kind, count in most_frequent(tally.warned):
         yield WarningCount(
             kind=kind,
@@ -411,6 +412,7 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
 
 
 def _add(lines: BinaryIO, line: bytes) -> None:
+    """Writes a line; a full disk is the error of the run and not of the query."""
     try:
         lines.write(line + b"\n")
     except OSError as error:
@@ -430,6 +432,7 @@ def _remove_journal(path: Path) -> None:
 
 @contextmanager
 def _locked(out: Path) -> Generator[None]:
+    """Holds the lock of a file of verdicts: two processes would mix their lines."""
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
         if out.is_dir():

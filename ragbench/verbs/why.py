@@ -35,6 +35,8 @@ _LEAST_TOKENS = 32
 
 
 class Change(Record):
+    """One thing that could be done otherwise, and what that gains."""
+
     name: str
     how: str
     """The command or the lines of a file that do it."""
@@ -59,6 +61,8 @@ class Together(Record):
 
 
 class Rank(Record):
+    """Where one way of searching has the gold of the question."""
+
     way: str
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""

@@ -21,6 +21,8 @@ from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorCho
 
 
 class CalibrateOptions(Record):
+    """Which labels a validator is fitted to, and which errors are allowed."""
+
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
@@ -98,6 +100,7 @@ def command(
 
 
 def _print(result: DumpCalibration) -> None:
+    """Prints precision and recall before and after, and what other targets would give."""
     report = result.report
     typer.echo(
         f"{report.calibration.validator} on {result.labelled:,} labelled queries, "
@@ -129,6 +132,7 @@ def _print(result: DumpCalibration) -> None:
 
 
 def _rows(name: str, before: Quality, after: Quality) -> None:
+    """Prints one kind of verdict: its figures before and after, side by side."""
     typer.echo(name)
     for label in ("precision", "recall"):
         typer.echo(f"  {label:<22}{_share(before, label):<26}{_share(after, label)}")
@@ -137,6 +141,7 @@ def _rows(name: str, before: Quality, after: Quality) -> None:
 
 
 def _share(quality: Quality, name: str) -> str:
+    """A precision or recall with its interval."""
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
     if value is None:

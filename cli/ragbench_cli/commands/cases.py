@@ -25,6 +25,8 @@ _LISTED = 20
 
 
 class CasesOptions(Record):
+    """Which cases of a run are wanted, and where they go."""
+
     run: RunArgument
     cause: Annotated[
         str | None,

@@ -129,6 +129,7 @@ def _check(options: EvalOptions) -> None:
 
 
 def _check_asking(options: EvalOptions) -> None:
+    """Refuses limits of the asking that are out of range."""
     # Written so that a number that is not one (nan) is refused as well.
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
@@ -226,6 +227,7 @@ def _say_next(
 
 
 def _summaries_that_need_labels(report: Report) -> list[Summary]:
+    """The metrics that compare with something that people labelled."""
     from ragbench.core.metric import Need
 
     labels = {
@@ -384,6 +386,7 @@ class _Opened:
             import_packages_of(self.validator)
 
     def _read_operators(self, file: Path) -> PostRetrieval:
+        """The operators of a file, with the RAG and the model that they may need."""
         from ragbench.post.build import Resources, load_post_retrieval
         from ragbench.stages.rag import chunk_service
 
@@ -393,6 +396,7 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
+        """Builds the validator that the options name, for this process and for workers."""
         from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
         measuring = self.options.measuring
@@ -493,6 +497,7 @@ class _Opened:
         return self._with_canaries(report, judging, folder)
 
     def _settings(self) -> EvalSettings:
+        """The options as the settings of an evaluation."""
         from ragbench.metrics.matching import Matching
         from ragbench.stages.stage import CallSettings
         from ragbench.stages.system import EvalSettings
@@ -549,6 +554,7 @@ class _Opened:
         return report_of(folder)
 
     def _workers(self) -> Workers:
+        """The workers of an engine, and what builds the RAG and the validator on each."""
         from ragbench.rag.load import load_rag, may_be_on_workers
         from ragbench.stages.on_workers import Workers
         from ragbench.workers.engines import check_engine

@@ -35,6 +35,8 @@ _LABEL_WIDTH = 11
 
 
 class ExplainOptions(Record):
+    """Which run or case is explained, and how fully."""
+
     run: RunArgument
     case: Annotated[str | None, argument("[CASE]")] = None
     """Id of one case; all of them by default."""
@@ -45,6 +47,8 @@ class ExplainOptions(Record):
 
 
 class ReplayOptions(Record):
+    """Whether the RAG is asked again, which RAG, and about how many cases."""
+
     replay: bool = False
     """Ask the RAG again with one change of the context at a time, and show which one cures the
     case; without a case, over the worst lost ones."""
@@ -114,6 +118,7 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
 
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
+    """Shows a case's story: a label and a text in each line."""
     from rich.table import Table
 
     story = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)

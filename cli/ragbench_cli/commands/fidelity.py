@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class FidelityOptions(Record):
+    """The two sets of questions, their documents, and the embedder."""
+
     made: Annotated[str, argument("MADE")]
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""
@@ -79,6 +81,7 @@ def _print(result: Fidelity) -> None:
 
 
 def _retriever_table(result: Fidelity) -> Table:
+    """The retrievers with their MRR by both sets."""
     rows = [
         (retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}")
         for retriever in result.retrievers
@@ -160,6 +163,7 @@ def _choice_text(result: Fidelity) -> str:
 
 
 def _verdict(result: Fidelity) -> str:
+    """What the figures come to, in a sentence or two."""
     made = f"these {result.made.questions:,}"
     half = result.draws[-1]
     if result.tau.value is None:

@@ -33,6 +33,8 @@ _SHORT = 700
 
 
 class LabelOptions(Record):
+    """Which answers are labelled, by whom, and where the labels go."""
+
     run: RunArgument
     metric: Annotated[str, option("--metric", "-m")]
     """Metric whose figure the labels correct, as the run writes it."""
@@ -159,6 +161,7 @@ class Session:
         return True
 
     def _add(self, task: LabelTask, answer: Judged, value: float | None) -> None:
+        """Adds a label to the file at once: whoever stops keeps all of them."""
         import orjson
 
         line = {**self.drawn.line(task, answer), "value": value, "by": self.by}

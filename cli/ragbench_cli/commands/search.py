@@ -104,6 +104,8 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
 
 
 class _Question(NamedTuple):
+    """A question with the id that a dump has for it."""
+
     id: str
     text: str
 

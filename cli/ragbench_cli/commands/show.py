@@ -49,6 +49,7 @@ def metrics(json: JsonOption = False) -> None:
         definitions_by_group.setdefault(definition.group, []).append(definition)
 
     def lines() -> Iterator[str]:
+        """The metrics in their groups."""
         for group, members in definitions_by_group.items():
             yield group.value
             yield from _entries((_spelling(member), _summary(member)) for member in members)
@@ -124,6 +125,7 @@ def _value(value: object) -> str:
 
 
 def _range(definition: MetricDefinition) -> str:
+    """The values that a metric can have."""
     low = definition.low
     high = definition.high
     if low is None and high is None:
@@ -201,6 +203,7 @@ def formats(json: JsonOption = False) -> None:
     form_list = list(all_formats().values())
 
     def entries() -> Iterator[tuple[str, str]]:
+        """A format and, below it, an example."""
         for form in form_list:
             text = f"{form.summary} {' and '.join(form.reads).capitalize()}."
             if form.records:

@@ -189,6 +189,7 @@ def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[Vali
     stream = sys.stdout
 
     def emit(judged: ValidatedQuery) -> None:
+        """Passes one verdict on."""
         if page is not None:
             page.add(judged.query_id, judged.query, judged.outcome)
         if json:
