@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
-    """Prints a value as JSON on standard output: indented, or in one line."""
+    """Prints a value as JSON on standard output: indented over many lines, or in a single one."""
     import msgspec
     import orjson
 

@@ -383,9 +383,15 @@ def _documents_beside(dataset: str) -> str:
 def run_folder(
     keeping: Keeping, name: Callable[[], str], project: Callable[[], Project], *, quiet: bool
 ) -> Path:
-    """The folder that the same command always arrives at; another where something changed since.
+    """The folder of a run, and a report of what changed since the last one.
 
-    One that the user names stays: what changed since is shown, as it is about to be asked again.
+    The same command always arrives at the same folder, and at another one where something changed
+    since. One that the user names stays: what changed since is reported, since it is about to be
+    asked again.
+
+    Args:
+        name: gives the name of the run where the user names no folder.
+        project: gives the files and packages that a change is looked for in.
     """
     from ragbench.ledger.folder import RunFolder
     from ragbench.stages.reuse import run_version
@@ -396,9 +402,10 @@ def run_folder(
     if out is not None and (is_decided or quiet or not RunFolder(path=out).exists):
         return out
     version = run_version(out or Path("reports") / name(), project())
-    earlier = version.earlier
+    earlier = version.earlier  # the run that something changed since
     if earlier is None or is_decided:
         return out or earlier or version.folder
+    # A folder that the user names is compared with its own last run only.
     if quiet or out not in (None, earlier):
         return out or version.folder
     reasons = list(version.because[:3])

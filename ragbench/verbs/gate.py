@@ -205,7 +205,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     manifest_file = RunFolder(path=home).manifest
     if not manifest_file.is_file():
         return None
-    written = manifest_file.stat().st_mtime
+    written = manifest_file.stat().st_mtime  # what was written later is no earlier run
     candidates: list[tuple[bool, float, str, Path]] = []
     for folder, manifest, time in _runs_beside(home, folders):
         is_same_dataset = manifest.dataset.name == run.dataset
@@ -220,6 +220,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
             candidates.append((has_all, time, folder.name, folder))
     if not candidates:
         return None
+    # Those with all metrics are the largest, then the latest ones; the name decides a tie.
     *_, latest = max(candidates)
     return latest
 

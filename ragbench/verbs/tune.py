@@ -249,9 +249,11 @@ def _tuned(
 ) -> TunedSetting:
     """A setting beside the best one, by the scores of each question."""
     difference = gain_of(values, best, clusters)
+    # The best setting itself may have an interval that is too wide to show it.
+    is_best = values == best
     is_near = difference.low is not None and difference.low > -margin
-    overlap = None
-    if setting.strategy == "dense":
+    overlap: Interval | None = None
+    if setting.strategy == "dense":  # an exact search by vectors is no measure of words
         overlap = mean_interval(overlaps, clusters, bounds=(0.0, 1.0))
     return TunedSetting(
         name=setting.name,
@@ -259,7 +261,7 @@ def _tuned(
         score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
         difference=difference,
         overlap=overlap,
-        loses_nothing=is_near or values == best,
+        loses_nothing=is_near or is_best,
     )
 
 

@@ -402,7 +402,7 @@ def _lost(task: Task) -> Any:
 
 
 def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
-    """The queries of a dump up to the first record that cannot be read."""
+    """The queries of a dump up to the first record that cannot be read, which is an error."""
     for retrieval in dump:
         if dump.malformed:
             break

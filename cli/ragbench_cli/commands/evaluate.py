@@ -314,6 +314,7 @@ class _Opened:
     """What the options of an evaluation name, open as long as the stack is."""
 
     def __init__(self, options: EvalOptions, stack: ExitStack) -> None:
+        """Opens them in an order in which what is wrong is reported before anything is paid for."""
         from ragbench.io.only import Selection
         from ragbench.ledger.watch import Watch
         from ragbench.metrics.registry import default_metrics, parse_metrics

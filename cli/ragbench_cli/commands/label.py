@@ -235,6 +235,7 @@ def _keys() -> Iterator[str]:
 def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
     """Shows how far people agree so far, and how their labels correct the figures."""
     scored = with_labels(read_run(run), book, validated=True)
+    # As in a comparison, the first run is a and the one that is compared with it b.
     runs = [("b", scored)]
     if against is not None:
         base = with_labels(read_run(against), book)
