@@ -102,17 +102,19 @@ _DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
 def config_section(
-    named: Path | None = None, name: str = "llm"
+    config: Path | None = None, name: str = "llm"
 ) -> tuple[Mapping[str, object], str]:
     """A section of a configuration file, and the file; both empty where there is none.
 
-    Where none is named, it is ragbench.yaml.
+    Args:
+        config: the file that the user names; without one, it is ragbench.yaml.
+        name: of the section.
     """
     from ragbench.io.yaml_file import read_yaml
 
-    if named is None and not _DEFAULT_CONFIG.is_file():
+    if config is None and not _DEFAULT_CONFIG.is_file():
         return {}, ""
-    path = named or _DEFAULT_CONFIG
+    path = config or _DEFAULT_CONFIG
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):
         raise DataError([file.problem((), "must hold sections such as llm")])

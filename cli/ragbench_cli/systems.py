@@ -248,8 +248,8 @@ def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None
                 missing.append(f"{stage} of {count:,}")
             elif count:
                 missing.append(stage)
-        asked = " and ".join(missing) or "nothing so far"
-        purpose = f"{asked}: what is recorded is taken (--ask-again asks anew)"
+        stages_to_ask = " and ".join(missing) or "nothing so far"
+        purpose = f"{stages_to_ask}: what is recorded is taken (--ask-again asks anew)"
     console.say(f"asking {system.name} for {purpose}")
 
 

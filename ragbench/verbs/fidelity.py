@@ -415,19 +415,19 @@ def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
         for drawn, others in real.parts(count, _DRAWS, seed):
             drawn_means.append(drawn)
             other_means.append(others)
-        part = np.stack(drawn_means)
-        rest = np.stack(other_means)
-        made = np.broadcast_to(by_made, part.shape)
+        by_drawn = np.stack(drawn_means)
+        by_others = np.stack(other_means)
+        made = np.broadcast_to(by_made, by_drawn.shape)
         # An order that tells no two retrievers apart has no tau, and ranks as chance does.
-        tau = np.nan_to_num(kendall_tau(part, rest))
-        made_tau = np.nan_to_num(kendall_tau(made, rest))
+        tau = np.nan_to_num(kendall_tau(by_drawn, by_others))
+        made_tau = np.nan_to_num(kendall_tau(made, by_others))
         gap = np.round(tau - made_tau, 9)
         yield Drawn(
             questions=count,
             tau=float(tau.mean()),
             made_tau=float(made_tau.mean()),
-            cost=_mean_cost(part, rest),
-            made_cost=_mean_cost(made, rest),
+            cost=_mean_cost(by_drawn, by_others),
+            made_cost=_mean_cost(made, by_others),
             better=float(((gap > 0) + 0.5 * (gap == 0)).mean()),
         )
 

@@ -207,9 +207,12 @@ class RunCases:
 class ReportBuilder:
     """Counts the cases of a run as they come, and makes its report: nothing is read back."""
 
-    def __init__(self, cases: RunCases, told: Callable[[CaseRow], None] | None = None) -> None:
+    def __init__(
+        self, cases: RunCases, collect_row: Callable[[CaseRow], None] | None = None
+    ) -> None:
         self.cases = cases
-        self._told = told
+        self._collect_row = collect_row
+        """Given each case's row, for whoever writes them while cases are at hand."""
         self._summaries = SummaryBuilder(cases.metrics)
         self._tally = RunTally()
         self._causes = CauseTally()
@@ -242,18 +245,19 @@ class ReportBuilder:
         self._tally.add(run_case, failures)
         if self._judged is not None and any(run_case.judgements):
             self._judged.add(run_case.judgements)
-        if self._told is not None:
+        if self._collect_row is not None:
             tell = partial(story_of, run_case, matching, self.cases.metrics)
-            self._told(case_row(run_case, cells, biography, failures, attribution, tell))
+            row = case_row(run_case, cells, biography, failures, attribution, tell)
+            self._collect_row(row)
         if journal is not None:
             journal.scores.record(run_case.number, cause=attribution)
 
-    def report(self, journal: Journal, asked: bytes | None = None) -> Report:
+    def report(self, journal: Journal, finished_under: bytes | None = None) -> Report:
         """The report of all cases that were counted.
 
         Args:
-            asked: what it depends on beside what is asked, where the journal is to keep it: the
-                run is complete then.
+            finished_under: a digest of the request, with which the journal keeps the report: the
+                run is complete then. None keeps nothing; empty is a run that no request finds.
         """
         tally = self._tally
         summaries = self._summaries.summaries()
@@ -292,10 +296,10 @@ class ReportBuilder:
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
-        if asked is not None:
+        if finished_under is not None:
             body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
             journal.flush()
-            journal.runs.complete(hidden_bytes(body), asked)
+            journal.runs.complete(hidden_bytes(body), finished_under)
         return self.cases.report(report)
 
 

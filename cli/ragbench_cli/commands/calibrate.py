@@ -64,9 +64,9 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    named = validator.named
+    validator = validator.named
     on = options.on
-    with judging(named, options.labels, dump, on.engine, quiet=options.quiet) as opened:
+    with judging(validator, options.labels, dump, on.engine, quiet=options.quiet) as opened:
 
         def show_progress(done: int) -> None:
             if opened.bars is not None:
@@ -95,7 +95,7 @@ def command(
         )
         raise typer.Exit(1)
     if not options.quiet:
-        use = f"ragbench validate DUMP --validator {named.name} --calibration {options.out}"
+        use = f"ragbench validate DUMP --validator {validator.name} --calibration {options.out}"
         console.say(f"\ncalibration  {options.out}\nuse          {use}")
 
 

@@ -83,7 +83,7 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
-    """  # fmt: skip
+    """
     run = run_around(options.run)
     if replaying.replay:
         _replay(run, options.case, replaying, as_json=json)

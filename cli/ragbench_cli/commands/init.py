@@ -35,11 +35,14 @@ def write_scaffold(
     *,
     force: bool = False,
     extras: Sequence[str] = (),
-    made: Mapping[str, bytes] | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet; names those written, and those left as they are.
 
-    ``made`` holds files with their content: in place of templates, or more.
+    Args:
+        force: overwrite those that are there.
+        extras: further templates, by what they are asked for with.
+        contents: files with their content, in place of templates or beside them.
     """
     from importlib.resources import files
 
@@ -49,13 +52,13 @@ def write_scaffold(
     template_names = dict(FILES)
     for extra in extras:
         template_names[EXTRAS[extra]] = EXTRAS[extra]
-    contents: dict[str, bytes] = {}
+    files_to_write: dict[str, bytes] = {}
     for name, template in template_names.items():
-        contents[name] = (templates / template).read_bytes()
-    contents.update(made or {})
+        files_to_write[name] = (templates / template).read_bytes()
+    files_to_write.update(contents or {})
     written: list[str] = []
     existing: list[str] = []
-    for name, content in contents.items():
+    for name, content in files_to_write.items():
         if (folder / name).exists() and not force:
             existing.append(name)
             continue
@@ -99,8 +102,10 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
         if name not in EXTRAS:
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
     folder = options.folder
-    made = _measured(options.measured) if options.measured else {}
-    written, existing = write_scaffold(folder, force=options.force, extras=extras, made=made)
+    contents = _measured(options.measured) if options.measured else {}
+    written, existing = write_scaffold(
+        folder, force=options.force, extras=extras, contents=contents
+    )
     paths = "".join(f"{folder / name}\n" for name in written)
     result = {"folder": str(folder), "written": written, "left": existing}
     show(result, partial(typer.echo, paths, nl=False), json=json)
