@@ -38,11 +38,10 @@ class MyRAG(RAGInterface):
         """The best documents, with the ids and scores that the metrics need."""
         scores: dict[str, int] = {}
         for id_, text in self.documents.items():
-            shared_words = words(query) & words(text)
-            if shared_words:
-                scores[id_] = len(shared_words)
+            scores[id_] = len(words(query) & words(text))
         best_first = sorted(scores, key=lambda id_: (-scores[id_], id_))
-        best = best_first[: top_k or 3]
+        # A document without a word of the question is no result.
+        best = [id_ for id_ in best_first[: top_k or 3] if scores[id_]]
         return RetrievalResult(
             contexts=[self.documents[id_] for id_ in best],
             context_ids=best,
