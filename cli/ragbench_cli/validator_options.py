@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -99,6 +99,7 @@ def validator_maker(
     if '"llm"' not in json.dumps(settings):  # in a cascade at any depth
         yield partial(build_validator, settings), True
         return
+    opened: AbstractContextManager[ChatModel]
     if chat is None:
         opened = language_model("validate", choice.llm.settings)
     else:

@@ -252,16 +252,16 @@ def _demands(options: ValidateOptions) -> Demands:
     texts = options.min_quality or ()
     quality: dict[RetrievalQuality, float] = {}
     for text in texts:
-        level, share = _quality(text)
-        quality[level] = share
+        level, least = _quality(text)
+        quality[level] = least
     if len(quality) < len(texts):
         raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
-    shares = [
+    shares: list[tuple[str, float | None]] = [
         ("--min-answer-present", options.min_answer_present),
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
-    shares += [("--min-quality", share) for share in quality.values()]
+    shares += [("--min-quality", least) for least in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")
