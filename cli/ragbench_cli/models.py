@@ -174,27 +174,24 @@ class ModelsInUse:
 
     def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
         from ragbench.core.metric import Need
-        from ragbench.llm.budget import Budget
         from ragbench.llm.session import LLMSession, open_models
 
         needs: set[Need] = set()
         for metric in metrics:
             needs |= metric.definition.needs
-        if choice.max_cost is None and choice.max_cost_run is None:
-            budget = Budget(None)
-        else:
-            budget = budget_of(choice.max_cost, choice.max_cost_run)
+        budget = budget_of(choice.max_cost, choice.max_cost_run)
         self.budget = budget
         """What all models of the evaluation may cost, those of a pipeline included."""
-        self._settings = cache(choice.llm.settings)
+        self._settings = cache(choice.llm.settings)  # a file is read once
         read_settings = self._settings
+        # A model is looked for only where a metric needs it: nobody must name one for the others.
         judge: LLMSettings | None = None
         embeddings: LLMSettings | None = None
         panel: tuple[LLMSettings, ...] = ()
         asks_models = Need.LLM in needs or Need.EMBEDDINGS in needs
         if asks_models:
             judge = _if_named(read_settings)
-        if asks_models or choice.panel is not None:
+        if asks_models or choice.panel is not None:  # a panel that nobody asks may still be wrong
             panel = choice.llm.panel(choice.panel)
         if Need.EMBEDDINGS in needs:
             embeddings = _if_named(partial(choice.llm.embeddings, judge))

@@ -54,7 +54,7 @@ class Opened(NamedTuple):
         strategy = self.strategy(self.name)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.users_code():
+            with console.users_code():  # an embedder may be the user's own
                 return strategy.retrieve(texts, self.search)
 
         return ask
@@ -91,6 +91,7 @@ class SearchChoice(Record):
     store: str
     where: CollectionChoice
     settings: RetrievalSettings
+    """Of a collection of ragbench's own; the user's options override the environment's."""
     strategy: str | None = None
     """None unless the user names one."""
     score_threshold: float | None = None
@@ -149,6 +150,7 @@ class SearchChoice(Record):
             _warn(filter_problem(collection.store, filters))
             strategy = settings.strategy
             has_vectors = collection.has_vectors
+            # The default is a search by both. One by vectors that the user names is an error here.
             if self.strategy is None and strategy != "sparse" and not has_vectors:
                 strategy = "sparse"
                 console.say(

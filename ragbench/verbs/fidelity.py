@@ -53,6 +53,7 @@ class _WordSearch(NamedTuple):
     """How often the words of a title count."""
 
 
+# They differ from the first in one setting each, so that some are better and some worse.
 _WORD_SEARCHES: Mapping[str, _WordSearch] = {
     "bm25": _WordSearch(),
     "bm25 k1=0.3": _WordSearch(k1=0.3),
@@ -70,6 +71,7 @@ _SMALL = 128
 _FEWEST_REAL = 20
 _FEWEST_MADE = 10
 _FEWEST_CLUSTERS = 10
+"""Questions of either set, and independent groups of them, without which nothing is compared."""
 _DRAWN = (5, 10, 20, 30, 50, 100, 200)
 """Real questions whose order is compared with that of the others."""
 _FEW = 10
@@ -226,6 +228,7 @@ def _searches(
         # A sample is enough to recognise the language.
         is_english = are_english([document.text for document in documents[:200]])
         embedder = ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER
+    # Vectors without a model: there is a dense search on any machine.
     hashed = VectorIndex(whole, open_embedder("hashing:512"))
     yield "hashed words", hashed.batch_search
 
@@ -374,6 +377,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         high=float(np.quantile(gaps, 0.975)),
     )
     tau = tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(real_means, made_means))
+    # Of several retrievers that are equally good to the made-up questions, their mean counts.
     costs = [row[best] - float(chosen @ row) for row in real.table]
 
     draws = tuple(_draws(real.scored, by_made, seed))

@@ -216,7 +216,7 @@ def _probe_figure(
     unproved = 0
     for number, after in probed.items():
         before = plain.get(number)
-        if before is None or not before.values:
+        if before is None or not before.values:  # nothing that the probe could have changed
             continue
         if after.values:
             levels.append((_level(before.values[0]), _level(after.values[0])))

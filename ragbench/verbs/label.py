@@ -158,6 +158,7 @@ def draw(
         subject = "answers" if against is None else "pairs of different answers"
         raise ConfigError(f"there are no {subject} that both have and {name} is measured on")
 
+    # All cases are put in a drawn order, so that a larger draw begins with a smaller one.
     source = random.Random(seed)
     order = source.sample(ids, len(ids))
     if stratified:

@@ -249,6 +249,7 @@ def _two_answers(cases: Sequence[Case]) -> _Faults:
     for earliest, case in _repeated_questions(cases):
         answers_before = _answers(earliest)
         answers = _answers(case)
+        # One answer in common is enough: others may be further ways to say it.
         if answers_before and answers and answers_before.isdisjoint(answers):
             yield case.id, f"'{case.references[0]}'; {earliest.id}: '{earliest.references[0]}'"
 
@@ -320,6 +321,7 @@ def _gold(cases: Sequence[Case]) -> Probe:
     for case in cases:
         passages = [normalised(text) for text in case.reference_contexts or ()]
         answers = [normalised(text) for text in case.references]
+        # A long answer is said in words of its own.
         if not passages or not answers or not all(map(_is_quoted, answers)):
             continue
         compared += 1

@@ -70,7 +70,7 @@ def report_of(path: str | Path) -> Report:
     with cases.journal() as journal:
         body = journal.runs.report()
     if body is not None:
-        # `len` stands for what is not kept: formulas, and what reads the cases.
+        # `len` stands for the functions, which are not kept: formulas, and what reads the cases.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
         with suppress(msgspec.ValidationError):  # kept by another version: counted again
             stored = cases.report(decoder.decode(body))

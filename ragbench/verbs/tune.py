@@ -54,7 +54,7 @@ _RRF_K = 60
 
 
 class SearchSetting(Record):
-    """One way to search a collection."""
+    """One way to search a collection: what is tried, and what a pipeline's file can hold."""
 
     strategy: StrategyName
     effort: Effort = NORMAL
