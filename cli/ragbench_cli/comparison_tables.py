@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -235,7 +236,8 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
 def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     """What a reader of the table must know, and how many metrics it does not show."""
     parts = ["p: two-sided, corrected"]
-    if any(figure.better_than for metric in metrics for figure in metric.figures):
+    figures = chain.from_iterable(metric.figures for metric in metrics)
+    if any(figure.better_than for figure in figures):
         parts.append("a letter: better than that run")
     if hidden:
         parts.append(f"{hidden:,} more: -m, --md")
@@ -313,7 +315,7 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     columns = list(zip(*marks, strict=True))
     widths = [0] * len(columns)
     if len(columns) == 2:
-        widths = [max(len(text) for text in column) for column in columns]
+        widths = [max(map(len, column)) for column in columns]
     rows: list[list[str]] = []
     for metric, metric_marks in zip(metrics, marks, strict=True):
         row: list[str] = []

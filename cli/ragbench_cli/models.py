@@ -323,7 +323,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
     """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
-    cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
+    cost: list[str] | None = None
+    if estimate.cost is not None:
+        cost = [f"{amount:f}" for amount in estimate.cost]
     document = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
     show(document, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
 
@@ -383,10 +385,14 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
 
 
 def _range(least: int, most: int) -> str:
-    return f"{least:,}" if least == most else f"{least:,} .. {most:,}"
+    if least == most:
+        return f"{least:,}"
+    return f"{least:,} .. {most:,}"
 
 
 def _amounts(least: Decimal | None, most: Decimal | None) -> str:
     if least is None or most is None:
         return "not known"
-    return f"{least:.4f}" if least == most else f"{least:.4f} .. {most:.4f}"
+    if least == most:
+        return f"{least:.4f}"
+    return f"{least:.4f} .. {most:.4f}"

@@ -203,7 +203,11 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
             latest[row.trace.case.id] = cells
             yield _as_ranked(row) if to == "trec" else row.trace
 
-    target = run_path / f"samples{_SUFFIXES.get(to, f'.{to}')}" if out is None else path_of(out)
+    if out is None:
+        suffix = _SUFFIXES.get(to, f".{to}")
+        target = run_path / f"samples{suffix}"
+    else:
+        target = path_of(out)
     exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
     exported.unfinished = unfinished
     return exported

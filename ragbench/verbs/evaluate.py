@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -418,7 +419,8 @@ def _running(
     if settings.corpus is None:
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
-        cases = (row.case for window in begun.journal.cases() for row in window)
+        rows = chain.from_iterable(begun.journal.cases())
+        cases = (row.case for row in rows)
         gold = corpus_gold(cases, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
     calls = settings.limits or USUAL_CALLS

@@ -255,10 +255,10 @@ def _fused(
     """A hybrid search, in which the ranking by words counts 1."""
     by_vectors = dense.batch_search(queries, _DEPTH)
     by_words = words.batch_search(queries, _DEPTH)
-    return [
-        reciprocal_rank_fusion(legs, weights=(weight, 1.0), top_k=k)
-        for legs in zip(by_vectors, by_words, strict=True)
-    ]
+    rankings: list[list[Chunk]] = []
+    for legs in zip(by_vectors, by_words, strict=True):
+        rankings.append(reciprocal_rank_fusion(legs, weights=(weight, 1.0), top_k=k))
+    return rankings
 
 
 class _ScoredSet(NamedTuple):

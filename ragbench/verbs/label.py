@@ -101,11 +101,10 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
         total = 0.0
         count = 0
         for person, colleague in combinations(sorted(people), 2):
-            pairs = [
-                (values[person], values[colleague])
-                for values in shared
-                if person in values and colleague in values
-            ]
+            pairs: list[tuple[float, float]] = []
+            for values in shared:
+                if person in values and colleague in values:
+                    pairs.append((values[person], values[colleague]))
             kappa = cohen_kappa(pairs)
             if kappa is not None:
                 total += kappa * len(pairs)

@@ -107,10 +107,10 @@ def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
     for case in cases:
         for attempt in case.tries:
             outcomes.setdefault(attempt.change, []).append(attempt.cures)
-    return tuple(
-        Cure(change=change, tried=len(cured), cured=sum(cured))
-        for change, cured in outcomes.items()
-    )
+    all_cures: list[Cure] = []
+    for change, cured in outcomes.items():
+        all_cures.append(Cure(change=change, tried=len(cured), cured=sum(cured)))
+    return tuple(all_cures)
 
 
 def plan_replay(

@@ -395,9 +395,9 @@ def scores_of(
     """
     traces: dict[SettingT, list[Trace]] = {}
     for setting, ranked in rankings.items():
-        traces[setting] = [
-            _retrieval_trace(case, chunks[:k]) for case, chunks in zip(cases, ranked, strict=True)
-        ]
+        traces[setting] = []
+        for case, chunks in zip(cases, ranked, strict=True):
+            traces[setting].append(_retrieval_trace(case, chunks[:k]))
     # Once for all settings: they are compared with each other.
     gold = GoldSpace()
     for case in cases:

@@ -171,12 +171,12 @@ def _nothing_succeeded(report: Report) -> str:
     """Why nothing was measured at all, or a stage gave no result; empty where all gave some."""
     if all(stage.measured + stage.abstained == 0 for stage in report.stages):
         return "no call succeeded, so nothing was measured."
-    dead_stages = [
-        stage.stage
-        for stage in report.stages
+    dead_stages: list[str] = []
+    for stage in report.stages:
         # An answer that came without contexts is one of a retrieval that did not fail.
-        if stage.failed > stage.recorded and not stage.measured + stage.abstained + stage.skipped
-    ]
+        ended_otherwise = stage.measured + stage.abstained + stage.skipped
+        if stage.failed > stage.recorded and not ended_otherwise:
+            dead_stages.append(stage.stage)
     if dead_stages:
         return f"no call of {' and '.join(dead_stages)} succeeded."
     return ""
@@ -185,11 +185,10 @@ def _nothing_succeeded(report: Report) -> str:
 def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
     """Which metrics failed for every case, and with which error; empty where none did."""
     scoring_failures = [group for group in report.failures if group.stage == "score"]
-    lost_metrics = [
-        summary.metric.name
-        for summary in report.summaries
-        if summary.failed and not summary.measured + summary.abstained + summary.unproved
-    ]
+    lost_metrics: list[str] = []
+    for summary in report.summaries:
+        if summary.failed and not summary.measured + summary.abstained + summary.unproved:
+            lost_metrics.append(summary.metric.name)
     if not scoring_failures or not lost_metrics:
         return ""
     worst = max(scoring_failures, key=lambda group: group.count)
@@ -260,7 +259,9 @@ def _lacking(report: Report, summaries: Sequence[Summary]) -> str:
     from ragbench.metrics.matching import NO_GOLD
     from ragbench.metrics.plan import NO_REFERENCE
 
-    reasons = {reason for summary in summaries for reason, _ in summary.reasons}
+    reasons: set[str] = set()
+    for summary in summaries:
+        reasons.update(reason for reason, _ in summary.reasons)
     missing: list[str] = []
     if not _is_known(report, "generate"):
         missing.append("no answer is known")

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.core.attribution import Cause
 from ragbench.core.chunk import Document
 from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
@@ -105,7 +106,9 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
     """Shows how the cases ended, and the worst ones of each loss, at most so many."""
     worst_rows = dict(worst_by_cause(report, most))
     if as_json:
-        worst_ids = {cause: [row.id for row in rows] for cause, rows in worst_rows.items()}
+        worst_ids: dict[Cause, list[str]] = {}
+        for cause, rows in worst_rows.items():
+            worst_ids[cause] = [row.id for row in rows]
         console.print_json({"schema_version": 1, "causes": report.causes, "worst": worst_ids})
         return
     draw([causes_table(report.causes)])

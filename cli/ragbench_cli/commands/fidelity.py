@@ -82,10 +82,9 @@ def _print(result: Fidelity) -> None:
 
 def _retriever_table(result: Fidelity) -> Table:
     """The retrievers with their MRR by both sets."""
-    rows = [
-        (retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}")
-        for retriever in result.retrievers
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for retriever in result.retrievers:
+        rows.append((retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}"))
     return table((f"MRR@{result.k}", "real", "made-up"), rows)
 
 

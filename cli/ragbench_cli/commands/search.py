@@ -211,8 +211,10 @@ def _about(chunk: Chunk) -> str:
     """A chunk's document and metadata, in one line that is cut where it is long."""
     parts: list[str] = []
     if chunk.document_id not in (None, chunk.id):
-        span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"
-        parts.append(f"{chunk.document_id}{span}")
+        place = str(chunk.document_id)
+        if chunk.start is not None:
+            place += f" [{chunk.start}:{chunk.end}]"
+        parts.append(place)
     for name, value in chunk.metadata.items():
         if name != LEGS:
             parts.append(f"{name}={value}")
