@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record, replace
 from ragbench.errors import DataError, NoModelError, RagbenchError
@@ -44,6 +45,8 @@ the same."""
 
 
 class DoctorCheck(Record):
+    """One thing that doctor looked at."""
+
     name: str
     state: State
     detail: str
@@ -56,41 +59,56 @@ class Checks(list[DoctorCheck]):
     step = ""
     """What is tried now: the name of the check that comes of it."""
 
-    def found(self, detail: str, state: State = "ok", *, name: str = "") -> None:
+    def record(self, detail: str, state: State = "ok", *, name: str = "") -> None:
+        """Adds a check, of the present step unless it is named."""
         self.append(DoctorCheck(name=name or self.step, state=state, detail=mask_text(detail)))
 
-    def probed(self, found: Probe) -> None:
-        state: State = "unknown" if found.holds is None else "ok" if found.holds else "doubt"
-        self.found(found.detail, state, name=found.name)
+    def record_probe(self, probe: Probe) -> None:
+        """Adds what a probe of a RAG or of a dataset found."""
+        state: State = "doubt"
+        if probe.holds is None:
+            state = "unknown"
+        elif probe.holds:
+            state = "ok"
+        self.record(probe.detail, state, name=probe.name)
 
-    def tried(self, found: Finding) -> None:
-        mended = found.settings or found.name == "prompt tokens"
-        state: State = "ok" if found.good else "doubt" if mended else "failed"
-        self.found(found.detail, state, name=f"llm {found.name}")
+    def record_finding(self, finding: Finding) -> None:
+        """Adds what a language model's endpoint does; what a setting mends is only a doubt."""
+        state: State = "failed"
+        if finding.good:
+            state = "ok"
+        elif finding.settings or finding.name == "prompt tokens":
+            state = "doubt"
+        self.record(finding.detail, state, name=f"llm {finding.name}")
 
     @contextmanager
     def trying(self, step: str) -> Generator[None]:
         """A block whose first error fails the step that it is in, and ends the block."""
-        before, self.step = self.step, step
+        outer_step = self.step
+        self.step = step
         try:
             yield
         except RagbenchError as error:
-            self.found(str(error), "failed")
+            self.record(str(error), "failed")
         finally:
-            self.step = before
+            self.step = outer_step
 
+
+# --- the installation
 
 _REQUIRED = re.compile(r"(?P<package>[\w.-]+)\s*(?:\[(?P<features>[^\]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 _ONLY_FOR_A_FEATURE = re.compile(rf"(?P<package>[\w.-]+)[^;]*;\s*{_EXTRA.pattern}\s*")
 """A requirement without other conditions, such as of a platform."""
 _NOT_SHOWN = ("all", "dev")
-
+"""Extras that are made of others, or are for those who change ragbench."""
 
 _LONGEST_IMPORT = 180.0
 """Seconds that all packages of an extra may take to import."""
 _MARK = "ragbench-import:"
+"""Printed before what fails: packages print something of their own while they are imported."""
 _BEGINS = "ragbench-begins:"
+"""Printed before each package that is imported: one that ends Python is the last."""
 _IMPORTING = """
 import sys
 sys.path[:] = {path!r}
@@ -110,9 +128,13 @@ def import_problem(extra: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", program]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_LONGEST_IMPORT,
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LONGEST_IMPORT,
             check=False,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return f"importing its packages took longer than {_LONGEST_IMPORT:g} seconds"
     _, mark, problem = done.stdout.rpartition(_MARK)
@@ -123,108 +145,125 @@ def import_problem(extra: str) -> str:
 
 def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
     """Which package ended the process that imported it, and what mends that."""
-    _, begun, rest = done.stdout.rpartition(_BEGINS)
-    package = f"its package '{rest.split()[0]}'" if begun else "its packages"
+    _, mark, output = done.stdout.rpartition(_BEGINS)
+    package = f"its package '{output.split()[0]}'" if mark else "its packages"
     lines = done.stderr.strip().splitlines()
-    last = f": {lines[-1]}" if lines else ""
-    installed = "ragbench" if extra == CORE else f"'ragbench[{extra}]'"
+    last_line = f": {lines[-1]}" if lines else ""
+    distribution = "ragbench" if extra == CORE else f"'ragbench[{extra}]'"
     return (
-        f"importing {package} ended Python with exit code {done.returncode}{last}. "
-        f"Install it with: pip install --force-reinstall {installed}"
+        f"importing {package} ended Python with exit code {done.returncode}{last_line}. "
+        f"Install it with: pip install --force-reinstall {distribution}"
     )
 
 
 def check_installation() -> Checks:
     """Looks at versions, and imports what is installed: a package may be there and not work."""
-    checks, requirements = Checks(), list[str]()
+    checks = Checks()
+    requirements: list[str] = []
     try:
-        checks.found(version("ragbench"), name="ragbench")
+        checks.record(version("ragbench"), name="ragbench")
         requirements = requires("ragbench") or []
     except PackageNotFoundError:
-        checks.found("run from its source: without its metadata no more is known", name="ragbench")
-    checks.found(f"{platform.python_version()} on {platform.system()}", name="python")
+        checks.record("run from its source: without its metadata no more is known", name="ragbench")
+    checks.record(f"{platform.python_version()} on {platform.system()}", name="python")
     by_extra = _by_extra(requirements)
     problems = _import_problems(by_extra)
     for extra, packages in by_extra.items():
         checks.step = f"extra {extra}" if extra else "core"
-        there, missing = _installed(packages)
-        remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
+        installed, missing = _installed(packages)
         if missing:
+            remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
             state: State = "absent" if extra else "failed"
-            checks.found(f"without {', '.join(missing)}: pip install {remedy}", state)
-        elif problem := problems[extra]:
-            checks.found(problem, "failed")
+            checks.record(f"without {', '.join(missing)}: pip install {remedy}", state)
+        elif problems[extra]:
+            checks.record(problems[extra], "failed")
         else:
-            checks.found(", ".join(there))
+            checks.record(", ".join(installed))
     tracking = os.environ.get("RAGAS_DO_NOT_TRACK", "true")
     is_off = tracking.lower() == "true"
     telemetry = "off" if is_off else f"on: RAGAS_DO_NOT_TRACK={tracking}"
-    checks.found(telemetry, name="ragas telemetry")
+    checks.record(telemetry, name="ragas telemetry")
     return checks
 
 
 def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """What importing each extra that is installed shows, several at a time."""
-    whole = [extra for extra, packages in by_extra.items() if not _installed(packages)[1]]
-    names = [extra or CORE for extra in whole]
+    complete: list[str] = []
+    for extra, packages in by_extra.items():
+        _, missing = _installed(packages)
+        if not missing:
+            complete.append(extra)
+    names = [extra or CORE for extra in complete]
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
         problems = pool.map(import_problem, names)
-        return dict(zip(whole, problems, strict=True))
+        return dict(zip(complete, problems, strict=True))
 
 
 def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
-    """Versions in a line and extras in another; what does not work as it is."""
+    """What does not work as it is; then versions in one line, and extras in another."""
     by_name = {check.name: check for check in checks}
-    found = Checks(check for check in checks if check.state == "failed")
+    short = Checks(check for check in checks if check.state == "failed")
     versions = f"{by_name['ragbench'].detail}, Python {by_name['python'].detail}"
-    found.found(versions, name="ragbench")
+    short.record(versions, name="ragbench")
     extras = [check for check in checks if check.name.startswith("extra ")]
-    absent = [check.name.removeprefix("extra ") for check in extras if check.state == "absent"]
     if extras:
+        absent = [check.name.removeprefix("extra ") for check in extras if check.state == "absent"]
         detail = f"{len(extras) - len(absent)} of {len(extras)} are installed"
         if absent:
             detail += f"; pip install 'ragbench[NAME]' adds {', '.join(absent)}"
-        found.found(detail, name="extras")
-    if (telemetry := by_name["ragas telemetry"]).detail != "off":
-        found.append(telemetry)
-    return found
+        short.record(detail, name="extras")
+    telemetry = by_name["ragas telemetry"]
+    if telemetry.detail != "off":
+        short.append(telemetry)
+    return short
 
 
 def _by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
-    """The packages that each extra asks for; those of the core stand under an empty name."""
+    """The packages that each extra asks for; those of the core have an empty name."""
     by_extra: dict[str, list[str]] = {}
     for requirement in requirements:
-        required, extra = _REQUIRED.match(requirement), _EXTRA.search(requirement)
+        required = _REQUIRED.match(requirement)
+        extra = _EXTRA.search(requirement)
+        # An extra that is made of others asks for ragbench itself.
         if required is None or required["package"] == "ragbench":
             continue
-        listed = by_extra.setdefault(extra["extra"] if extra else "", [])
-        package, features = required["package"], required["features"] or ""
+        packages = by_extra.setdefault(extra["extra"] if extra else "", [])
+        package = required["package"]
+        features = required["features"] or ""
         for name in (package, *_packages_of_features(package, features)):
-            if name not in listed:
-                listed.append(name)
+            if name not in packages:
+                packages.append(name)
     return {extra: by_extra[extra] for extra in sorted(by_extra) if extra not in _NOT_SHOWN}
 
 
 def _packages_of_features(package: str, features: str) -> list[str]:
     """What `fsspec[http]` asks for beside fsspec, which others bring without that."""
-    asked = {feature.strip() for feature in features.split(",")}
+    names = {feature.strip() for feature in features.split(",")}
     try:
         requirements = requires(package) or []
     except PackageNotFoundError:
         return []
-    matches = map(_ONLY_FOR_A_FEATURE.fullmatch, requirements)
-    return [match["package"] for match in matches if match and match["extra"] in asked]
+    packages: list[str] = []
+    for requirement in requirements:
+        match = _ONLY_FOR_A_FEATURE.fullmatch(requirement)
+        if match is not None and match["extra"] in names:
+            packages.append(match["package"])
+    return packages
 
 
 def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Those that are there, with their versions; and those that are not."""
-    there, missing = list[str](), list[str]()
+    """Those that are installed, with their versions; and those that are not."""
+    installed: list[str] = []
+    missing: list[str] = []
     for package in packages:
         try:
-            there.append(f"{package} {version(package)}")
+            installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             missing.append(package)
-    return there, missing
+    return installed, missing
+
+
+# --- a language model
 
 
 def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
@@ -236,73 +275,93 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
     with checks.trying("llm settings"), asyncio.Runner() as runner:
         settings = choice.settings()
         _show_settings(checks, settings)
-        runner.run(_try_out(checks, settings) if is_probed else _ask_model(checks, settings))
+        if is_probed:
+            runner.run(_try_out(checks, settings))
+        else:
+            runner.run(_ask_model(checks, settings))
         with checks.trying("embeddings"), suppress(NoModelError):
             runner.run(_embed(checks, choice.embeddings(settings)))
 
 
 def _show_settings(checks: Checks, settings: LLMSettings) -> None:
+    """Each setting with its origin, and the price."""
     for setting in settings.settings:
-        checks.found(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
-    price, state = price_for(settings.endpoint), cast("State", "absent")
-    detail = (
-        "unknown: cost is neither reported nor capped. Set price_input and price_output, per "
-        "million tokens"
-    )
-    if price is not None:
+        checks.record(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
+    price = price_for(settings.endpoint)
+    if price is None:
+        checks.record(
+            "unknown: cost is neither reported nor capped. Set price_input and price_output, per "
+            "million tokens",
+            "absent",
+            name="llm price",
+        )
+    else:
         amounts = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
-        detail, state = f"{amounts} ({price.origin})", "ok"
-    checks.found(detail, state, name="llm price")
+        checks.record(f"{amounts} ({price.origin})", name="llm price")
 
 
 async def _embed(checks: Checks, settings: LLMSettings) -> None:
-    async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
-        found = await client.embed(["ready"], purpose="doctor")
-    where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
-    checks.found(f"{where}: {len(found[0]):,} numbers a text")
+    """Asks the model of embeddings for one vector."""
+    async with EmbeddingClient(settings.endpoint, limits=_short_patience(settings)) as client:
+        vectors = await client.embed(["ready"], purpose="doctor")
+    endpoint = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
+    checks.record(f"{endpoint}: {len(vectors[0]):,} numbers a text")
 
 
-def _patience(settings: LLMSettings) -> CallLimits:
-    """What a run would wait for is reported here at once."""
+def _short_patience(settings: LLMSettings) -> CallLimits:
+    """Limits with which is reported at once what a run would wait for."""
     timeout = min(settings.limits.timeout, 60.0)
     return replace(settings.limits, retries=1, rate_limit_wait=5.0, timeout=timeout)
 
 
 async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
-    limits = _patience(settings)
+    """Asks for a word, for an answer in a structure, and how long a prompt may be."""
+    limits = _short_patience(settings)
     with checks.trying("llm opens"):
         async with LLMClient(settings.endpoint, limits=limits) as client:
-            checks.step, started = "llm answers", time.perf_counter()
+            checks.step = "llm answers"
+            started = time.perf_counter()
             word = await ask_word(client)
             seconds = time.perf_counter() - started
-            model = "" if word.model in ("", client.endpoint.model) else f" as {word.model}"
+            model = ""
+            if word.model not in ("", client.endpoint.model):
+                model = f" as {word.model}"
             detail = f"'{shown_line(word.text, longest=60)}'{model} in {seconds:.2f} s"
-            tokens = "; it reports no tokens, so the cost is unknown"
-            checks.found(detail + ("" if word.usage.reported else tokens))
-            checks.step, started = "llm structure", time.perf_counter()
+            if not word.usage.reported:
+                detail += "; it reports no tokens, so the cost is unknown"
+            checks.record(detail)
+
+            checks.step = "llm structure"
+            started = time.perf_counter()
             capital = await ask_capital(client, purpose="doctor")
             seconds = time.perf_counter() - started
-            way = client.dialect.structured.value if client.dialect.known else "no mode"
+            dialect = client.dialect
+            mode = dialect.structured.value if dialect.known else "no mode"
             repaired = ", after one correction" if capital.repaired else ""
-            checks.found(f"works with {way}{repaired} in {seconds:.2f} s")
+            checks.record(f"works with {mode}{repaired} in {seconds:.2f} s")
         checks.step = "llm context"
-        for found in await reads(settings.endpoint, limits):
-            checks.tried(found)
+        for finding in await reads(settings.endpoint, limits):
+            checks.record_finding(finding)
 
 
 async def _try_out(checks: Checks, settings: LLMSettings) -> None:
-    """Tries the endpoint out; the last check says what it needs."""
-    wanted: dict[str, Any] = {}
+    """Tries the endpoint out; the last check lists the settings that it needs."""
+    needed: dict[str, Any] = {}
     with checks.trying("llm answers"):
-        async for found in probe(settings.endpoint):
-            wanted |= found.settings
-            checks.tried(found)
-        lines = [
-            f"{name}: {'none' if value is None else str(value).lower()}"
-            for name, value in wanted.items()
-        ]
-        needed = f"put into the section llm of the configuration: {', '.join(lines)}"
-        checks.found(needed if lines else "needs nothing more", name="llm section")
+        async for finding in probe(settings.endpoint):
+            needed |= finding.settings
+            checks.record_finding(finding)
+        detail = "needs nothing more"
+        if needed:
+            lines: list[str] = []
+            for name, value in needed.items():
+                text = "none" if value is None else str(value).lower()
+                lines.append(f"{name}: {text}")
+            detail = f"put into the section llm of the configuration: {', '.join(lines)}"
+        checks.record(detail, name="llm section")
+
+
+# --- a dataset, a RAG, a pipeline
 
 
 def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
@@ -310,24 +369,26 @@ def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding))
-        detail, documents = f"{len(cases):,} cases", None
+        detail = f"{len(cases):,} cases"
+        documents: list[Document] | None = None
         checks.step = "corpus reads"
         try:
             documents = list(DocumentsBeside(dataset, corpus).read())
             detail += f", {len(documents):,} documents"
         except RagbenchError:
+            # A dataset need not have documents beside it.
             if corpus is not None:
                 raise
-        checks.found(detail, name="data reads")
-        for found in probe_dataset(cases, documents):
-            checks.probed(found)
+        checks.record(detail, name="data reads")
+        for probed in probe_dataset(cases, documents):
+            checks.record_probe(probed)
 
 
 def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -> None:
     """Loads a RAG and asks it; stops at the first thing that does not work."""
     with checks.trying("rag loads"):
         rag = load_rag(spec, json_object(arguments or "{}", "--rag-args"))
-        checks.found(type(cast("object", rag)).__name__)
+        checks.record(type(cast("object", rag)).__name__)
         asyncio.run(_ask(checks, rag, question))
 
 
@@ -335,53 +396,57 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
     """One question through what a RAG can do, then what it does that nobody would notice."""
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
-        sought: RetrieveInput = (question, [])
+        retrieve_input: RetrieveInput = (question, [])
         stage = retrieve_stage(rag, b"", None)
-        found = await _called(checks, "rag retrieves", stage, sought)
-        if found is None:
+        result = await _called(checks, "rag retrieves", stage, retrieve_input)
+        if result is None:
             return
-        contexts = found.contexts
-        said = [counted(len(contexts), "context")]
-        for name, given in (("ids", found.context_ids), ("scores", found.scores)):
-            said += [f"{'without' if given is None else 'with'} {name}"] if contexts else []
-        checks.found(", ".join(said), name="rag retrieves")
-        async for one in probe_retrieval(rag, question):
-            checks.probed(one)
+        contexts = result.contexts
+        details = [counted(len(contexts), "context")]
+        if contexts:
+            details.append("without ids" if result.context_ids is None else "with ids")
+            details.append("without scores" if result.scores is None else "with scores")
+        checks.record(", ".join(details), name="rag retrieves")
+        async for probed in probe_retrieval(rag, question):
+            checks.record_probe(probed)
     if "generation" in rag.families:
-        asked: GenerateInput = (question, list(contexts), [])
-        answer = await _called(checks, "rag generates", generate_stage(rag, b""), asked)
+        generate_input: GenerateInput = (question, list(contexts), [])
+        answer = await _called(checks, "rag generates", generate_stage(rag, b""), generate_input)
         if answer is not None:
-            shown = shown_line(answer.response, longest=200) or "an empty answer"
-            checks.found(shown, name="rag generates")
-            async for one in probe_generation(rag, question, contexts):
-                checks.probed(one)
+            text = shown_line(answer.response, longest=200) or "an empty answer"
+            checks.record(text, name="rag generates")
+            async for probed in probe_generation(rag, question, contexts):
+                checks.record_probe(probed)
 
 
 async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: object) -> Any:
-    """One call of a stage; None, and a failed check, when it raises."""
+    """What a stage gives for one input; None, and a failed check, when it raises."""
     try:
-        return (await called(stage, [value]))[0]
+        results = await called(stage, [value])
+        return results[0]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        checks.found(str(Failure.of(error, stage=stage.name)), "failed", name=name)
-    return None
+        checks.record(str(Failure.of(error, stage=stage.name)), "failed", name=name)
+        return None
 
 
 def check_pipeline(checks: Checks, path: Path, question: str) -> None:
     """Reads a pipeline and, where it names its corpus, asks it; each problem is a check."""
     with checks.trying("pipeline"):
         try:
-            pipeline = load_pipeline(path, environ=os.environ, llm=config_section()[0])
+            llm, _ = config_section()
+            pipeline = load_pipeline(path, environ=os.environ, llm=llm)
         except DataError as error:
             for problem in error.problems:
-                checks.found(str(problem), "failed")
+                checks.record(str(problem), "failed")
             return
-        checks.found(f"{path} is in order")
+        checks.record(f"{path} is in order")
         if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
             detail = "not asked: it names no corpus and is given that of the dataset"
-            checks.found(detail, name="pipeline answers")
+            checks.record(detail, name="pipeline answers")
             return
         checks.step = "pipeline opens"
         with pipeline.open() as opened:
-            if detail := "; ".join(opened.retriever.notes):
-                checks.found(detail, name="pipeline reads")
+            notes = "; ".join(opened.retriever.notes)
+            if notes:
+                checks.record(notes, name="pipeline reads")
             asyncio.run(_ask(checks, opened.rag, question))

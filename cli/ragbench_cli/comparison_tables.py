@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,13 @@ _FEW = 3
 _FLOWS = 2
 """How many ways are shown by which cases went from one cause to another."""
 _NOTES = 1
+"""How many notes are shown; --md and the page have all."""
 _LONGEST_NOTE = 150
 _LONGEST_ID = 24
 _LONGEST_EXPECTATION = 400
+"""Letters of a note, of an id or a metric's name, and of an expectation that are shown."""
 _LABEL_WIDTH = 8
+"""Columns of the label that a case's lines begin with."""
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
@@ -169,6 +173,7 @@ def _first_few(count: int) -> str:
 
 
 def _next_step(verdict: GateResult) -> str:
+    """The command that shows more of why the gate is not passed; empty for none."""
     if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
         return ""
     if verdict.outcome is GateOutcome.INCONCLUSIVE:
@@ -229,8 +234,10 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
 
 
 def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
+    """What a reader of the table must know, and how many metrics it does not show."""
     parts = ["p: two-sided, corrected"]
-    if any(figure.better_than for metric in metrics for figure in metric.figures):
+    figures = chain.from_iterable(metric.figures for metric in metrics)
+    if any(figure.better_than for figure in figures):
         parts.append("a letter: better than that run")
     if hidden:
         parts.append(f"{hidden:,} more: -m, --md")
@@ -308,7 +315,7 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     columns = list(zip(*marks, strict=True))
     widths = [0] * len(columns)
     if len(columns) == 2:
-        widths = [max(len(text) for text in column) for column in columns]
+        widths = [max(map(len, column)) for column in columns]
     rows: list[list[str]] = []
     for metric, metric_marks in zip(metrics, marks, strict=True):
         row: list[str] = []

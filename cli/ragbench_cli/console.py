@@ -43,6 +43,7 @@ def say(text: str) -> None:
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
+    """Prints a value as JSON on standard output: indented over many lines, or in a single one."""
     import msgspec
     import orjson
 
@@ -206,6 +207,8 @@ class ExitCode(IntEnum):
 
 @dataclass(kw_only=True, slots=True)
 class Invocation:
+    """The command line of this process, to propose a next one."""
+
     arguments: tuple[str, ...] = ()
     """The command line without the program's name."""
     traceback: bool = False
@@ -309,6 +312,8 @@ class Lines:
 
 
 class _Bars:
+    """A bar for each stage in a terminal."""
+
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}

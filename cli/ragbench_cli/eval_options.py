@@ -13,7 +13,7 @@ from ragbench_cli.options import (
     Labelled,
     OnEngine,
     Panel,
-    Taken,
+    RecordChoice,
     ValidatorArgsOption,
     argument,
     complete_metrics,
@@ -22,6 +22,7 @@ from ragbench_cli.options import (
 
 
 def _formats(typed: str) -> list[str]:
+    """Completes the name of a format, of a dataset or of a dump."""
     from ragbench.io.detect import readers
     from ragbench.io.dumps.forms import form_names
 
@@ -30,6 +31,8 @@ def _formats(typed: str) -> list[str]:
 
 
 class SourceChoice(Record):
+    """Where the cases are, and how they are read."""
+
     PANEL: ClassVar = Panel.CASES
 
     dataset: Annotated[str, argument("DATASET")]
@@ -88,7 +91,7 @@ class Measuring(Record):
 
     PANEL: ClassVar = Panel.MEASURED
 
-    spelled: Annotated[str | None, option("LIST", "--metrics", "-m", complete=complete_metrics)] = (
+    metrics: Annotated[str | None, option("LIST", "--metrics", "-m", complete=complete_metrics)] = (
         None
     )
     """Metrics by name or file.py:function, with commas; +LIST adds to the usual ones. See:
@@ -98,7 +101,7 @@ class Measuring(Record):
     system answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
-    matched: Annotated[
+    matching: Annotated[
         Literal["auto", "id", "document_id", "text"], option("HOW", "--matching", rare=True)
     ] = "auto"
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
@@ -142,6 +145,8 @@ class Asking(Record):
 
 
 class Keeping(Record):
+    """Where a run is stored, and what of it is used again."""
+
     PANEL: ClassVar = Panel.ASKING
 
     out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
@@ -157,9 +162,11 @@ class Keeping(Record):
 
 
 class EvalOptions(Record):
+    """All options of the command."""
+
     system: SystemChoice
     cases: SourceChoice
-    taken: Taken
+    records: RecordChoice
     measuring: Measuring
     asking: Asking
     models: ModelChoice

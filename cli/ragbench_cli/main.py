@@ -234,6 +234,7 @@ def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
 
 
 def _panel_of(parameter: Any) -> str:
+    """The panel of the help that an option is shown in."""
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
@@ -257,6 +258,7 @@ class _LazyCommand(TyperCommand):
         return self.loaded().make_context(info_name, args, parent, **extra)
 
     def loaded(self) -> Any:
+        """The command itself, from its module."""
         from importlib import import_module
 
         typed_name = str(self.name)
@@ -313,6 +315,7 @@ def _set_limit(context: typer.Context, variable: str, size: str) -> None:
 
 
 def _print_version(is_set: bool) -> None:
+    """Prints the version and ends the command."""
     if not is_set:
         return
     from importlib.metadata import PackageNotFoundError, version
@@ -372,6 +375,7 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Runs a command and gives its exit code: no exception leaves it."""
     invocation = Invocation(arguments=tuple(arguments))
     with console.guarded_streams():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
@@ -392,6 +396,7 @@ def _show_warning(
     category: type[Warning],
     *place: Any,
 ) -> None:
+    """Shows a warning of ragbench in a line, any other as Python does."""
     if issubclass(category, RagbenchWarning):
         console.say(f"Warning: {message}.")
     else:
@@ -427,6 +432,7 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
 
 
 def _error_text(error: BaseException) -> str:
+    """The message of an error, without what only the code knows."""
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}"
@@ -456,6 +462,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def run() -> None:
+    """The program ``ragbench``: readies the streams of the process and runs a command."""
     for name in ("stdin", "stdout", "stderr"):
         # A closed stream's number would go to the next file that is opened.
         if getattr(sys, name) is None:

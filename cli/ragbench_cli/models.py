@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 
 class NamedModel(Record):
+    """Which language model, and where it is."""
+
     PANEL: ClassVar = Panel.JUDGING
 
     model: Annotated[str | None, option("--llm-model")] = None
@@ -45,7 +47,7 @@ class NamedModel(Record):
 
 
 class LLMChoice(NamedModel):
-    """The language model that options name; what they leave out, a file or the environment says."""
+    """The language model that options name; what they do not, a file or the environment names."""
 
     api_key_env: Annotated[str | None, option("--llm-api-key-env", rare=True)] = None
     """Environment variable with its API key."""
@@ -55,14 +57,15 @@ class LLMChoice(NamedModel):
     """YAML file with sections llm and embeddings. By default ragbench.yaml, where there is one."""
 
     def settings(self) -> LLMSettings:
+        """The model that is asked."""
         from ragbench.llm.settings import resolve
 
         section, file = config_section(self.config)
-        return resolve(
-            {"model": self.model, **self._endpoint()}, os.environ, section=section, file=file
-        )
+        options = {"model": self.model, **self._endpoint()}
+        return resolve(options, os.environ, section=section, file=file)
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
+        """The further judges, by their models' names."""
         from ragbench.llm.settings import resolve_panel
 
         section, file = config_section(self.config)
@@ -78,6 +81,7 @@ class LLMChoice(NamedModel):
         return resolve_embeddings(os.environ, section=section, file=file, chat=chat)
 
     def _endpoint(self) -> dict[str, str | None]:
+        """Where the model is asked, as far as options say so."""
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
@@ -89,26 +93,28 @@ def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
     """What models may cost, in this command and in all commands of a run."""
     from ragbench.llm.budget import Budget, amount_of
 
-    caps = (("--max-cost", max_cost), ("--max-cost-run", run_limit))
-    least, whole = (None if text is None else amount_of(text, name) for name, text in caps)
-    return Budget(least, run_limit=whole)
+    limit = None if max_cost is None else amount_of(max_cost, "--max-cost")
+    limit_of_run = None if run_limit is None else amount_of(run_limit, "--max-cost-run")
+    return Budget(limit, run_limit=limit_of_run)
 
 
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
 def config_section(
-    named: Path | None = None, name: str = "llm"
+    config: Path | None = None, name: str = "llm"
 ) -> tuple[Mapping[str, object], str]:
     """A section of a configuration file, and the file; both empty where there is none.
 
-    Where none is named, it is ragbench.yaml.
+    Args:
+        config: the file that the user names; without one, it is ragbench.yaml.
+        name: of the section.
     """
     from ragbench.io.yaml_file import read_yaml
 
-    if named is None and not _DEFAULT_CONFIG.is_file():
+    if config is None and not _DEFAULT_CONFIG.is_file():
         return {}, ""
-    path = named or _DEFAULT_CONFIG
+    path = config or _DEFAULT_CONFIG
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):
         raise DataError([file.problem((), "must hold sections such as llm")])
@@ -128,12 +134,14 @@ def language_model(
     """Gives a model for the length of a block; it costs nothing until it is used."""
     from ragbench.llm.session import Chat, LLMSession, open_models
 
-    known = cache(settings)
-    with LLMSession(lambda: open_models(known(), budget=budget)) as session:
-        yield Chat(session=session, settings=known, purpose=purpose)
+    read_settings = cache(settings)  # the files are read when the model is first used, and once
+    with LLMSession(lambda: open_models(read_settings(), budget=budget)) as session:
+        yield Chat(session=session, settings=read_settings, purpose=purpose)
 
 
 class JudgeChoice(Record):
+    """Who judges, and what that may cost."""
+
     PANEL: ClassVar = Panel.JUDGING
 
     llm: LLMChoice = field(default_factory=LLMChoice)
@@ -146,6 +154,8 @@ class JudgeChoice(Record):
 
 
 class ModelChoice(JudgeChoice):
+    """The models of an evaluation."""
+
     dry_run: bool = False
     """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
     its answers are kept for the run."""
@@ -164,24 +174,32 @@ class ModelsInUse:
 
     def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
         from ragbench.core.metric import Need
-        from ragbench.llm.budget import Budget
         from ragbench.llm.session import LLMSession, open_models
 
-        needs = {need for metric in metrics for need in metric.definition.needs}
-        caps = (choice.max_cost, choice.max_cost_run)
-        self.budget = budget = Budget(None) if caps == (None, None) else budget_of(*caps)
+        needs: set[Need] = set()
+        for metric in metrics:
+            needs |= metric.definition.needs
+        budget = budget_of(choice.max_cost, choice.max_cost_run)
+        self.budget = budget
         """What all models of the evaluation may cost, those of a pipeline included."""
-        self._settings = named = cache(choice.llm.settings)
-        asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
-        judge = _if_named(named) if asks else None
-        panel = choice.llm.panel(choice.panel) if asks or choice.panel is not None else ()
-        vectors = partial(choice.llm.embeddings, judge)
-        embeddings = _if_named(vectors) if Need.EMBEDDINGS in needs else None
+        self._settings = cache(choice.llm.settings)  # a file is read once
+        read_settings = self._settings
+        # A model is looked for only where a metric needs it: nobody must name one for the others.
+        judge: LLMSettings | None = None
+        embeddings: LLMSettings | None = None
+        panel: tuple[LLMSettings, ...] = ()
+        asks_models = Need.LLM in needs or Need.EMBEDDINGS in needs
+        if asks_models:
+            judge = _if_named(read_settings)
+        if asks_models or choice.panel is not None:  # a panel that nobody asks may still be wrong
+            panel = choice.llm.panel(choice.panel)
+        if Need.EMBEDDINGS in needs:
+            embeddings = _if_named(partial(choice.llm.embeddings, judge))
 
         def opening() -> AbstractAsyncContextManager[ModelClients]:
-            others = panel if Need.LLM in needs else ()
-            # A stage may ask one where no metric does.
-            return open_models(_if_named(named), embeddings, panel=others, budget=budget)
+            jurors = panel if Need.LLM in needs else ()
+            # A stage may ask a model where no metric does.
+            return open_models(_if_named(read_settings), embeddings, panel=jurors, budget=budget)
 
         self.session = stack.enter_context(LLMSession(opening))
         self.dry_run: DryRun | None = None
@@ -195,29 +213,33 @@ class ModelsInUse:
             from ragbench.stages.judge import Judging
 
             self.judging = Judging(
-                session=self.session, chat=judge, embeddings=embeddings, panel=panel,
-                repeats=choice.repeats, preflight=not choice.no_preflight,
+                session=self.session,
+                chat=judge,
+                embeddings=embeddings,
+                panel=panel,
+                repeats=choice.repeats,
+                preflight=not choice.no_preflight,
                 rehearsal=None if self.dry_run is None else self.dry_run.all,
-            )  # fmt: skip
+            )
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
         from ragbench.llm.session import Chat
 
         def settings() -> LLMSettings:
-            named = self._settings()
+            chat_settings = self._settings()
             if self.dry_run is not None:
                 raise ConfigError(
                     "a stage of the run asks a language model, which a dry run does not. Run "
                     "without judged metrics first: the stages' results are kept for the dry run"
                 )
-            return named
+            return chat_settings
 
         return Chat(session=self.session, settings=settings, purpose=purpose)
 
 
 def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
-    """What needs a model that nobody has named says so itself."""
+    """The settings of a model, None where it is not named: whoever needs it reports that."""
     with suppress(NoModelError):
         return settings()
     return None
@@ -225,17 +247,21 @@ def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
 
 @contextmanager
 def booked_run(
-    models: ModelsInUse, others: Sequence[Chat], folder: Path, *, quiet: bool
+    models: ModelsInUse, stage_chats: Sequence[Chat], folder: Path, *, quiet: bool
 ) -> Generator[None]:
     """Keeps the books of a run for the length of a block.
 
     Whatever ends it, its folder is named and what was spent is shown. What a command did that was
     killed before is in the folder's receipts afterwards.
+
+    Args:
+        stage_chats: models with sessions of their own: those of a pipeline.
     """
     from ragbench.ledger.folder import RunFolder
     from ragbench.llm.budget import CALLS, CallBook, Receipt
 
-    book = models.budget.book = CallBook(folder)
+    book = CallBook(folder)
+    models.budget.book = book
     try:
         yield
     except (InterruptedRunError, KeyboardInterrupt) as error:
@@ -246,11 +272,12 @@ def booked_run(
         text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
         raise type(error)(text, status=error.status) from error
     finally:
-        sessions = [models.session, *(chat.session for chat in others)]
-        asked = [each.receipt() for each in sessions if each.is_open]
+        sessions = [models.session, *(chat.session for chat in stage_chats)]
+        receipts = [session.receipt() for session in sessions if session.is_open]
+        # Calls of a command that was killed may be in the folder.
         is_booked = (folder / CALLS).exists()
-        if asked or is_booked:
-            receipt = Receipt.of(asked)
+        if receipts or is_booked:
+            receipt = Receipt.of(receipts)
             if folder.is_dir() and (receipt.lines or is_booked):
                 try:
                     with RunFolder(path=folder).locked():
@@ -266,78 +293,106 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     """Reports on standard error what a command spent; nothing if no model was asked."""
     if not receipt.lines:
         return
-    names = ("calls", "cached", "failed", "requests", "prompt_tokens", "completion_tokens")
-    totals = (sum(getattr(line, name) for line in receipt.lines) for name in names)
-    calls, cached, failed, requests, prompt, answer = totals
-    thought = sum(line.reasoning_tokens for line in receipt.lines)
-    hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
+    calls = sum(line.calls for line in receipt.lines)
+    cached = sum(line.cached for line in receipt.lines)
+    failed = sum(line.failed for line in receipt.lines)
+    requests = sum(line.requests for line in receipt.lines)
+    prompt_tokens = sum(line.prompt_tokens for line in receipt.lines)
+    completion_tokens = sum(line.completion_tokens for line in receipt.lines)
+    reasoning_tokens = sum(line.reasoning_tokens for line in receipt.lines)
+    hidden = ""
+    if reasoning_tokens:
+        hidden = f" ({reasoning_tokens:,} of them hidden reasoning)"
+    cost = "not known"
     # What may have been billed at an unknown price is no cost of 0.
-    is_known = receipt.cost is not None and receipt.unconfirmed is not None
-    cost = f"{receipt.cost:.4f} {receipt.currency or ''}" if is_known else "not known"
+    if receipt.cost is not None and receipt.unconfirmed is not None:
+        cost = f"{receipt.cost:.4f} {receipt.currency or ''}".rstrip()
     console.say(
         f"asked   {calls:,} calls ({cached:,} kept from before, {failed:,} failed) in "
-        f"{requests:,} requests; {prompt:,} tokens in, {answer:,} out{hidden}; "
-        f"cost {cost.rstrip()}"
+        f"{requests:,} requests; {prompt_tokens:,} tokens in, {completion_tokens:,} out{hidden}; "
+        f"cost {cost}"
     )
     if receipt.unconfirmed:
         likely = receipt.unconfirmed_estimate
         about = "" if likely is None else f"about {likely:.4f}, "
-        lost = f"up to {receipt.unconfirmed:.4f} for requests whose answer never came"
-        console.say(f"        and {about}{lost}")
+        most = f"up to {receipt.unconfirmed:.4f} for requests whose answer never came"
+        console.say(f"        and {about}{most}")
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")
 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
     """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
-    cost = None if estimate.cost is None else [f"{amount:f}" for amount in estimate.cost]
-    found = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
-    show(found, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
+    cost: list[str] | None = None
+    if estimate.cost is not None:
+        cost = [f"{amount:f}" for amount in estimate.cost]
+    document = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
+    show(document, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
+    """The screen of an estimate: a row per metric, the total, and what it rests on."""
     from ragbench.stages.dry_run import ASSUMPTIONS
 
     yield styled((f"{judgements:,} judgements would be made", "bold"))
     columns = ("metric", "calls", "kept", "tokens in", "tokens out", "cost")
-    yield table(columns, _calls(estimate))
-    cost = estimate.cost
-    currency = estimate.least.currency or ""
-    text = "not known" if cost is None else f"{_amounts(*cost)} {currency}".rstrip()
-    yield styled("all together: ", (text, "bold"))
-    for part in (estimate.least, estimate.embeddings):
-        for model in dict.fromkeys(line.model for line in part.lines):
-            unknown = f"of {model} is not known: give price_input and price_output, per million"
-            yield styled(f"price: {part.price_origin or f'{unknown} tokens'}")
+    yield table(columns, _estimate_rows(estimate))
+    total = "not known"
+    if estimate.cost is not None:
+        total = f"{_amounts(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
+    yield styled("all together: ", (total, "bold"))
+    for receipt in (estimate.least, estimate.embeddings):
+        for model in dict.fromkeys(line.model for line in receipt.lines):
+            unknown = (
+                f"of {model} is not known: give price_input and price_output, per million tokens"
+            )
+            yield styled(f"price: {receipt.price_origin or unknown}")
     if estimate.counter:
-        yield styled(f"{estimate.counter} counts tokens{', about' if estimate.approximate else ''}")
+        about = ", about" if estimate.approximate else ""
+        yield styled(f"{estimate.counter} counts tokens{about}")
     if estimate.guessed:
         count = f"{estimate.guessed:,} prompts hold answers that are not there yet"
         yield styled(f"{count}. Assumed: {ASSUMPTIONS}")
     yield styled("Calls that are made again after errors come on top; --max-cost caps the whole.")
 
 
-def _calls(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
+def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
+    """A row for each metric and model: calls, those kept, tokens in and out, cost."""
     is_panel = len({line.model for line in estimate.least.lines}) > 1
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
+        name = f"  {least.purpose}"
+        if is_panel:
+            name += f", {least.model}"
+        # Answers that are kept cost nothing, whatever the price.
+        is_kept = least.calls == least.cached
         yield (
-            f"  {least.purpose}{f', {least.model}' if is_panel else ''}",
+            name,
             f"{least.calls:,}",
             f"{least.cached:,}",
             _range(least.prompt_tokens, most.prompt_tokens),
             _range(least.completion_tokens, most.completion_tokens),
-            "0" if least.calls == least.cached else _amounts(least.cost, most.cost),
+            "0" if is_kept else _amounts(least.cost, most.cost),
         )
     for line in estimate.embeddings.lines:
-        name, tokens = f"  {line.purpose}, embeddings", f"{line.prompt_tokens:,}"
-        yield name, f"{line.calls:,}", "-", tokens, "-", _amounts(line.cost, line.cost)
+        yield (
+            f"  {line.purpose}, embeddings",
+            f"{line.calls:,}",
+            "-",
+            f"{line.prompt_tokens:,}",
+            "-",
+            _amounts(line.cost, line.cost),
+        )
 
 
 def _range(least: int, most: int) -> str:
-    return f"{least:,}" if least == most else f"{least:,} .. {most:,}"
+    if least == most:
+        return f"{least:,}"
+    return f"{least:,} .. {most:,}"
 
 
 def _amounts(least: Decimal | None, most: Decimal | None) -> str:
     if least is None or most is None:
         return "not known"
-    return f"{least:.4f}" if least == most else f"{least:.4f} .. {most:.4f}"
+    if least == most:
+        return f"{least:.4f}"
+    return f"{least:.4f} .. {most:.4f}"

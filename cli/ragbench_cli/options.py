@@ -40,8 +40,8 @@ class Panel(StrEnum):
 RARE = " (rarely needed)"
 """Ends the name of a panel that only --help-all shows."""
 
-
 Completion = Callable[[str], list[str]]
+"""From what was typed of a value to the values that begin so."""
 
 
 def option(
@@ -60,20 +60,33 @@ def option(
     is given, and is shown by --help-all alone if rare. Its value may also come from an environment
     variable, which the program's own help explains once.
     """
+    flags: list[str] = []
+    metavar: str | None = None
+    for name in names:
+        if name.startswith("-"):
+            flags.append(name)
+        elif metavar is None:
+            metavar = name
+    if complete is not None and not callable(complete):
+        complete = among(complete)
+    if rare:
+        panel += RARE
     return typer.Option(
-        *(name for name in names if name.startswith("-")),
+        *flags,
         help=help,
-        metavar=next((name for name in names if not name.startswith("-")), None),
+        metavar=metavar,
         min=min,
         envvar=envvar,
         show_default=False,
         show_envvar=False,
-        autocompletion=complete if complete is None or callable(complete) else among(complete),
-        rich_help_panel=f"{panel}{RARE if rare else ''}",
+        autocompletion=complete,
+        rich_help_panel=panel,
     )
 
 
 def among(names: Iterable[str]) -> Completion:
+    """Completes some names."""
+
     def complete(typed: str) -> list[str]:
         return [name for name in names if name.startswith(typed)]
 
@@ -84,6 +97,7 @@ def completed(kind: str, *others: str) -> Completion:
     """Completes the names of what ragbench and other packages bring of a kind, and others."""
 
     def complete(typed: str) -> list[str]:
+        # Read when somebody types: to look for what other packages bring takes time.
         from ragbench.plugins import Registry
 
         names = (*others, *sorted(Registry(kind=kind).targets()))
@@ -93,14 +107,15 @@ def completed(kind: str, *others: str) -> Completion:
 
 
 def complete_metrics(typed: str) -> list[str]:
+    """Completes the last metric of a list with commas."""
     from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
-    return [
-        f"{before}{comma}{definition.name}"
-        for definition in definitions()
-        if definition.name.casefold().startswith(last.casefold())
-    ]
+    completions: list[str] = []
+    for definition in definitions():
+        if definition.name.casefold().startswith(last.casefold()):
+            completions.append(f"{before}{comma}{definition.name}")
+    return completions
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
@@ -118,10 +133,13 @@ def subcommands(help: str) -> typer.Typer:
 _METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
 """What the help calls a value where nothing else is said."""
 _PLACES = "places"
+"""The attribute of a command that holds the record and the field of each option."""
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 class _Field(Record, kw_only=False):
+    """A field of a command's record: an option, or another record with options of its own."""
+
     name: str
     option: str
     """The name of its parameter, and so of its environment variable: that of its flag."""
@@ -145,22 +163,28 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
         if name not in records:
             parameters[name] = parameter.replace(annotation=hints[name], kind=_BY_NAME)
             continue
-        for record, each in _options_of(records[name]):
-            places[each.option] = record, each.name
-            parameters[each.option] = inspect.Parameter(
-                each.option,
+        for record, record_field in _options_of(records[name]):
+            option_name = record_field.option
+            places[option_name] = record, record_field.name
+            parameters[option_name] = inspect.Parameter(
+                option_name,
                 _BY_NAME,
-                default=each.default,
-                annotation=Annotated[each.kind, each.info],
+                default=record_field.default,
+                annotation=Annotated[record_field.kind, record_field.info],
             )
 
     @wraps(command)
-    def call(**given: Any) -> None:
-        command(**{name: _record(kind, given) for name, kind in records.items()}, **given)
+    def call(**values: Any) -> None:
+        arguments: dict[str, Any] = {}
+        for name, kind in records.items():
+            arguments[name] = _take_record(kind, values)
+        # What no record has taken is an argument of the command itself.
+        command(**arguments, **values)
 
+    # Typer reads the signature and the annotations of a command.
     signature = inspect.Signature([*parameters.values()])
     call.__dict__.update({"__signature__": signature, _PLACES: places})
-    call.__annotations__ = {each.name: each.annotation for each in parameters.values()}
+    call.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return call
 
 
@@ -168,58 +192,87 @@ def _is_record(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
-def _record(record: type, given: dict[str, Any]) -> Any:
-    values = {
-        each.name: _record(each.kind, given) if each.info is None else given.pop(each.option)
-        for each in _fields(record)
-    }
-    return record(**values)
+def _take_record(record: type, values: dict[str, Any]) -> Any:
+    """Builds a record from the values of its options, and takes these out of all values."""
+    arguments: dict[str, Any] = {}
+    for record_field in _fields(record):
+        if record_field.info is None:
+            arguments[record_field.name] = _take_record(record_field.kind, values)
+        else:
+            arguments[record_field.name] = values.pop(record_field.option)
+    return record(**arguments)
 
 
 def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
     """The options of a record and of the records in it, each with the record that it is in."""
-    for each in _fields(record):
-        if each.info is None:
-            yield from _options_of(each.kind)
+    for record_field in _fields(record):
+        if record_field.info is None:
+            yield from _options_of(record_field.kind)
         else:
-            yield record, each
+            yield record, record_field
 
 
 @cache
 def _fields(record: type) -> Sequence[_Field]:
+    """The fields of a record with all that Typer must know of them."""
     hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
-    found: list[_Field] = []
-    for each in structs.fields(record):
-        kind, info = hints[each.name], None
-        option_name = each.name
-        default = inspect.Parameter.empty if each.default is NODEFAULT else each.default
-        if not _is_record(kind):
-            is_annotated = hasattr(kind, "__metadata__")
-            kind, info = get_args(kind) if is_annotated else (kind, option())
-            info = copy(info)
+    record_fields: list[_Field] = []
+    for struct_field in structs.fields(record):
+        name = struct_field.name
+        kind = hints[name]
+        default = struct_field.default
+        if default is NODEFAULT:
+            default = inspect.Parameter.empty
+        if _is_record(kind):
+            record_fields.append(_Field(name, name, kind, None, default))
+            continue
+        info = option()
+        if hasattr(kind, "__metadata__"):  # it is Annotated
+            kind, info = get_args(kind)
+        info = copy(info)  # several records may share the annotation
+        option_name = name
         if isinstance(info, OptionInfo):
-            option_name = _complete(info, each.name, kind, getattr(record, "PANEL", "Options"))
-            info.show_default = default is not inspect.Parameter.empty and (
-                default not in (None, "") and default is not False
-            )
-        found.append(_Field(each.name, option_name, kind, info, default))
-    return found
+            panel = getattr(record, "PANEL", "Options")
+            option_name = _complete(info, name, kind, panel)
+            has_default = default is not inspect.Parameter.empty
+            # A default that is None, empty or False is what anybody expects.
+            info.show_default = has_default and default not in (None, "") and default is not False
+        record_fields.append(_Field(name, option_name, kind, info, default))
+    return record_fields
 
 
 def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
     """Adds to an option what its record says of it; gives the name of its parameter."""
     # Typer keeps the first name as a default.
-    names = [each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)]
-    flag = next((each for each in names if each.startswith("--")), None)
+    names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+    flag: str | None = None
+    for name in names:
+        if name.startswith("--"):
+            flag = name
+            break
     if flag is None:
         names.insert(0, f"--{field.replace('_', '-')}")
-    info.default, info.param_decls = names[0], names[1:]
-    own = str(info.rich_help_panel)
-    info.rich_help_panel = f"{panel}{own}" if own in ("", RARE) else own
-    kinds = (each for part in (kind, *get_args(kind)) for each in (part, *get_args(part)))
-    info.metavar = info.metavar or next((_METAVARS[one] for one in kinds if one in _METAVARS), None)
-    name = (flag or field).lstrip("-").replace("-", "_")
-    return field if iskeyword(name) else name
+    info.default = names[0]
+    info.param_decls = names[1:]
+    own_panel = str(info.rich_help_panel)
+    if own_panel in ("", RARE):
+        info.rich_help_panel = f"{panel}{own_panel}"
+    else:
+        info.rich_help_panel = own_panel
+    if not info.metavar:
+        info.metavar = _metavar(kind)
+    parameter = (flag or field).lstrip("-").replace("-", "_")
+    # A parameter cannot have the name of a keyword, such as --from.
+    return field if iskeyword(parameter) else parameter
+
+
+def _metavar(kind: Any) -> str | None:
+    """What the help calls a value of a type, such as ``Path | None`` or ``list[str] | None``."""
+    for part in (kind, *get_args(kind)):
+        for inner in (part, *get_args(part)):
+            if inner in _METAVARS:
+                return _METAVARS[inner]
+    return None
 
 
 def document(command: Any) -> None:
@@ -262,7 +315,7 @@ EngineOption = Annotated[
 RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
 
 
-class Taken(Record):
+class RecordChoice(Record):
     """Which records of a source are taken."""
 
     PANEL: ClassVar = Panel.CASES
@@ -278,6 +331,7 @@ class Taken(Record):
 
     @property
     def only(self) -> Only | None:
+        """What records must meet; None where all are taken."""
         if not (self.since or self.until or self.where):
             return None
         from ragbench.io.only import Only
@@ -287,6 +341,8 @@ class Taken(Record):
 
 
 class OnEngine(Record):
+    """Where the work is done."""
+
     engine: EngineOption = "local"
     """local (this process), processes (of this machine), ray or ray://HOST:PORT. See
     docs/cluster.md."""
@@ -306,6 +362,7 @@ class Labelled(Record):
 
     @property
     def book(self) -> LabelBook | None:
+        """The labels of all files; None where none is named."""
         if not self.labels:
             return None
         from ragbench.io.people import LabelBook
@@ -335,13 +392,13 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 def mapping(
     entries: Iterable[str], option: str, form: str = "TARGET=SOURCE, such as query=Frage"
 ) -> dict[str, str]:
-    """What a repeated option says, each name once."""
-    found: dict[str, str] = {}
+    """The targets and sources of a repeated option, each target once."""
+    sources: dict[str, str] = {}
     for entry in entries:
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected {form}")
-        if found.get(target, source) != source:
-            raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
-        found[target] = source
-    return found
+        if sources.get(target, source) != source:
+            raise ConfigError(f"{option} maps {target} twice: to {sources[target]} and to {source}")
+        sources[target] = source
+    return sources

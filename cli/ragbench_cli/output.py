@@ -134,7 +134,7 @@ def fitted_table(
     widths = [_column_width(columns, rows, index) for index in range(len(columns))]
     shown = list(range(len(columns)))
     if sparse:
-        shown = [index for index in shown if index < 2 or any(row[index] != "-" for row in rows)]
+        shown = [index for index in shown if index < 2 or _has_values(rows, index)]
     shown_gap = 2
     for name in missed:
         width = sum(widths[index] + shown_gap for index in shown) - shown_gap
@@ -147,6 +147,11 @@ def fitted_table(
     for row in rows:
         shown_rows.append([row[index] for index in shown])
     return table(shown_columns, shown_rows, gap=shown_gap)
+
+
+def _has_values(rows: Sequence[Sequence[Cell]], index: int) -> bool:
+    """Whether a column holds more than the marks of missing values."""
+    return any(row[index] != "-" for row in rows)
 
 
 def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index: int) -> int:
@@ -175,10 +180,9 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     page_width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     margin = " " * indent
     text_margin = " " * (indent + width)
-    lines = [
-        text_margin + line
-        for line in textwrap.wrap(text, page_width - len(text_margin), break_on_hyphens=False)
-    ]
+    lines: list[str] = []
+    for line in textwrap.wrap(text, page_width - len(text_margin), break_on_hyphens=False):
+        lines.append(text_margin + line)
     if len(name) >= width or not lines:
         lines.insert(0, margin + name)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -28,27 +27,37 @@ def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
     Raises:
         pytest.UsageError: the run cannot be judged.
     """
-    named = (session.config.getoption(f"--ragbench{end}") for end in ("", "-baseline", "-config"))
-    run, baseline, file = (None if one is None else str(one) for one in named)
+    run = _text_option(session.config, "--ragbench")
+    baseline = _text_option(session.config, "--ragbench-baseline")
+    config_file = _text_option(session.config, "--ragbench-config")
     strict = bool(session.config.getoption("--ragbench-strict"))
     try:
-        config = demanded(None if file is None else Path(file), baseline=baseline, strict=strict)
+        config_path = None if config_file is None else Path(config_file)
+        config = demanded(config_path, baseline=baseline, strict=strict)
         verdict = gate_run(str(run), config)
     except RagbenchError as error:
+        # The message names options of the command.
         text = str(error).replace("--baseline", "--ragbench-baseline")
         raise pytest.UsageError(f"ragbench: {text}") from error
     parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
         session, name="ragbench", nodeid="ragbench"
     )
-    for name, outcome, reason in _judged(verdict, config.undecided):
+    for name, outcome, reason in _outcomes(verdict, config.undecided):
         item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
             parent, name=shown_line(name)
         )
-        item.outcome, item.reason = outcome, shown_line(reason)
+        item.outcome = outcome
+        item.reason = shown_line(reason)
         yield item
 
 
-def _judged(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
+def _text_option(config: pytest.Config, name: str) -> str | None:
+    value = config.getoption(name)
+    return None if value is None else str(value)
+
+
+def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
+    """The name, the outcome and the reason of each test."""
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
@@ -63,12 +72,16 @@ class _CheckFailedError(Exception):
 
 
 class _Gate(pytest.Collector):
+    """The parent of the checks, which pytest wants each test to have."""
+
     def collect(self) -> list[pytest.Item | pytest.Collector]:
         """Nothing: the tests are made with the verdict."""
         return []
 
 
 class _CheckItem(pytest.Item):
+    """One check as a test."""
+
     outcome: GateOutcome
     reason: str
 
@@ -109,7 +122,12 @@ class Evaluation:
         top_k: int | None = None,
         limits: CallSettings | None = None,
     ) -> Report:
-        folder = next(path for n in count(1) if not (path := self._home / f"ragbench-{n}").exists())
+        """Evaluates a RAG in a folder of its own, and writes the reports of the run there."""
+        number = 1
+        folder = self._home / f"ragbench-{number}"
+        while folder.exists():
+            number += 1
+            folder = self._home / f"ragbench-{number}"
         settings = EvalSettings(top_k=top_k, limits=limits)
         report = evaluate(cases, rag, out=folder, metrics=metrics, settings=settings)
         write_reports(report, folder)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options of a gate."""
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
     for name, metavar, about in (
         ("--ragbench", "RUN", "Judge this run: a test for each check of its gate."),
@@ -36,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    others = map(config.getoption, ("--ragbench-baseline", "--ragbench-config"))
-    is_used = bool(config.getoption("--ragbench-strict")) or any(one is not None for one in others)
+    """Refuses options of a gate without a run."""
+    is_used = (
+        bool(config.getoption("--ragbench-strict"))
+        or config.getoption("--ragbench-baseline") is not None
+        or config.getoption("--ragbench-config") is not None
+    )
     if is_used and config.getoption("--ragbench") is None:
         raise pytest.UsageError("the options of ragbench need a run: --ragbench RUN")
 

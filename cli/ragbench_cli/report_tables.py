@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ragbench.core.report import Correction, FailureGroup, Latency, Report, Summary
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
-"""The styles of counts, by how cases ended."""
-"""The counts of cases in the table of metrics."""
+"""The styles of counts, by how cases ended; in the table of metrics, of the columns of counts."""
 _NAME_WIDTH = 24
 """Columns that the names of metrics are not folded below."""
 _ERROR_TYPES = 8
@@ -39,6 +38,7 @@ def print_report(report: Report, *, is_full: bool) -> None:
 
 
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
+    """The report from top to bottom: stages, metrics, causes, failures, notes."""
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
@@ -81,6 +81,7 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _latency_blocks(report: Report) -> Blocks:
+    """The times of the stages, where any were measured."""
     if not report.latencies:
         return
     yield ""
@@ -162,6 +163,7 @@ def run_text(run: JudgedRun | ComparedRun) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
+    """Where cases were lost, in the order of the stages."""
     rows: list[list[Cell]] = []
     for fall in run_document.waterfall(causes):
         style = "red" if fall.cause in LOSSES else ""
@@ -229,6 +231,7 @@ def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
 
 
 def _latency_table(latencies: Sequence[Latency]) -> Table:
+    """A row for each stage that was timed."""
     # Of cases that share a call only the mean is known.
     is_any_alone = any(latency.sharing == 1 for latency in latencies)
     figures = ("mean", "p50", "p95", "longest") if is_any_alone else ("mean",)

@@ -52,35 +52,42 @@ def settled_gate(
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
         max_asked: pairs of questions at most; ten per case when not given.
     """
+    # The gate and the settling are two tests: half of the level for each.
     config = replace(config, alpha=config.alpha / 2.0)
     verdict = gate_run(path, config, reask=reask)
     names = [check.subject for check in open_checks(verdict)]
-    lost = lost_once(verdict)
-    if verdict.baseline is None or not (names or lost):
+    lost_ids = lost_once(verdict)
+    if verdict.baseline is None or not (names or lost_ids):
         return verdict
     run = read_run(path)
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
     with _asking(path, "settle", ask, run, baseline, names) as asking:
         most = max_asked or PER_CASE * len(asking.cases)
-        if lost:
-            main = [column.name for column in main_metrics(run.metrics)]
-            verdict = with_must_pass(verdict, asking.again(lost, main), config)
+        if lost_ids:
+            metrics = [column.name for column in main_metrics(run.metrics)]
+            scores = asking.again(lost_ids, metrics)
+            verdict = with_must_pass(verdict, scores, config)
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
     """A baseline whose system was asked those cases of a run that are new to it, or edited."""
-    known, _ = under_ids_of(run, baseline)
-    same = unchanged(run, known)
-    new = [case.id for case in run.cases if case.id not in same]
-    names = [c.name for c in run.metrics if c.has_cells and baseline.column(c.name)]
-    if not new or not names:
+    aligned, _ = under_ids_of(run, baseline)
+    same = unchanged(run, aligned)
+    new_ids = [case.id for case in run.cases if case.id not in same]
+    names: list[str] = []
+    for column in run.metrics:
+        if column.has_cells and baseline.column(column.name):
+            names.append(column.name)
+    if not new_ids or not names:
         return baseline
-    with _asking(path, "reask", ask, run, baseline, names, new) as asking:
-        write_cases((asking.cases[id_] for id_ in new), asking.folder / "cases.jsonl")
-        found = asking.one(asking.folder, "baseline", asking.base, names, baseline)
-    kept = (case for case in known.cases if case.id not in {*new})
-    return replace(known, cases=CaseTable.of((*kept, *found.cases)), is_old=False)
+    with _asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
+        write_cases((asking.cases[id_] for id_ in new_ids), asking.folder / "cases.jsonl")
+        answered = asking.evaluated(asking.folder, "baseline", asking.base, names, baseline)
+    replaced = set(new_ids)
+    old_cases = (case for case in aligned.cases if case.id not in replaced)
+    cases = CaseTable.of((*old_cases, *answered.cases))
+    return replace(aligned, cases=cases, is_old=False)
 
 
 @contextmanager
@@ -91,24 +98,40 @@ def _asking(
     run: RunScores,
     baseline: RunScores,
     names: Sequence[str],
-    new: Sequence[str] = (),
+    new_ids: Sequence[str] = (),
 ) -> Generator[Asking]:
-    """Asks in a folder in which the rounds of this question are kept: another has its own."""
+    """What asks both systems, with the baseline's commit checked out for the length of a block.
+
+    Its answers are in a folder beside the run, one for each question: another run, baseline, metric
+    or option has another folder, and the same command continues in its own.
+    """
     folder = RunFolder(path=path)
     if not folder.exists:
         raise ConfigError(f"asking again needs the folder of a run with its cases; {path} is none")
-    try:
-        options = (
-            shlex.split(ask) if ask is not None else eval_options(read_manifest(folder.manifest))
-        )
-    except ValueError as error:
-        raise ConfigError(f"--rerun-options {ask}: {error}; quote it as a shell would") from error
+    if ask is None:
+        options = eval_options(read_manifest(folder.manifest))
+    else:
+        try:
+            options = shlex.split(ask)
+        except ValueError as error:
+            message = f"--rerun-options {ask}: {error}; quote it as a shell would"
+            raise ConfigError(message) from error
+    cases: dict[str, Case] = {}
     with Journal(folder.journal) as journal:
-        cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
-    scores = [each.values(name) for name in names for each in (run, baseline)]
-    rest = (names, [*options, *new])
-    asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
-    home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
+        for window in journal.cases():
+            for stored in window:
+                cases[stored.case.id] = stored.case
+    values: list[object] = []
+    for name in names:
+        values += [run.values(name), baseline.values(name)]
+    question = (
+        (names, [*options, *new_ids]),
+        run.fingerprints,
+        baseline.fingerprints,
+        baseline.commit,
+        values,
+    )
+    home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(question)[:8]}")
     home.mkdir(exist_ok=True)
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         yield Asking(home, cases, options, baseline, run, base, stopped)
@@ -135,35 +158,49 @@ class Asking:
         """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
         home = self.folder / f"round-{number:03}"
         home.mkdir(parents=True, exist_ok=True)
-        asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
-        write_cases(asked, home / "cases.jsonl")
-        before = self.one(home, "baseline", self.base, metrics, self.baseline)
-        return before, self.one(home, "run", Path.cwd(), metrics, self.run)
+        self._write_cases(drawn, home)
+        baseline = self.evaluated(home, "baseline", self.base, metrics, self.baseline)
+        run = self.evaluated(home, "run", Path.cwd(), metrics, self.run)
+        return baseline, run
 
     def again(self, ids: Sequence[str], metrics: Sequence[str]) -> RunScores:
         """What the run's system gives to cases, each asked until it was asked three times."""
         home = self.folder / "must-pass"
         home.mkdir(exist_ok=True)
-        drawn = [id_ for id_ in ids for _ in range(ASKS - 1)]
-        asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
-        write_cases(asked, home / "cases.jsonl")
-        return self.one(home, "run", Path.cwd(), metrics, self.run)
+        repeated: list[str] = []
+        for id_ in ids:
+            repeated += [id_] * (ASKS - 1)  # the run has asked it once
+        self._write_cases(repeated, home)
+        return self.evaluated(home, "run", Path.cwd(), metrics, self.run)
 
-    def one(
+    def _write_cases(self, ids: Sequence[str], home: Path) -> None:
+        """Writes cases under their numbers as ids: the same one may be among them several times."""
+        numbered = (replace(self.cases[id_], id=str(number)) for number, id_ in enumerate(ids))
+        write_cases(numbered, home / "cases.jsonl")
+
+    def evaluated(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
+        """Evaluates the cases of a folder with one of the systems, unless that was finished before.
+
+        Args:
+            name: of the folder of its run in that folder.
+            place: where the system is at home.
+            like: the run that it made before: the system must still be the same.
+        """
         out = home / name
-        command = [
-            *(sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl"), "--quiet"),
-            *("--out", str(out), "--metrics", ",".join(metrics), "--matching", like.matching),
-            *self.options,
-        ]
+        command = [sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl")]
+        command += ["--quiet", "--out", str(out)]
+        command += ["--metrics", ",".join(metrics), "--matching", like.matching]
+        command += self.options
         if not is_finished(out):
             self._child(command, place, like)
-        found = read_run(out)
-        changes = system_change(like, found).changes
-        changes = tuple(each for each in changes if not each.startswith(_SET_HERE))
-        if changes or found.fingerprints.get("rag") != like.fingerprints.get("rag"):
+        scores = read_run(out)
+        changes: list[str] = []
+        for change in system_change(like, scores).changes:
+            if not change.startswith(_SET_HERE):
+                changes.append(change)
+        if changes or scores.fingerprints.get("rag") != like.fingerprints.get("rag"):
             why = "; ".join(changes[:_SHOWN]) or "its class, attributes or arguments differ"
             raise RunMismatchError(
                 f"the system at {like.commit or 'the working directory'} differs from the one of "
@@ -171,16 +208,18 @@ class Asking:
                 "of read from the checkout, an attribute that is another one at each start, or "
                 "options of eval that the run does not keep do that: give --rerun-options"
             )
-        return found
+        return scores
 
     def _child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
         """Runs one evaluation to its end; what it says is shown where it fails."""
-        # An answer from a cache would be the same one again, and no new observation.
-        paths = [str(place), str(place / "src"), os.environ.get("PYTHONPATH", "")]
+        paths = [str(place), str(place / "src")]
+        if os.environ.get("PYTHONPATH"):
+            paths.append(os.environ["PYTHONPATH"])
         environment = {
             **os.environ,
+            # An answer from a cache would be the same one again, and no new observation.
             "RAGBENCH_LLM_CACHE": "off",
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONPATH": os.pathsep.join(paths),
         }
         with subprocess.Popen(
             command,
@@ -192,24 +231,26 @@ class Asking:
             errors="replace",
             start_new_session=True,  # the terminal's Ctrl-C reaches it once, through this process
         ) as child:
-            said = _watched(child, self.stopped)
+            errors = _watched(child, self.stopped)
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):
-            shown = "\n".join(said.strip().splitlines()[-_LAST:])
-            called = mask_text(shlex.join(["ragbench", *command[3:]]))
+            last_lines = "\n".join(errors.strip().splitlines()[-_LAST:])
+            # As a user would type it: without Python and its module.
+            command_line = mask_text(shlex.join(["ragbench", *command[3:]]))
             raise RunError(
                 f"the system of {like.source} could not be asked again in {place}: "
-                f"exit code {child.returncode} of\n{called}\n{shown}"
+                f"exit code {child.returncode} of\n{command_line}\n{last_lines}"
             )
 
 
 def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
-    """What a child says until its end; it is asked once to stop when the user wants to."""
+    """What a child writes to standard error; it is asked once to stop when the user wants to."""
     is_interrupted = False
     while True:
         try:
-            return child.communicate(timeout=_PATIENCE)[1]
+            _, errors = child.communicate(timeout=_PATIENCE)
+            return errors
         except subprocess.TimeoutExpired:
             if stopped() and not is_interrupted:
                 is_interrupted = True
@@ -218,18 +259,21 @@ def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
 
 def eval_options(manifest: Manifest) -> list[str]:
     """The options of ``ragbench eval`` that ask a stored run's system."""
-    known, settings = rag_of(manifest), manifest.settings
-    if known is None or settings.keys() - {"matching", "top_k"}:
+    rag = rag_of(manifest)
+    settings = manifest.settings
+    if rag is None or settings.keys() - {"matching", "top_k"}:
         raise ConfigError(
             f"how to ask the system ({manifest.rag.description.get('spec') or 'a pipeline'}) does "
             "not follow from the run. Give the options of ragbench eval, such as --rerun-options "
             "'--rag app:MyRAG --rag-args \"{}\"' or --rerun-options '--pipeline rag.yaml'"
         )
-    spec, arguments = known
-    found = ["--rag", spec, *(["--rag-args", arguments] if arguments != "{}" else [])]
+    spec, arguments = rag
+    options = ["--rag", spec]
+    if arguments != "{}":
+        options += ["--rag-args", arguments]
     if settings.get("top_k") is not None:
-        found += ["--top-k", str(settings["top_k"])]
-    return found
+        options += ["--top-k", str(settings["top_k"])]
+    return options
 
 
 @contextmanager
@@ -255,6 +299,7 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
 
 
 def _git(*arguments: str) -> str:
+    """What a command of git prints."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:

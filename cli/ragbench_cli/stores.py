@@ -50,29 +50,34 @@ class Opened(NamedTuple):
     has_vectors: bool
 
     def asking(self) -> Ask:
+        """What searches by the strategy that the options ask for."""
         strategy = self.strategy(self.name)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.users_code():
+            with console.users_code():  # an embedder may be the user's own
                 return strategy.retrieve(texts, self.search)
 
         return ask
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
+        """The collection with all of its rankings, to be searched in every way."""
         weight: float | None = None
-        dense: Strategy | None = None
+        dense: DenseStrategy | None = None
         sparse: Strategy | None = None
         if self.has_vectors and self.has_words:
-            both = cast("HybridStrategy", self.strategy("hybrid"))
-            dense, sparse = both.dense, both.sparse
-            weight = both.weights[0] if self.name == "hybrid" else None
+            hybrid = cast("HybridStrategy", self.strategy("hybrid"))
+            dense = cast("DenseStrategy", hybrid.dense)
+            sparse = hybrid.sparse
+            if self.name == "hybrid":
+                weight, _ = hybrid.weights
         elif self.has_vectors:
-            dense = self.strategy("dense")
+            dense = cast("DenseStrategy", self.strategy("dense"))
         else:
             sparse = self.strategy("sparse")
-        effort = effort if self.name != "sparse" else NORMAL
+        if self.name == "sparse":  # no search by vectors, no effort of one
+            effort = NORMAL
         return TunedCollection(
-            dense=cast("DenseStrategy | None", dense),
+            dense=dense,
             sparse=sparse,
             present=SearchSetting(strategy=self.name, effort=effort, dense_weight=weight),
             filters=self.search.filters,
@@ -81,15 +86,16 @@ class Opened(NamedTuple):
 
 
 class SearchChoice(Record):
-    """What the options say of a search."""
+    """A search as the options describe it: which collection, and how."""
 
     store: str
     where: CollectionChoice
     settings: RetrievalSettings
+    """Of a collection of ragbench's own; the user's options override the environment's."""
     strategy: str | None = None
-    """Where the user says so."""
+    """None unless the user names one."""
     score_threshold: float | None = None
-    """Where the user says so."""
+    """None unless the user names one."""
     sparse_cache: str | None = None
     """A folder or off; None for the usual place."""
     allow_incomplete: bool = False
@@ -101,38 +107,50 @@ class SearchChoice(Record):
         One that ragbench did not fill is read where its fields or its embedder are named; how it is
         read, and what was wrong with its rows, is shown.
         """
-        where, filters = self.where, filter_of(self.where.filter)
+        where = self.where
+        filters = filter_of(where.filter)
         is_foreign = where.map is not None or where.native_filter is not None
         with embedder_of(where.embedder, where.embedder_setting) as embedder, ExitStack() as stack:
-            may_be_read = embedder is not None or self.strategy == "sparse"
-            found = None
-            if not is_foreign and not (may_be_read and is_read_only(self.store)):
+            # With neither an embedder nor a search by words alone, another program's collection
+            # cannot be searched: the error is then that of our own.
+            may_be_foreign = embedder is not None or self.strategy == "sparse"
+            opened: Opened | None = None
+            if not is_foreign and not (may_be_foreign and is_read_only(self.store)):
                 try:
-                    found = stack.enter_context(self._own(embedder, filters))
+                    opened = stack.enter_context(self._own(embedder, filters))
                 except ForeignCollectionError:
-                    if not may_be_read:
+                    if not may_be_foreign:
                         raise
-            yield found or stack.enter_context(self._foreign(embedder, filters))
+            if opened is None:
+                opened = stack.enter_context(self._foreign(embedder, filters))
+            yield opened
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
-        with self.opened() as found:
-            yield found.tuned(self.settings.effort, found.search.threshold)
+        """The collection for the verbs that search it in every way."""
+        with self.opened() as opened:
+            yield opened.tuned(self.settings.effort, opened.search.threshold)
 
     @contextmanager
     def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        database, settings = open_database(self.store), self.settings
-        named = {} if self.sparse_cache is None else {"RAGBENCH_BM25_CACHE": self.sparse_cache}
+        """A collection that ragbench filled."""
+        database = open_database(self.store)
+        settings = self.settings
+        environment = dict(os.environ)
+        if self.sparse_cache is not None:
+            environment["RAGBENCH_BM25_CACHE"] = self.sparse_cache
         with RetrievalEngine(
             database,
             embedder=embedder,
             settings=settings,
-            sparse_folder=sparse_cache_folder({**os.environ, **named}),
+            sparse_folder=sparse_cache_folder(environment),
             allow_incomplete=self.allow_incomplete,
         ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
             _warn(filter_problem(collection.store, filters))
-            strategy, has_vectors = settings.strategy, collection.has_vectors
+            strategy = settings.strategy
+            has_vectors = collection.has_vectors
+            # The default is a search by both. One by vectors that the user names is an error here.
             if self.strategy is None and strategy != "sparse" and not has_vectors:
                 strategy = "sparse"
                 console.say(
@@ -143,9 +161,11 @@ class SearchChoice(Record):
 
     @contextmanager
     def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        wanted = cast("StrategyName", self.strategy or "dense")
-        where, native = self.where, native_of(self.where.native_filter)
-        if embedder is None and wanted != "sparse":
+        """A collection that another program filled."""
+        where = self.where
+        strategy_name = cast("StrategyName", self.strategy or "dense")
+        native = native_of(where.native_filter)
+        if embedder is None and strategy_name != "sparse":
             raise ConfigError(
                 "--field reads a collection that ragbench did not fill: name the model of its "
                 "vectors with --embedder, such as openai:MODEL or onnx:FOLDER"
@@ -154,11 +174,11 @@ class SearchChoice(Record):
         def strategy(name: StrategyName) -> Strategy:
             settings = replace(self.settings, strategy=name)
             with console.users_code():
-                made, problem = foreign_strategy(
+                searching, problem = foreign_strategy(
                     collection, embedder, where.embedder or "", settings
                 )
             _warn(problem)
-            return made
+            return searching
 
         fields = FieldMapping.of(mapping(where.map or (), "--field"))
         with attach(self.store, where.collection, fields, native_filter=native) as collection:
@@ -168,9 +188,10 @@ class SearchChoice(Record):
             # What the scores of another program mean is not known: no threshold but the user's.
             search = Search(k=self.settings.top_k, threshold=self.score_threshold, filters=filters)
             has_words = collection.words is not None
-            yield Opened(strategy, wanted, search, has_words, embedder is not None)
-            for line in collection.warnings():
-                _warn(line)
+            yield Opened(strategy, strategy_name, search, has_words, embedder is not None)
+            # Known only once rows were read.
+            for warning in collection.warnings():
+                _warn(warning)
 
 
 def _warn(problem: str | None) -> None:
@@ -182,8 +203,8 @@ def _warn(problem: str | None) -> None:
 def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
     """The embedder that the options name, open for the length of a block; None for none."""
     if name is not None:
-        made = open_embedder(name, **settings_of(settings, "--embedder-setting"))
-        with closing(made) as embedder:
+        opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
+        with closing(opened) as embedder:
             yield embedder
         return
     if settings:
@@ -192,12 +213,18 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
 
 
 def only_collection(database: Database) -> str:
+    """The collection of a store that has one.
+
+    Raises:
+        ConfigError: it has none or several.
+    """
     names = database.collections()
     if len(names) == 1:
         return names[0]
     if names:
-        found = ", ".join(names)
-        raise ConfigError(f"choose a collection with --collection: {database.address} has {found}")
+        raise ConfigError(
+            f"choose a collection with --collection: {database.address} has {', '.join(names)}"
+        )
     raise ConfigError(
         f"{database.address} has no collection. Create one: ragbench index CORPUS --store "
         f"{database.address}. To search one that another program filled, add --collection, --field "
@@ -242,48 +269,52 @@ class CollectionChoice(StoredIn):
     words, language. Needs --embedder, but for --strategy sparse."""
 
 
-def search_settings(asked: object = None) -> RetrievalSettings:
-    """How is searched: as a command's options say, else as the environment does."""
-    names = ("strategy", "top_k", "score_threshold")
-    given = {name: getattr(asked, name, None) for name in names}
-    options: Any = {name: value for name, value in given.items() if value is not None}
-    return replace(RetrievalSettings.from_environment(os.environ), **options)
+def search_settings(options: object = None) -> RetrievalSettings:
+    """The settings of a search: those of a command's options, else those of the environment."""
+    changes: dict[str, Any] = {}
+    for name in ("strategy", "top_k", "score_threshold"):
+        value = getattr(options, name, None)
+        if value is not None:
+            changes[name] = value
+    return replace(RetrievalSettings.from_environment(os.environ), **changes)
 
 
-def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
+def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
     form = "NAME=VALUE, such as 'query_prefix=query: '"
-    found: dict[str, Any] = {**mapping(given or (), option_name, form)}
-    for name, value in found.items():
+    settings: dict[str, Any] = {**mapping(entries or (), option_name, form)}
+    for name, value in settings.items():
         with suppress(ValueError):
-            found[name] = json.loads(value)
-    return found
+            settings[name] = json.loads(value)
+    return settings
 
 
-def filter_of(given: Sequence[str] | None) -> Filter | None:
+def filter_of(texts: Sequence[str] | None) -> Filter | None:
     """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
     parts: list[Mapping[str, Any]] = []
-    for one in given or ():
-        if one.lstrip().startswith("{"):
-            parts.append(json_object(one, "--filter"))
+    for text in texts or ():
+        if text.lstrip().startswith("{"):
+            parts.append(json_object(text, "--filter"))
         else:
-            field, equals, value = one.partition("=")
+            field, equals, value = text.partition("=")
             if not equals or not field:
-                raise ConfigError(f"--filter: expected FIELD=VALUE or a JSON object, found '{one}'")
-            parts.append({"field": {field: _wanted(field, value)}})
+                raise ConfigError(
+                    f"--filter: expected FIELD=VALUE or a JSON object, found '{text}'"
+                )
+            parts.append({"field": {field: _field_value(field, value)}})
     if not parts:
         return None
     return parse_filters(dict(parts[0]) if len(parts) == 1 else {"all": parts})
 
 
-def native_of(given: str | None) -> object:
+def native_of(text: str | None) -> object:
     """A filter in a store's own syntax: a JSON object, or a text."""
-    if given is not None and given.lstrip().startswith("{"):
-        return json_object(given, "--native-filter")
-    return given
+    if text is not None and text.lstrip().startswith("{"):
+        return json_object(text, "--native-filter")
+    return text
 
 
-def _wanted(field: str, text: str) -> Any:
+def _field_value(field: str, text: str) -> Any:
     """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
     try:
         return json.loads(text)

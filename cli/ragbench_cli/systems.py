@@ -59,16 +59,20 @@ class DocumentsBeside(NamedTuple):
     format: str | None = None
 
     def read(self) -> Iterable[Document]:
+        """The documents that are named, or those beside the dataset."""
         from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
-        source = self.corpus or _documents_beside(self.dataset)
+        if self.corpus:
+            source = self.corpus
+            form = None
+        else:
+            source = _documents_beside(self.dataset)
+            form = self.format
         encoding, guess = encoding_of(source)
         if guess:
             console.say(guess)
-        return read_documents(
-            source, format=None if self.corpus else self.format, encoding=encoding
-        )
+        return read_documents(source, format=form, encoding=encoding)
 
     def read_for_baseline(self) -> list[Document]:
         """The documents that the baseline searches.
@@ -90,36 +94,41 @@ class DocumentsBeside(NamedTuple):
         )
 
 
-def no_system(choice: SourceChoice, held: SourceInfo) -> ConfigError:
+def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     """The error of a command that names nobody who is measured, with the ways on."""
-    cases = "cases" if held.cases is None else counted(held.cases, "case")
-    if held.recorded:
+    cases = "cases" if source.cases is None else counted(source.cases, "case")
+    if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
     corpus = "" if choice.corpus is None else f" --corpus {shlex.quote(choice.corpus)}"
-    notes = [note for note in (*held.notes, *held.all_hints) if "--field" in note]
-    unread = "".join(f"\n{note}" for note in notes)
+    # Fields that were not read may be the answers.
+    field_notes = ""
+    for note in (*source.notes, *source.all_hints):
+        if "--field" in note:
+            field_notes += f"\n{note}"
     return ConfigError(
         f"{lacking}, and no system is named that could be measured. Either\n"
         f"  ask your RAG:            {command} --rag my_rag.py:ask\n"
         f"  or score its outputs:    {command} --outputs results.jsonl\n"
         f"                           (in a field of the dataset: --field response=NAME)\n"
         f"  or try a keyword RAG:    {command} --rag {BASELINE}{corpus}"
-        f"{unread}"
+        f"{field_notes}"
     )
 
 
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     """The RAG of a stored run and its arguments as JSON, as far as both follow from the run."""
-    described = manifest.rag.description
-    spec = str(described.get("spec") or "")
+    description = manifest.rag.description
+    spec = str(description.get("spec") or "")
     file, colon, _ = spec.rpartition(":")
     # A run keeps the name of a file, not where it lies.
-    is_there = not file.endswith(".py") or Path(file).is_file()
-    is_known = colon and is_there and "***" not in json.dumps(described)
-    return (spec, json.dumps(described.get("arguments") or {})) if is_known else None
+    is_missing = file.endswith(".py") and not Path(file).is_file()
+    has_secret = "***" in json.dumps(description)  # masked when the run was written
+    if not colon or is_missing or has_secret:
+        return None
+    return spec, json.dumps(description.get("arguments") or {})
 
 
 _ANSWERS = ("outputs.", "answers.")
@@ -130,32 +139,46 @@ _ANSWERS = ("outputs.", "answers.")
 def opened_source(
     choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
+    """The cases that options choose, with recorded outputs joined to them, for a block's length."""
     from ragbench.io.sources import open_source
     from ragbench.io.trec import NO_TOPICS
 
-    own: dict[str, str] = mapping(choice.field, "--field") if choice.field else {}
-    other = {n.partition(".")[2]: own.pop(n) for n in [*own] if n.startswith(_ANSWERS)}
+    fields, answer_fields = _fields_of(choice)
     if choice.answers is None and choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
     if choice.answers is None and choice.min_joined:
         raise ConfigError("--min-joined needs --outputs")
-    if choice.answers is None and other:
+    if choice.answers is None and answer_fields:
         raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
     with ExitStack() as stack:
         source = open_source(
-            choice.dataset, form=choice.format, fields=own,
-            split=choice.split if choice.answers is None else None, corpus=choice.corpus,
-            queries=choice.queries, qrels=choice.qrels, encoding=choice.encoding, only=only,
-        )  # fmt: skip
+            choice.dataset,
+            form=choice.format,
+            fields=fields,
+            # With outputs, the split is one of their file.
+            split=choice.split if choice.answers is None else None,
+            corpus=choice.corpus,
+            queries=choice.queries,
+            qrels=choice.qrels,
+            encoding=choice.encoding,
+            only=only,
+        )
         stack.enter_context(source)
         if choice.answers is not None:
-            beside = choice.corpus or (choice.dataset if Path(choice.dataset).is_dir() else None)
-            answers = open_source(
-                choice.answers, form=choice.answers_format, fields=other, split=choice.split,
-                corpus=beside, encoding=choice.encoding, is_join=True,
-            )  # fmt: skip
             from ragbench.io.joined import join_answers
 
+            corpus = choice.corpus
+            if corpus is None and Path(choice.dataset).is_dir():
+                corpus = choice.dataset
+            answers = open_source(
+                choice.answers,
+                form=choice.answers_format,
+                fields=answer_fields,
+                split=choice.split,
+                corpus=corpus,
+                encoding=choice.encoding,
+                is_join=True,
+            )
             is_asked = system.rag is not None or system.pipeline is not None
             joined = join_answers(
                 source,
@@ -170,48 +193,64 @@ def opened_source(
                 "queries.tsv (id, tab, text) to the folder"
             )
         if not source.info.looked:
-            next(iter(source), None)  # says what is wrong with it
+            next(iter(source), None)  # raises what is wrong with it
         if choice.corpus is not None and system.pipeline is None:
             _check_corpus(source, choice, system)
         yield source
 
 
+def _fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
+    """Where fields are found in the dataset, and where in the file of outputs."""
+    fields: dict[str, str] = {}
+    answer_fields: dict[str, str] = {}
+    for name, path in mapping(choice.field or (), "--field").items():
+        if name.startswith(_ANSWERS):
+            _, _, answer_field = name.partition(".")
+            answer_fields[answer_field] = path
+        else:
+            fields[name] = path
+    return fields, answer_fields
+
+
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
     """Refuses documents that nobody reads."""
-    used = source.info.answers or source.info
-    if used.uses_corpus or system.rag == BASELINE:
+    info = source.info.answers or source.info
+    if info.uses_corpus or system.rag == BASELINE:
         return
     if system.rag is not None:
         raise ConfigError(f"--corpus is for the baseline RAG (--rag {BASELINE}): leave it out")
     if source.info.recorded and not choice.ask_again:
         raise ConfigError(
-            f"--corpus is not used: {used.path} has recorded answers, and no RAG is called. "
+            f"--corpus is not used: {info.path} has recorded answers, and no RAG is called. "
             f"To call the baseline RAG, add --rag {BASELINE} --ask-again"
         )
 
 
 def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None:
+    """Reports how the source is read, and for what the system is asked."""
     for line in source.lines():
         console.say(line)
-    recorded, looked = source.recorded, source.looked
     if system.rag is None:
         console.say("no RAG is asked: what is not recorded is skipped (--rag names one)")
         return
     families = {"retrieval": "retrieve", "generation": "generate"}
     stages = [stage for family, stage in families.items() if family in system.rag.families]
+    recorded = source.recorded
     if not recorded:
-        what = " and ".join(stages)
+        purpose = " and ".join(stages)
     elif choice.ask_again:
-        what = "everything: what is recorded is not used (--ask-again)"
+        purpose = "everything: what is recorded is not used (--ask-again)"
     else:
-        missing = [
-            stage + (f" of {left:,}" if recorded.get(stage) else "")
-            for stage in stages
-            if (left := looked - recorded.get(stage, 0))
-        ]
-        wanted = " and ".join(missing) or "nothing so far"
-        what = f"{wanted}: what is recorded is taken (--ask-again asks anew)"
-    console.say(f"asking {system.name} for {what}")
+        missing: list[str] = []
+        for stage in stages:
+            count = source.looked - recorded.get(stage, 0)
+            if count and recorded.get(stage):
+                missing.append(f"{stage} of {count:,}")
+            elif count:
+                missing.append(stage)
+        stages_to_ask = " and ".join(missing) or "nothing so far"
+        purpose = f"{stages_to_ask}: what is recorded is taken (--ask-again asks anew)"
+    console.say(f"asking {system.name} for {purpose}")
 
 
 @contextmanager
@@ -236,37 +275,45 @@ def chosen_system(
     if pipeline is not None:
         for name, value in (("--rag", rag), ("--rag-args", rag_args)):
             if value is not None:
-                whole = "the file describes the whole system; give one of them"
-                raise ConfigError(f"{name} and --pipeline cannot be combined: {whole}")
+                raise ConfigError(
+                    f"{name} and --pipeline cannot be combined: the file describes the whole "
+                    "system; give one of them"
+                )
         with _open_pipeline(pipeline, documents, config, budget) as system:
             yield system
         return
     if rag is None and recorded is not None:
         if arguments:
             raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
-        named = {"spec": "recorded", "answers": recorded} if recorded else {"spec": "recorded"}
-        yield System(None, Path(recorded).name.split(".")[0] or "recorded", named)
+        description = {"spec": "recorded"}
+        if recorded:
+            description["answers"] = recorded
+        yield System(None, Path(recorded).name.split(".")[0] or "recorded", description)
         return
     if rag is None:
         raise ConfigError("no RAG is named: name yours with --rag or --pipeline")
     from ragbench.rag.load import describe_rag, load_rag
 
-    if rag != BASELINE:
-        loaded = load_rag(rag, arguments)
-        is_url = "://" in rag
-        name = mask_url(rag).split("://", 1)[1] if is_url else rag.rpartition(":")[2]
-        read = documents.read if documents.corpus is not None else None
-        yield System(loaded, name, dict(describe_rag(loaded, rag, arguments)), documents=read)
+    if rag == BASELINE:
+        baseline, searched = _baseline_over(documents, arguments)
+        description = dict(describe_rag(baseline, BASELINE, arguments))
+        yield System(baseline, BASELINE, description, documents=lambda: searched)
+        return
+    loaded = load_rag(rag, arguments)
+    if "://" in rag:
+        _, name = mask_url(rag).split("://", 1)
     else:
-        brought, texts = _baseline_over(documents, arguments)
-        described = dict(describe_rag(brought, BASELINE, arguments))
-        yield System(brought, BASELINE, described, documents=lambda: texts)
+        _, _, name = rag.rpartition(":")
+    description = dict(describe_rag(loaded, rag, arguments))
+    read = documents.read if documents.corpus is not None else None
+    yield System(loaded, name, description, documents=read)
 
 
 @contextmanager
 def _open_pipeline(
     path: Path, documents: DocumentsBeside, config: Path | None, budget: Budget | None
 ) -> Generator[System]:
+    """The system that a pipeline's file describes, open for the length of a block."""
     import os
 
     from ragbench.rag.load import describe_rag
@@ -278,45 +325,48 @@ def _open_pipeline(
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus is not used: {path} names its own corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
-        known = [*opened.retriever.notes]
-        for line in known:
-            console.say(line)
-        rag, stage = opened.staged()
+        notes = list(opened.retriever.notes)
+        for note in notes:
+            console.say(note)
+        rag, post_retrieval = opened.staged()
         yield System(
             rag,
             pipeline.name,
             dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity})),
-            stage,
-            pipeline.orchestration.concurrency,
-            pipeline.chats,
-            None if opened.documents is None else lambda: opened.documents or (),
-            opened.locator,
-            tuple(known),
+            post_retrieval=post_retrieval,
+            concurrency=pipeline.orchestration.concurrency,
+            chats=pipeline.chats,
+            documents=None if opened.documents is None else lambda: opened.documents or (),
+            locator=opened.locator,
+            notes=tuple(notes),
         )
-        for line in opened.retriever.notes[len(known) :]:
-            console.say(line)
+        # Searching may have added notes.
+        for note in opened.retriever.notes[len(notes) :]:
+            console.say(note)
 
 
 def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
+    """The keyword RAG, and the documents that it searches."""
     from ragbench.search.pipeline.baseline import BaselineRAG
 
-    known = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
-    unknown = sorted(set(arguments).difference(known))
+    settings = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
+    unknown = sorted(set(arguments).difference(settings))
     if unknown:
         raise ConfigError(
             f"--rag-args: the baseline RAG has no setting {', '.join(unknown)}. It has "
-            f"{', '.join(known)}"
+            f"{', '.join(settings)}"
         )
-    read = documents.read_for_baseline()
+    searched = documents.read_for_baseline()
     try:
-        return BaselineRAG(read, **arguments), read
+        return BaselineRAG(searched, **arguments), searched
     except TypeError as error:
         raise ConfigError(f"--rag-args: a setting has the wrong type: {error}") from error
 
 
 def _documents_beside(dataset: str) -> str:
+    """The file of documents that is next to a file of cases; else the dataset itself."""
     if dataset == "-":
         raise ConfigError(
             "standard input brings cases alone, and the baseline RAG needs documents: name them "
@@ -333,28 +383,39 @@ def _documents_beside(dataset: str) -> str:
 def run_folder(
     keeping: Keeping, name: Callable[[], str], project: Callable[[], Project], *, quiet: bool
 ) -> Path:
-    """The folder that the same command always arrives at; another where something changed since.
+    """The folder of a run, and a report of what changed since the last one.
 
-    One that the user names stays: what changed since is shown, as it is about to be asked again.
+    The same command always arrives at the same folder, and at another one where something changed
+    since. One that the user names stays: what changed since is reported, since it is about to be
+    asked again.
+
+    Args:
+        name: gives the name of the run where the user names no folder.
+        project: gives the files and packages that a change is looked for in.
     """
     from ragbench.ledger.folder import RunFolder
     from ragbench.stages.reuse import run_version
 
-    named, stay = keeping.out, keeping.fresh or keeping.reuse
-    if named is not None and (stay or quiet or not RunFolder(path=named).exists):
-        return named
-    version = run_version(named or Path("reports") / name(), project())
-    earlier = version.earlier
-    if earlier is None or stay:
-        return named or earlier or version.folder
-    if quiet or named not in (None, earlier):
-        return named or version.folder
-    reasons = [*version.because[:3], *(["..."] if len(version.because) > 3 else [])]
-    known = "changed since" if version.is_changed else "no telling what changed since"
-    console.say(f"{known} {earlier}: {'; '.join(reasons)}")
-    goes = "The RAG is asked again" if named else f"This run goes to {version.folder}"
-    console.say(f"{goes}; --reuse keeps the stored answers instead.")
+    out = keeping.out
+    # The user has decided already what becomes of stored answers.
+    is_decided = keeping.fresh or keeping.reuse
+    if out is not None and (is_decided or quiet or not RunFolder(path=out).exists):
+        return out
+    version = run_version(out or Path("reports") / name(), project())
+    earlier = version.earlier  # the run that something changed since
+    if earlier is None or is_decided:
+        return out or earlier or version.folder
+    # A folder that the user names is compared with its own last run only.
+    if quiet or out not in (None, earlier):
+        return out or version.folder
+    reasons = list(version.because[:3])
+    if len(version.because) > 3:
+        reasons.append("...")
+    change = "changed since" if version.is_changed else "no telling what changed since"
+    console.say(f"{change} {earlier}: {'; '.join(reasons)}")
+    consequence = "The RAG is asked again" if out else f"This run goes to {version.folder}"
+    console.say(f"{consequence}; --reuse keeps the stored answers instead.")
     console.say(f"Other metrics of those, asking nothing: ragbench eval {earlier} -m ...")
-    if named is None:
+    if out is None:
         console.say(f"Compare them with: ragbench compare {earlier} {version.folder}")
-    return named or version.folder
+    return out or version.folder

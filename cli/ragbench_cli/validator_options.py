@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -19,7 +19,7 @@ from ragbench_cli.options import (
     EngineOption,
     OnEngine,
     Panel,
-    Taken,
+    RecordChoice,
     ValidatorArgsOption,
     completed,
     json_object,
@@ -40,6 +40,8 @@ CALLS = 8
 
 
 class OnProcesses(OnEngine):
+    """Where a dump is judged: by default on all processors."""
+
     engine: EngineOption = "processes"
     workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
     """Worker processes, by default one per processor of the machine or cluster; with a language
@@ -47,6 +49,8 @@ class OnProcesses(OnEngine):
 
 
 class ValidatorChoice(Record):
+    """Which validator, and its settings."""
+
     PANEL: ClassVar = Panel.MEASURED
 
     name: Annotated[
@@ -63,10 +67,14 @@ class ValidatorChoice(Record):
         """With the name of a validator in place of auto."""
         from ragbench.validators.validator import default_validator
 
-        return replace(self, name=default_validator()) if self.name == DEFAULT_VALIDATOR else self
+        if self.name != DEFAULT_VALIDATOR:
+            return self
+        return replace(self, name=default_validator())
 
 
 class CalibratedChoice(ValidatorChoice):
+    """The same with a calibration, which ``ragbench calibrate`` itself must not be given."""
+
     calibration: CalibrationOption = None
 
 
@@ -81,29 +89,36 @@ def validator_maker(
     from ragbench.validators.validator import build_validator
     from ragbench_cli.models import language_model
 
-    given: dict[str, Any] = {"name": choice.name}
+    settings: dict[str, Any] = {"name": choice.name}
     if choice.validator_args is not None:
-        given |= json_object(choice.validator_args, "--validator-args")
+        settings |= json_object(choice.validator_args, "--validator-args")
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
-        given["calibration"] = str(choice.calibration)
+        settings["calibration"] = str(choice.calibration)
     if choice.name == "cascade":
-        given = {"first": "lexical", "second": "llm", **given}
-    if '"llm"' not in json.dumps(given):  # in a cascade at any depth
-        yield partial(build_validator, given), True
+        settings = {"first": "lexical", "second": "llm", **settings}
+    if '"llm"' not in json.dumps(settings):  # in a cascade at any depth
+        yield partial(build_validator, settings), True
         return
-    own = language_model("validate", choice.llm.settings) if chat is None else nullcontext(chat)
-    with own as model:
-        made = build_validator(given, chat=model)
-        yield lambda: made, False
+    opened: AbstractContextManager[ChatModel]
+    if chat is None:
+        opened = language_model("validate", choice.llm.settings)
+    else:
+        opened = nullcontext(chat)
+    with opened as model:
+        validator = build_validator(settings, chat=model)
+        yield lambda: validator, False
 
 
 def _formats(typed: str) -> list[str]:
+    """Completes the name of a dump's form."""
     from ragbench.io.dumps.forms import form_names
 
     return [name for name in form_names() if name.startswith(typed)]
 
 
 class DumpChoice(Record):
+    """How a dump is read."""
+
     PANEL: ClassVar = Panel.CASES
 
     format: Annotated[str | None, option("FORM", complete=_formats)] = None
@@ -126,7 +141,7 @@ class DumpChoice(Record):
     """Part to read from a source with several: the sheet of a workbook, by default the first; a
     provider or prompt of promptfoo."""
     encoding: EncodingOption = None
-    taken: Taken = field(default_factory=Taken)
+    records: RecordChoice = field(default_factory=RecordChoice)
 
 
 class Judging(NamedTuple):
@@ -143,36 +158,43 @@ class Judging(NamedTuple):
 
 @contextmanager
 def judging(
-    choice: ValidatorChoice, path: str, read: DumpChoice, engine: str, *, quiet: bool
+    choice: ValidatorChoice, path: str, dump: DumpChoice, engine: str, *, quiet: bool
 ) -> Generator[Judging]:
-    """Opens a dump and its judge, and says how it is read."""
+    """Opens a dump and its judge, and reports how it is read."""
     from ragbench.io.dumps.form import ScoreKind
     from ragbench.io.joined import open_dump
     from ragbench.workers.engines import check_engine
 
-    fields = mapping(read.map, "--field") if read.map else None
-    kind = None if read.scores is None else ScoreKind(read.scores)
+    fields = mapping(dump.map, "--field") if dump.map else None
+    score_kind = None if dump.scores is None else ScoreKind(dump.scores)
     with (
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(choice) as (make, may_be_many),
         open_dump(
-            path, format=read.format, overrides=fields, scores=kind,
-            query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
-            encoding=read.encoding, only=read.taken.only,
+            path,
+            format=dump.format,
+            overrides=fields,
+            scores=score_kind,
+            query=dump.query,
+            queries=dump.queries,
+            corpus=dump.corpus,
+            split=dump.split,
+            encoding=dump.encoding,
+            only=dump.records.only,
         ) as source,
         console.progress(shown=not quiet) as bars,
-    ):  # fmt: skip
+    ):
         if not quiet:
             console.say(f"read as {source.mapping.format}: {source.mapping.described()}")
-            if read.format is None and not read.map:
+            if dump.format is None and not dump.map:
                 console.say("(guessed; correct it with --format FORM or --field text=PATH)")
-        for note in source.notes:  # a guess is said in any case
+        for note in source.notes:  # a guess is reported in any case
             console.say(note)
         if check_engine(engine) == "ray" and not may_be_many:
             console.say(
                 "the language model is asked from this machine: one rate limit and one budget hold"
             )
         # A validator that asks a language model is asked in this process.
-        where = engine if may_be_many else "local"
-        yield Judging(source, make, where, may_be_many, stopped, bars)
+        judging_engine = engine if may_be_many else "local"
+        yield Judging(source, make, judging_engine, may_be_many, stopped, bars)

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ragbench.core.ablation import Ablation
+from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.core.case_table import clusters_of
 from ragbench.core.chat import Price
 from ragbench.core.fusion import ScoreOrders
@@ -36,7 +35,9 @@ from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import open_traces
 
 _WINDOW = 256
+"""Cases that are taken through all variants before the next ones are read."""
 _SHALLOW = 20
+"""Chunks of a stored retrieval below which a reranker has little to choose from."""
 _OF_ANSWERS = ("end_to_end_f1", "token_f1")
 """What is measured of answers where nothing is named: declining is no way to win."""
 
@@ -92,35 +93,51 @@ def ablate(
     manifest = read_manifest(RunFolder(path=run).manifest)
     columns, missing = _metrics_of(manifest, metrics, has_answers=rag is not None)
     matching = Matching(manifest.settings["matching"])
-    cases = islice(open_traces(run), limit)
-    traces = (replace(one.trace, generation=NOT_GENERATED, post_retrieval=None) for one in cases)
     import_packages_of(variants, rag)
     with ExitStack() as stack:
         answering = None if rag is None else stack.enter_context(Answering(rag))
-        trial = partial(Trial, counter=counter, matching=matching, scores=scores)
+        trials: list[Trial] = []
+        for variant in _dated(variants, run):
+            trial = Trial(
+                variant=variant,
+                counter=counter,
+                matching=matching,
+                scores=scores,
+                answering=answering,
+            )
+            trials.append(trial)
         replay = _Replay(
-            trials=[trial(variant=one, answering=answering) for one in _dated(variants, run)],
+            trials=trials,
             matching=matching,
             plan=Plan(columns, matching=matching),
             best=[[] for _ in columns],
             pool=stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency))),
         )
-        while window := list(islice(traces, _WINDOW)):
-            replay.take(window)
+        cases = islice(open_traces(run), limit)
+        while window := list(islice(cases, _WINDOW)):
+            replay.take([_as_retrieved(case.trace) for case in window])
             advance(len(window))
     if not replay.depths:
         raise RunMismatchError(f"{run} holds no retrieval to replay")
-    found = replay.ablation(manifest, counter, confidence=confidence, price=price)
-    name = None if rag is None else type(rag).__name__
-    return replace(found, generator=name, notes=(*found.notes, *missing))
+    ablation = replay.ablation(manifest, counter, confidence=confidence, price=price)
+    generator = None if rag is None else type(rag).__name__
+    return replace(ablation, generator=generator, notes=(*ablation.notes, *missing))
+
+
+def _as_retrieved(trace: Trace) -> Trace:
+    """A case as retrieval left it: without the run's own post-retrieval and answer."""
+    return replace(trace, generation=NOT_GENERATED, post_retrieval=None)
 
 
 def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
-    """With what ages are counted from where no variant says more: when the run was made."""
+    """The variants with the day from which they count ages: that of the run, unless they name one.
+
+    So an ablation of an old run gives the same whenever it is made.
+    """
     with Journal(RunFolder(path=run).journal) as journal:
         began = min(journal.runs.started().values())
     now = datetime.fromisoformat(began[:10]).replace(tzinfo=UTC)
-    return [replace(one, stage=one.stage.dated(now)) for one in variants]
+    return [replace(variant, stage=variant.stage.dated(now)) for variant in variants]
 
 
 class _Replay(Record):
@@ -142,38 +159,51 @@ class _Replay(Record):
 
     def take(self, window: Sequence[Trace]) -> None:
         """Takes a window of cases through all variants."""
-        first = self.trials[0]
-        best = [one for one in (best_order(t, self.matching) for t in window) if one is not None]
-        for cells in self.plan.score(best) if best else ():
-            for values, cell in zip(self.best, cells, strict=True):
-                values.extend([] if cell.value is None else [cell.value])
-        for case in (trace.case for trace in window):
-            self.clusters[case.id] = case.cluster
-            self.gold.extend(case.gold_pair)
-        for found in (t.retrieval.value for t in window if t.retrieval.value is not None):
-            self.depths.append(len(found))
-            self.score_orders.add(found.scores or ())
+        self._score_best_orders(window)
+        for trace in window:
+            self.clusters[trace.case.id] = trace.case.cluster
+            self.gold.extend(trace.case.gold_pair)
+            result = trace.retrieval.value
+            if result is not None:
+                self.depths.append(len(result))
+                self.score_orders.add(result.scores or ())
+        first_trial = self.trials[0]
         for trial in self.trials:
-            trial.take(window, self.plan, first, self.pool)
-        first.left.clear()
-        if first.answering is not None:
-            first.answering.forget()
+            trial.take(window, self.plan, first_trial, self.pool)
+        # Only variants of the same window are compared with each other, and share answers.
+        first_trial.left.clear()
+        if first_trial.answering is not None:
+            first_trial.answering.forget()
+
+    def _score_best_orders(self, window: Sequence[Trace]) -> None:
+        """Scores what no order of the same chunks can exceed."""
+        best_orders: list[Trace] = []
+        for trace in window:
+            best = best_order(trace, self.matching)
+            if best is not None:
+                best_orders.append(best)
+        if best_orders:
+            for cells in self.plan.score(best_orders):
+                for scores, cell in zip(self.best, cells, strict=True):
+                    if cell.value is not None:
+                        scores.append(cell.value)
 
     def ablation(
         self, manifest: Manifest, counter: TokenCounter, *, confidence: float, price: Price | None
     ) -> Ablation:
+        """What all variants came to."""
         metrics = tuple(self.plan.metrics)
-        measured = [
-            Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
-            for one in self.trials
-        ]
-        shared = clusters_of([*self.clusters.values()], self.gold)
-        clusters = dict(zip(self.clusters, shared, strict=True))
+        measured: list[Measured] = []
+        for trial in self.trials:
+            measured.append(
+                Measured(name=trial.variant.name, acted=trial.acted > 0, values=trial.values)
+            )
+        labels = clusters_of([*self.clusters.values()], self.gold)
+        clusters = dict(zip(self.clusters, labels, strict=True))
         effects, family = variant_effects(metrics, measured, clusters, confidence=confidence)
-        reports = [
-            trial.report(row, is_first=at == 0, price=price)
-            for at, (trial, row) in enumerate(zip(self.trials, effects, strict=True))
-        ]
+        reports: list[VariantReport] = []
+        for position, (trial, row) in enumerate(zip(self.trials, effects, strict=True)):
+            reports.append(trial.report(row, is_first=position == 0, price=price))
         return Ablation(
             dataset=manifest.dataset.name,
             rag=manifest.rag.name,
@@ -213,34 +243,42 @@ def _metrics_of(
     manifest: Manifest, metrics: Sequence[MetricLike] | None, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], list[str]]:
     """What is measured, and a note about each metric of the run that cannot be computed here."""
-    found: list[Metric] = []
-    missing: list[str] = []
     if metrics is None:
-        for metric in metrics_of(manifest):
-            known, asks = metric.definition, metric.is_judged or metric.reads_answer
-            if known.group is not Group.RETRIEVER or not known.deterministic or asks:
-                continue
-            try:
-                found.append(computable(metric))
-            except ConfigError as error:
-                missing.append(f"Left out: {error}.")
-        found = [*(parse_metrics(_OF_ANSWERS) if has_answers else ()), *found]
-        if not found:
-            raise ConfigError(
-                "the run measured nothing of the retriever: name metrics with --metrics"
-            )
-        return tuple(found), missing
-    named = parse_metrics(metrics)
-    wrong = [metric.name for metric in named if metric.reads_answer]
-    if wrong and not has_answers:
+        return _metrics_of_run(manifest, has_answers=has_answers)
+    parsed = parse_metrics(metrics)
+    of_answers = [metric.name for metric in parsed if metric.reads_answer]
+    if of_answers and not has_answers:
         raise ConfigError(
-            f"{', '.join(wrong)}: needs an answer, and no RAG is called. Add --rag or --pipeline, "
-            "or choose metrics of the retriever: 'ragbench show metrics' lists them"
+            f"{', '.join(of_answers)}: needs an answer, and no RAG is called. Add --rag or "
+            "--pipeline, or choose metrics of the retriever: 'ragbench show metrics' lists them"
         )
-    judged = [metric.name for metric in named if metric.is_judged]
+    judged = [metric.name for metric in parsed if metric.is_judged]
     if judged:
         raise ConfigError(
             f"{', '.join(judged)}: asks a model, which an ablation does not. Evaluate the variant "
             "that you keep with: ragbench eval --post-retrieval"
         )
-    return named, []
+    return parsed, []
+
+
+def _metrics_of_run(
+    manifest: Manifest, *, has_answers: bool
+) -> tuple[tuple[Metric, ...], list[str]]:
+    """The run's metrics of the retriever, behind those of answers where somebody answers."""
+    computed: list[Metric] = []
+    missing: list[str] = []
+    if has_answers:
+        computed += parse_metrics(_OF_ANSWERS)
+    for metric in metrics_of(manifest):
+        definition = metric.definition
+        if definition.group is not Group.RETRIEVER or not definition.deterministic:
+            continue
+        if metric.is_judged or metric.reads_answer:
+            continue
+        try:
+            computed.append(computable(metric))
+        except ConfigError as error:
+            missing.append(f"Left out: {error}.")
+    if not computed:
+        raise ConfigError("the run measured nothing of the retriever: name metrics with --metrics")
+    return tuple(computed), missing

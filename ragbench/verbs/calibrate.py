@@ -21,6 +21,8 @@ from ragbench.workers.pool import WorkerPool
 
 
 class DumpCalibration(Record):
+    """What was learned from a labelled dump, and what of it could not be used."""
+
     report: CalibrationReport
     labelled: int
     """Queries with a label and a verdict."""
@@ -70,18 +72,20 @@ def calibrate_dump(
     rule = getattr(validator, "limits", None)
     if not isinstance(rule, DecisionRule):
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
-    judged, skipped = list[Labelled](), Counter[str]()
+    judged: list[Labelled] = []
+    skipped: Counter[str] = Counter()
     with (
-        opened_engine(engine, workers=workers) as where,
-        WorkerPool(partial(validator_call, make), where, stopped=stopped) as pool,
+        opened_engine(engine, workers=workers) as opened,
+        WorkerPool(partial(validator_call, make), opened, stopped=stopped) as pool,
     ):
-        kept, given = tee(_labelled(dump, skipped))
-        for outcome, label in zip(pool.map(given, letters), kept, strict=False):
+        queries, inputs = tee(_labelled(dump, skipped))
+        # Not strict: a pool that is stopped gives fewer outcomes.
+        for outcome, query in zip(pool.map(inputs, letters), queries, strict=False):
             if outcome.value is None:
                 skipped["failed"] += 1
             else:
-                is_there = bool(label.answer_present)
-                judged.append(Labelled(outcome.value, is_there, label.relevant_ids))
+                is_present = bool(query.answer_present)
+                judged.append(Labelled(outcome.value, is_present, query.relevant_ids))
             advance(1)
     if stopped():
         raise InterruptedRunError("the labels were not all judged; nothing was written")
@@ -90,16 +94,22 @@ def calibrate_dump(
             "no query is labelled for whether its answer is present: give each record "
             "answer_present (true or false), or name the field with --field answer_present=FIELD"
         )
-        nothing = Problem(message=message, path=dump.name, field="answer_present")
-        raise DataError(dump.problems.items or [nothing])
+        no_label = Problem(message=message, path=dump.name, field="answer_present")
+        raise DataError(dump.problems.items or [no_label])
     report = calibrate(
         judged, validator.name, precision=precision, error=error, seed=seed, shipped=rule.thresholds
     )
-    counts = {name: skipped[name] for name in ("unlabelled", "failed")}
-    return DumpCalibration(report=report, labelled=len(judged), malformed=dump.malformed, **counts)
+    return DumpCalibration(
+        report=report,
+        labelled=len(judged),
+        unlabelled=skipped["unlabelled"],
+        failed=skipped["failed"],
+        malformed=dump.malformed,
+    )
 
 
 def _labelled(dump: OpenDump, skipped: Counter[str]) -> Iterator[RetrievalDump]:
+    """The queries that say whether their answer is present; the others are counted."""
     for retrieval in dump:
         if retrieval.answer_present is None:
             skipped["unlabelled"] += 1

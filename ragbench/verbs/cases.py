@@ -27,7 +27,11 @@ from ragbench.verbs.report import open_traces
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
-    """The position of the metric that cases are ordered by; None when the run has none."""
+    """The position of the metric that cases are ordered by; None when the run has none.
+
+    Args:
+        name: of the metric that a user chose; without one, the run's main metric.
+    """
     names = [metric.name for metric in report.metrics]
     if name is None:
         return main_metric(report.metrics)
@@ -57,6 +61,7 @@ def select_cases(
 
 
 def _unknown_tag(report: Report, tag: str) -> ConfigError:
+    """The error of a tag that no case has, with the tags that there are."""
     tags: set[str] = set()
     for row in report.rows():
         tags.update(row.tags)
@@ -94,6 +99,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     lacking: Counter[str] = Counter()
 
     def labelled_cases(journal: Journal) -> Iterator[Case]:
+        """The cases as a dataset has them; counts the labels that they lack."""
         for window in journal.cases([*causes]):
             for row in window:
                 case = row.case
@@ -132,10 +138,15 @@ def _missing_labels(case: Case) -> list[str]:
 
 
 def find_case(report: Report, id: str) -> CaseRow:
+    """The case of an id.
+
+    Raises:
+        ConfigError: the run has no such case.
+    """
     row = next(report.find([id]), None)
     if row is None:
-        known = [case.id for case in report.index(None, None)]
-        near = did_you_mean(id, known) or " 'ragbench cases RUN' lists them"
+        ids = [case.id for case in report.index(None, None)]
+        near = did_you_mean(id, ids) or " 'ragbench cases RUN' lists them"
         raise ConfigError(f"the run has no case '{id}'.{near}")
     return row
 
@@ -180,6 +191,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     unfinished = 0
 
     def traces() -> Iterator[Trace]:
+        """The run's cases for the export, which asks for each one's scores while it is written."""
         nonlocal unfinished
         for row in open_traces(run_path):
             unfinished += None in row.cells
@@ -191,7 +203,11 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
             latest[row.trace.case.id] = cells
             yield _as_ranked(row) if to == "trec" else row.trace
 
-    target = run_path / f"samples{_SUFFIXES.get(to, f'.{to}')}" if out is None else path_of(out)
+    if out is None:
+        suffix = _SUFFIXES.get(to, f".{to}")
+        target = run_path / f"samples{suffix}"
+    else:
+        target = path_of(out)
     exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
     exported.unfinished = unfinished
     return exported

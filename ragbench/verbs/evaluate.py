@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -177,7 +178,7 @@ def evaluate(
             cases = opened
         elif isinstance(cases, Mapping):
             columns = cast("Mapping[str, Any]", cases)
-            cases = rows_of_columns(columns) or _refuse_cases(columns)
+            cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
         elif not isinstance(cast("Any", cases), Iterable):
             _refuse_cases(cases)
         if not isinstance(cases, EntrySource):
@@ -201,6 +202,7 @@ def evaluate(
 
 
 def _refuse_cases(value: object) -> NoReturn:
+    """Raises the error of what can be no list of cases."""
     raise ConfigError(
         f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
         'give [{"query": ..., "reference": ...}], or the path of a dataset'
@@ -242,7 +244,9 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
     Raises:
         InterruptedRunError: `RunRequest.stopped` was true; the same call continues.
     """
-    settings, rag, folder = request.settings, request.rag, RunFolder(path=request.out)
+    settings = request.settings
+    rag = request.rag
+    folder = RunFolder(path=request.out)
     earlier: Mapping[str, Any] = {}
     if not request.fresh and folder.manifest.is_file():
         earlier = earlier_settings(folder.manifest)
@@ -291,13 +295,14 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
 
             hired = staffed(stages, workers, running, top_k=settings.top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
-        builder = _counted(stages, score, running, begun, request.collect)
+        builder = _count_cases(stages, score, running, begun, request.collect)
         begun.reuse.keep(is_last=True)
-        standing = b""
+        # Under this digest the same command finds the run finished, and returns its report. A
+        # source that changed while it was read has none.
+        finished_under = b""
         if selected.content and _content_digest(cases, settings) == selected.content:
-            # The source is still what it was before it was read.
-            standing = request_digest(begun.draft, selected, folder)
-        return builder.report(begun.journal, standing)
+            finished_under = request_digest(begun.draft, selected, folder)
+        return builder.report(begun.journal, finished_under)
 
 
 def _evaluation(
@@ -308,8 +313,12 @@ def _evaluation(
     Args:
         earlier: settings of the run that the folder holds.
     """
-    settings, post_retrieval, metrics = request.settings, request.post_retrieval, request.metrics
-    metrics = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
+    settings = request.settings
+    if request.metrics is None:
+        metrics = _default_metrics(cases)
+    else:
+        metrics = parse_metrics(request.metrics)
+    post_retrieval = request.post_retrieval
     if post_retrieval is not None:
         post_retrieval = with_run_date(post_retrieval, earlier)
     return evaluation_of(
@@ -332,17 +341,20 @@ def _watch(request: RunRequest) -> tuple[Watch, str]:
     """The watch of a run; and why stored outcomes may not be used again, empty where they may."""
     if request.watch is not None:
         return request.watch, ""
-    anew, place = "", request.out.resolve()
-    if place in _asked_here:
-        anew = "it was asked by this process before, and no version is named"
-    _asked_here.add(place)
-    return Watch(since=STARTED), anew
+    folder = request.out.resolve()
+    why_not = ""
+    if folder in _asked_here:
+        why_not = "it was asked by this process before, and no version is named"
+    _asked_here.add(folder)
+    return Watch(since=STARTED), why_not
 
 
 def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> str:
     """A digest of the source as it is now; empty where a finished run may not stand as it is."""
-    may_stand = not settings.retry_failed and settings.corpus is None
-    return cases.content() if may_stand and isinstance(cases, EntrySource) else ""
+    # What failed is asked again, and a corpus may have changed: such a run is always gone through.
+    if settings.retry_failed or settings.corpus is not None:
+        return ""
+    return cases.content() if isinstance(cases, EntrySource) else ""
 
 
 def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
@@ -388,6 +400,7 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
 
 
 def _import_for_judging(judging: Judging) -> None:
+    """Imports what the models that judge need."""
     if judging.rehearsal is None:  # a dry run asks nobody
         import_packages_of(judging)
 
@@ -400,15 +413,18 @@ def _running(
     advance: Callable[[Progress], None] | None,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
-    settings, path = begun.evaluation.settings, begun.folder.path
+    settings = begun.evaluation.settings
+    path = begun.folder.path
     begun.write_matching(settings.matching)
     if settings.corpus is None:
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
-        cases = (row.case for window in begun.journal.cases() for row in window)
+        rows = chain.from_iterable(begun.journal.cases())
+        cases = (row.case for row in rows)
         gold = corpus_gold(cases, [*settings.corpus()], settings.matching)
         write_corpus_gold(path, begun.manifest.fingerprints, gold)
-    calls, count = settings.limits or USUAL_CALLS, begun.manifest.dataset.cases
+    calls = settings.limits or USUAL_CALLS
+    count = begun.manifest.dataset.cases
     giving_up = GivingUp(after=calls.give_up_after)
     return Running(
         journal=begun.journal,
@@ -429,21 +445,23 @@ def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> Score
     Args:
         earlier: how gold was matched in the folder's latest run; None without one.
     """
-    judge, metrics = begun.evaluation.judge, begun.evaluation.metrics
-    judges = [b""] * len(metrics)
+    judge = begun.evaluation.judge
+    metrics = begun.evaluation.metrics
+    judge_keys = [b""] * len(metrics)
     if judge is not None:
-        judges = [judge_key(judge.info, metric) for metric in metrics]
-    matching, tally = begun.evaluation.settings.matching, None
+        judge_keys = [judge_key(judge.info, metric) for metric in metrics]
+    matching = begun.evaluation.settings.matching
+    tally: MatchingTally | None = None
     if matching is Matching.AUTO:
         tally = MatchingTally(gold)
         if earlier is not None and earlier in [*Matching]:
             # Likely still right: cells that are stored need no work then.
             matching = Matching(earlier)
-    table = CellTable(begun.journal, metrics, matching, judges)
+    table = CellTable(begun.journal, metrics, matching, judge_keys)
     return ScoreStage(table=table, decided=begun.write_matching, tally=tally)
 
 
-def _counted(
+def _count_cases(
     stages: Sequence[Stage],
     score: ScoreStage,
     running: Running,
@@ -456,14 +474,15 @@ def _counted(
     scored stays, wherever the run is stopped. How gold is matched is known for sure once all cases
     are through. Where that is something else, what depends on it is scored and counted again.
     """
-    journal, table = begun.journal, score.table
+    journal = begun.journal
     is_being_placed = not begun.setting
     stages_at_first = [stage.name for stage in begun.stages]
     cases, builder = _through_stages(stages, score, running, begun, collect)
     if is_being_placed and stages_at_first != [stage.name for stage in begun.stages]:
         # The source records more than its beginning shows. Its cases are in the journal now, so
         # that this time all of their stages are known from the first case on.
-        is_being_placed = journal.scores.were_empty = False
+        is_being_placed = False
+        journal.scores.were_empty = False
         if score.tally is not None:
             score.tally = MatchingTally(score.tally.gold)
         stages = [*begun.stages, *stages[len(stages_at_first) :]]
@@ -477,7 +496,7 @@ def _counted(
             # Gold of later cases was not known while the earlier ones were tallied.
             tally = _full_tally(tally.gold, stored)
         matching = _decided_matching(tally, begun)
-        if matching is not table.matching:
+        if matching is not score.table.matching:
             builder = _builder(cases, begun, collect)
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
                 builder.add(row, matching, journal)
@@ -494,11 +513,15 @@ def _through_stages(
     collect: Collect | None,
 ) -> tuple[RunCases, ReportBuilder]:
     """One pass of all cases through the stages, which counts them."""
-    journal, table, windows = begun.journal, score.table, begun.windows
+    journal = begun.journal
+    table = score.table
+    windows = begun.windows
     if begun.evaluation.settings.turns == OWN:
+        # A question of a conversation waits for the answers to those before it.
         windows = OwnTurns(journal=journal).windows()
-        if count := unasked_turns(journal):
-            begun.write_matching(table.matching, [_RECORDED_STAND.format(count)])
+        unasked = unasked_turns(journal)
+        if unasked:
+            begun.write_matching(table.matching, [_RECORDED_STAND.format(unasked)])
     cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
     builder = _builder(cases, begun, collect)
     try:
@@ -514,6 +537,7 @@ def _through_stages(
 
 
 def _builder(cases: RunCases, begun: BegunRun, collect: Collect | None) -> ReportBuilder:
+    """What counts cases, and hands on their rows if somebody collects them."""
     # Own turns are asked in another order than the dataset's, which collected rows must have.
     if collect is None or begun.evaluation.settings.turns == OWN:
         return ReportBuilder(cases)
@@ -571,10 +595,11 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
     # A DataFrame iterates over its columns.
+    frame = cast("Any", records)
     if hasattr(records, "iterrows"):  # of pandas
-        records = cast("Any", records).to_dict("records")
+        records = frame.to_dict("records")
     elif hasattr(records, "iter_rows"):  # of Polars
-        records = cast("Any", records).iter_rows(named=True)
+        records = frame.iter_rows(named=True)
     for number, record in enumerate(records, 1):
         if isinstance(record, (Case, Entry)):
             case = record if isinstance(record, Case) else record.case
@@ -585,9 +610,8 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
             else:
                 yield record
         elif isinstance(record, Mapping):
-            entry = decoder.decode(
-                Row("cases", number, _plain_values(cast("Mapping[str, Any]", record)))
-            )
+            values = _plain_values(cast("Mapping[str, Any]", record))
+            entry = decoder.decode(Row("cases", number, values))
             if entry is not None:
                 yield entry
         else:
@@ -611,6 +635,7 @@ _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 
 
 def dataset_name(source: str) -> str:
+    """What a dataset is called in a report, from the path or address that the user named."""
     if source == "-":
         return "stdin"
     if source.startswith("hf:"):
@@ -641,7 +666,9 @@ def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repe
     request = replace(request, collect=None)  # rows are of one time, and the report of all
     run_evaluation(cases, request)
     with Journal(RunFolder(path=out).journal) as journal:
-        first_cases = [row.case for window in journal.cases() for row in window]
+        first_cases: list[Case] = []
+        for window in journal.cases():
+            first_cases += [row.case for row in window]
     for number in range(2, repeats + 1):
         run_evaluation(first_cases, replace(request, out=repeat_folder(out, number)))
     keep_repeats(out, repeats)

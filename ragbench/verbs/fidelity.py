@@ -40,29 +40,44 @@ K = 10
 """Chunks that count: what is measured is MRR@10."""
 _DEPTH = 100
 """Chunks of each ranking that a hybrid search fuses."""
-_WORDS: Mapping[str, tuple[int, float, float, int]] = {
-    "bm25": (0, 1.2, 0.75, 2),
-    "bm25 k1=0.3": (0, 0.3, 0.75, 2),
-    "bm25 k1=4": (0, 4.0, 0.75, 2),
-    "bm25 b=0": (0, 1.2, 0.0, 2),
-    "bm25 b=1": (0, 1.2, 1.0, 2),
-    "bm25 no titles": (0, 1.2, 0.75, 0),
-    "bm25 256 tokens": (256, 1.2, 0.75, 2),
-    "bm25 128 tokens": (128, 1.2, 0.75, 2),
-    "bm25 64 tokens": (64, 1.2, 0.75, 2),
-    "bm25 32 tokens": (32, 1.2, 0.75, 2),
+
+
+class _WordSearch(NamedTuple):
+    """The settings of a search by words."""
+
+    tokens: int = 0
+    """Of a chunk; 0: whole documents."""
+    k1: float = 1.2
+    b: float = 0.75
+    title_weight: int = 2
+    """How often the words of a title count."""
+
+
+# They differ from the first in one setting each, so that some are better and some worse.
+_WORD_SEARCHES: Mapping[str, _WordSearch] = {
+    "bm25": _WordSearch(),
+    "bm25 k1=0.3": _WordSearch(k1=0.3),
+    "bm25 k1=4": _WordSearch(k1=4.0),
+    "bm25 b=0": _WordSearch(b=0.0),
+    "bm25 b=1": _WordSearch(b=1.0),
+    "bm25 no titles": _WordSearch(title_weight=0),
+    "bm25 256 tokens": _WordSearch(tokens=256),
+    "bm25 128 tokens": _WordSearch(tokens=128),
+    "bm25 64 tokens": _WordSearch(tokens=64),
+    "bm25 32 tokens": _WordSearch(tokens=32),
 }
-"""Searches by words: tokens of a chunk (0: whole documents), k1, b, and how often titles count."""
 _SMALL = 128
-"""Tokens of the smaller chunks that are compared by vectors."""
-_FEWEST_REAL, _FEWEST_MADE = 20, 10
+"""Tokens of the smaller chunks that are compared by vectors; a search by words has them, too."""
+_FEWEST_REAL = 20
+_FEWEST_MADE = 10
 _FEWEST_CLUSTERS = 10
+"""Questions of either set, and independent groups of them, without which nothing is compared."""
 _DRAWN = (5, 10, 20, 30, 50, 100, 200)
 """Real questions whose order is compared with that of the others."""
 _FEW = 10
 """Made-up questions worth no more than so many real ones are not to be used."""
 _DRAWS = 1_000
-_UNTOLD = 0.3
+_LEAST_CEILING = 0.3
 """Tau of two halves of the real questions below which they do not rank the retrievers either."""
 
 
@@ -151,8 +166,8 @@ class Fidelity(Record):
 class Ranked(NamedTuple):
     """Both sets with the scores of each retriever."""
 
-    real: _Side
-    made: _Side
+    real: _ScoredSet
+    made: _ScoredSet
     notes: tuple[str, ...]
 
 
@@ -175,158 +190,218 @@ def rank(
     if not documents:
         raise DataError([Problem(message="the corpus holds no documents")])
     # What stands in the metadata may name other documents than the gold does.
-    plain = [replace(one, metadata={}) for one in documents]
+    plain = [replace(document, metadata={}) for document in documents]
+    texts = {document.id: document.text for document in documents}
+    queries = [case.query for case in (*real, *made)]
     notes: list[str] = []
-    found: dict[str, list[list[Chunk]]] = {}
+    rankings_of_real: dict[str, list[list[Chunk]]] = {}
+    rankings_of_made: dict[str, list[list[Chunk]]] = {}
     for name, search in _searches(plain, embedder, notes):
         advance(name)
-        found[name] = search([case.query for case in (*real, *made)], K)
-    texts, split = {one.id: one.text for one in documents}, len(real)
-    first = {name: each[:split] for name, each in found.items()}
-    second = {name: each[split:] for name, each in found.items()}
+        rankings = search(queries, K)
+        rankings_of_real[name] = rankings[: len(real)]
+        rankings_of_made[name] = rankings[len(real) :]
     return Ranked(
-        _Side.of("real", real, first, texts, _FEWEST_REAL),
-        _Side.of("made-up", made, second, texts, _FEWEST_MADE),
+        _scored_set("real", real, rankings_of_real, texts, _FEWEST_REAL),
+        _scored_set("made-up", made, rankings_of_made, texts, _FEWEST_MADE),
         tuple(notes),
     )
 
 
 def _searches(
-    documents: Sequence[Document], named: str | None, notes: list[str]
+    documents: Sequence[Document], embedder: str | None, notes: list[str]
 ) -> Iterator[tuple[str, Search]]:
     """The retrievers by name; each is made when it is asked for."""
-    chunked = {0: whole_documents(documents)}
-    for name, (tokens, k1, b, title_weight) in _WORDS.items():
-        if tokens not in chunked:
-            cut = make_chunker("tokens", ChunkSize(tokens=tokens))
-            chunked[tokens] = [one for text in documents for one in document_chunks(text, cut)]
-        index = Bm25Index(chunked[tokens], k1=k1, b=b, title_weight=title_weight)
+    chunks_by_size = {0: whole_documents(documents)}
+    for name, (tokens, k1, b, title_weight) in _WORD_SEARCHES.items():
+        if tokens not in chunks_by_size:
+            chunker = make_chunker("tokens", ChunkSize(tokens=tokens))
+            chunks: list[Chunk] = []
+            for document in documents:
+                chunks += document_chunks(document, chunker)
+            chunks_by_size[tokens] = chunks
+        index = Bm25Index(chunks_by_size[tokens], k1=k1, b=b, title_weight=title_weight)
         yield name, index.batch_search
-    words = Bm25Index(chunked[0])
-    if named is None:
-        is_english = are_english([one.text for one in documents[:200]])
-        named = ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER
-    hashed = VectorIndex(chunked[0], open_embedder("hashing:512"))
+    whole = chunks_by_size[0]
+    words = Bm25Index(whole)
+    if embedder is None:
+        # A sample is enough to recognise the language.
+        is_english = are_english([document.text for document in documents[:200]])
+        embedder = ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER
+    # Vectors without a model: there is a dense search on any machine.
+    hashed = VectorIndex(whole, open_embedder("hashing:512"))
     yield "hashed words", hashed.batch_search
-    sizes, indexes = () if named == NO_EMBEDDER else (0, _SMALL), list[VectorIndex]()
-    try:
-        indexes = [VectorIndex(chunked[one], open_embedder(named)) for one in sizes]
-    except MissingExtraError as error:
-        notes.append(f"No retriever compares meanings: {error}")
+
+    indexes: list[VectorIndex] = []
+    if embedder != NO_EMBEDDER:
+        try:
+            for chunks in (whole, chunks_by_size[_SMALL]):
+                indexes.append(VectorIndex(chunks, open_embedder(embedder)))
+        except MissingExtraError as error:
+            notes.append(f"No retriever compares meanings: {error}")
     if not indexes:
         yield "bm25 + hashed words", partial(_fused, hashed, words, 1.0)
         return
-    yield named, indexes[0].batch_search
-    yield f"{named} {_SMALL} tokens", indexes[1].batch_search
-    yield "hybrid", partial(_fused, indexes[0], words, indexes[0].weight)
-    yield "hybrid 1:1", partial(_fused, indexes[0], words, 1.0)
+    dense, dense_small = indexes
+    yield embedder, dense.batch_search
+    yield f"{embedder} {_SMALL} tokens", dense_small.batch_search
+    yield "hybrid", partial(_fused, dense, words, dense.weight)
+    yield "hybrid 1:1", partial(_fused, dense, words, 1.0)
 
 
 def _fused(
     dense: VectorIndex, words: Bm25Index, weight: float, queries: Sequence[str], k: int
 ) -> list[list[Chunk]]:
-    legs = (dense.batch_search(queries, _DEPTH), words.batch_search(queries, _DEPTH))
-    return [
-        reciprocal_rank_fusion(pair, weights=(weight, 1.0), top_k=k)
-        for pair in zip(*legs, strict=True)
-    ]
+    """A hybrid search, in which the ranking by words counts 1."""
+    by_vectors = dense.batch_search(queries, _DEPTH)
+    by_words = words.batch_search(queries, _DEPTH)
+    rankings: list[list[Chunk]] = []
+    for legs in zip(by_vectors, by_words, strict=True):
+        rankings.append(reciprocal_rank_fusion(legs, weights=(weight, 1.0), top_k=k))
+    return rankings
 
 
-class _Side(NamedTuple):
-    seen: Questions
+class _ScoredSet(NamedTuple):
+    """One of the two sets of questions, scored with every retriever."""
+
+    questions: Questions
     names: Sequence[str]
+    """Of the retrievers."""
     words: Sequence[frozenset[str]]
+    """Of each question."""
     table: Sequence[Sequence[float]]
     """A row for each question, a column for each retriever."""
     clusters: Sequence[str | None]
     scored: Scored
 
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        cases: Sequence[Case],
-        found: Mapping[str, Sequence[Sequence[Chunk]]],
-        texts: Mapping[str, str],
-        fewest: int,
-    ) -> _Side:
-        mrr = reciprocal_rank
-        verdict, scores = scores_of(cases, found, k=K, measure=mrr, corpus=lambda: texts)
-        rows = zip(cases, zip(*scores.values(), strict=True), strict=True)
-        by_text = verdict.matching is Matching.TEXT
-        kept = [
-            (case, cast("tuple[float, ...]", row))
-            for case, row in rows
-            if None not in row and (by_text or any(id in texts for id in case.relevant_ids))
-        ]
-        clusters = clusters_among([case for case, _ in kept])
-        groups = len(set(cluster_codes(clusters)))
-        if len(kept) < fewest or groups < _FEWEST_CLUSTERS:
-            some = f"{len(kept):,} of {len(cases):,} {what} questions"
-            need = f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
-            raise _too_few(f"{some} in {groups:,} clusters", need, cases, texts)
-        words = [frozenset(tokenise(case.query)) for case, _ in kept]
-        table = [row for _, row in kept]
-        seen = Questions(
-            questions=len(kept),
-            skipped=len(cases) - len(kept),
-            clusters=groups,
-            matching=verdict.matching,
-            mrr=math.fsum(map(math.fsum, table)) / len(table) / len(scores),
-            duplicates=len(words) - len(set(words)),
-            copied=_copied([case for case, _ in kept], words, texts),
+
+def _scored_set(
+    set_name: str,
+    cases: Sequence[Case],
+    rankings: Mapping[str, Sequence[Sequence[Chunk]]],
+    texts: Mapping[str, str],
+    fewest: int,
+) -> _ScoredSet:
+    """Scores one of the two sets by the rankings of each retriever.
+
+    Args:
+        texts: of the documents, by their ids.
+        fewest: so many questions are needed.
+    """
+    verdict, scores = scores_of(cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts)
+    by_text = verdict.matching is Matching.TEXT
+    comparable: list[Case] = []
+    table: list[tuple[float, ...]] = []
+    for case, row in zip(cases, zip(*scores.values(), strict=True), strict=True):
+        # Where ids are compared, no retriever can find gold that is not in the corpus.
+        is_in_corpus = by_text or any(id in texts for id in case.relevant_ids)
+        if None not in row and is_in_corpus:
+            comparable.append(case)
+            table.append(cast("tuple[float, ...]", row))
+
+    clusters = clusters_among(comparable)
+    cluster_count = len(set(cluster_codes(clusters)))
+    if len(comparable) < fewest or cluster_count < _FEWEST_CLUSTERS:
+        raise _too_few(
+            f"{len(comparable):,} of {len(cases):,} {set_name} questions in {cluster_count:,} "
+            "clusters",
+            f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed",
+            cases,
+            texts,
         )
-        return cls(seen, [*scores], words, table, clusters, Scored.of(table, clusters))
+    words = [frozenset(tokenise(case.query)) for case in comparable]
+    questions = Questions(
+        questions=len(comparable),
+        skipped=len(cases) - len(comparable),
+        clusters=cluster_count,
+        matching=verdict.matching,
+        mrr=math.fsum(map(math.fsum, table)) / len(table) / len(scores),
+        duplicates=len(words) - len(set(words)),
+        copied=_copied_share(comparable, words, texts),
+    )
+    scored = Scored.of(table, clusters)
+    return _ScoredSet(questions, [*scores], words, table, clusters, scored)
 
 
-def _copied(
+def _copied_share(
     cases: Sequence[Case], words: Sequence[frozenset[str]], texts: Mapping[str, str]
 ) -> float | None:
-    """By documents in both sets where their gold is documents; else by the passages they name."""
+    """The mean share of a question's words that its gold has, too.
+
+    The gold's documents are taken where they are in the corpus, so that both sets are compared by
+    texts of one length; else the passages that the case names.
+    """
     shares: list[float] = []
-    for case, asked in zip(cases, words, strict=True):
-        held = [texts[id] for id in case.relevant_ids if id in texts]
-        known = held or case.reference_contexts or [one.text for one in case.evidence]
-        if asked and known:
-            shares.append(len(asked & {*tokenise("\n".join(known))}) / len(asked))
+    for case, query_words in zip(cases, words, strict=True):
+        gold_texts: Sequence[str] = [texts[id] for id in case.relevant_ids if id in texts]
+        if not gold_texts and case.reference_contexts:
+            gold_texts = case.reference_contexts
+        if not gold_texts:
+            gold_texts = [evidence.text for evidence in case.evidence]
+        if query_words and gold_texts:
+            copied = query_words & {*tokenise("\n".join(gold_texts))}
+            shares.append(len(copied) / len(query_words))
     return mean_of(shares)
 
 
-def _too_few(some: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
-    gold = next((id for case in cases for id in case.relevant_ids), "no id")
-    first, there = shortened_line(gold), shortened_line(next(iter(texts)))
-    message = f"only {some} have gold that is in the corpus: {need} (gold {first}, corpus {there})"
+def _too_few(count: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
+    """The error of a set with too few questions, with one id of either side to compare by eye."""
+    gold = "no id"
+    for case in cases:
+        if case.relevant_ids:
+            gold = next(iter(case.relevant_ids))
+            break
+    gold_id = shortened_line(gold)
+    corpus_id = shortened_line(next(iter(texts)))
+    message = (
+        f"only {count} have gold that is in the corpus: {need} (gold {gold_id}, corpus {corpus_id})"
+    )
     return DataError([Problem(message=message)])
 
 
 def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
+    """Compares the two orders of the retrievers, and what a choice by made-up questions costs."""
     real, made, notes = ranked
-    names, by_real, by_made = real.names, real.scored.means, made.scored.means
-    best, chosen = int(by_real.round(9).argmax()), best_of(by_made)[0]
-    sets = enumerate((real.scored, made.scored), 2 * seed)
-    first, second = (each.resampled(at, _DRAWS) for at, each in sets)
-    gaps = second.mean(axis=1) - first.mean(axis=1)
-    low, high = (float(np.quantile(gaps, share)) for share in (0.025, 0.975))
-    lost = [row[best] - float(chosen @ row) for row in real.table]
-    tau = tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(first, second))
+    by_real = real.scored.means
+    by_made = made.scored.means
+    # Rounded: of retrievers that are equally good the first is taken, on every machine.
+    best = int(by_real.round(9).argmax())
+    chosen = best_of(by_made)[0]
+    # The two sets are resampled independently of each other.
+    real_means = real.scored.resampled(2 * seed, _DRAWS)
+    made_means = made.scored.resampled(2 * seed + 1, _DRAWS)
+    gaps = made_means.mean(axis=1) - real_means.mean(axis=1)
+    inflation = Estimated(
+        value=float(by_made.mean() - by_real.mean()),
+        low=float(np.quantile(gaps, 0.025)),
+        high=float(np.quantile(gaps, 0.975)),
+    )
+    tau = tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(real_means, made_means))
+    # Of several retrievers that are equally good to the made-up questions, their mean counts.
+    costs = [row[best] - float(chosen @ row) for row in real.table]
+
     draws = tuple(_draws(real.scored, by_made, seed))
-    equals = next((one.questions for one in draws if one.better > 0.5), None)
-    order = sorted(range(len(names)), key=lambda at: (-by_real[at].round(9), at))
+    equals = next((drawn.questions for drawn in draws if drawn.better > 0.5), None)
+    names = real.names
+    retrievers: list[Retriever] = []
+    for column in sorted(range(len(names)), key=lambda column: (-by_real[column].round(9), column)):
+        retrievers.append(
+            Retriever(name=names[column], real=float(by_real[column]), made=float(by_made[column]))
+        )
+    real_words = set(real.words)
+    shared = sum(words in real_words for words in made.words)
     return Fidelity(
         k=K,
         seed=seed,
-        real=real.seen,
-        made=made.seen,
-        shared=sum(words in set(real.words) for words in made.words),
+        real=real.questions,
+        made=made.questions,
+        shared=shared,
         tau=tau,
-        retrievers=tuple(
-            Retriever(name=names[at], real=float(by_real[at]), made=float(by_made[at]))
-            for at in order
-        ),
+        retrievers=tuple(retrievers),
         best=names[best],
         chosen=tuple(name for name, share in zip(names, chosen, strict=True) if share),
-        cost=mean_interval(lost, real.clusters, bounds=(-1.0, 1.0)),
-        inflation=Estimated(value=float(by_made.mean() - by_real.mean()), low=low, high=high),
+        cost=mean_interval(costs, real.clusters, bounds=(-1.0, 1.0)),
+        inflation=inflation,
         draws=draws,
         equals=equals,
         worth=_worth(tau, draws[-1].tau, equals),
@@ -335,26 +410,46 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
 
 
 def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
+    """Real questions in growing numbers beside the made-up ones; the last are half of all."""
     total = int(real.sizes.sum())
-    for count in [*(one for one in _DRAWN if 2 * one < total), total // 2]:
-        pairs = [*real.parts(count, _DRAWS, seed)]
-        part, rest = (np.stack(side) for side in zip(*pairs, strict=True))
-        made = np.broadcast_to(by_made, part.shape)
-        taus = [np.nan_to_num(kendall_tau(one, rest)) for one in (part, made)]
-        lost = [rest.max(axis=1) - (best_of(one) * rest).sum(axis=1) for one in (part, made)]
-        gap = np.round(taus[0] - taus[1], 9)
+    counts = [count for count in _DRAWN if 2 * count < total]
+    for count in [*counts, total // 2]:
+        drawn_means: list[Floats] = []
+        other_means: list[Floats] = []
+        for drawn, others in real.parts(count, _DRAWS, seed):
+            drawn_means.append(drawn)
+            other_means.append(others)
+        by_drawn = np.stack(drawn_means)
+        by_others = np.stack(other_means)
+        made = np.broadcast_to(by_made, by_drawn.shape)
+        # An order that tells no two retrievers apart has no tau, and ranks as chance does.
+        tau = np.nan_to_num(kendall_tau(by_drawn, by_others))
+        made_tau = np.nan_to_num(kendall_tau(made, by_others))
+        gap = np.round(tau - made_tau, 9)
         yield Drawn(
             questions=count,
-            tau=float(taus[0].mean()),
-            made_tau=float(taus[1].mean()),
-            cost=float(lost[0].mean()),
-            made_cost=float(lost[1].mean()),
+            tau=float(tau.mean()),
+            made_tau=float(made_tau.mean()),
+            cost=_mean_cost(by_drawn, by_others),
+            made_cost=_mean_cost(made, by_others),
             better=float(((gap > 0) + 0.5 * (gap == 0)).mean()),
         )
 
 
+def _mean_cost(means: Floats, by_others: Floats) -> float:
+    """The MRR by the other questions that is lost by taking the retriever that is best by these."""
+    lost = by_others.max(axis=1) - (best_of(means) * by_others).sum(axis=1)
+    return float(lost.mean())
+
+
 def _worth(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
-    if tau.value is None or ceiling < _UNTOLD:
+    """The verdict.
+
+    Args:
+        ceiling: tau of two halves of the real questions: made-up ones cannot do better.
+        equals: real questions that rank as well; None: even half of all do not.
+    """
+    if tau.value is None or ceiling < _LEAST_CEILING:
         return Worth.CANNOT_TELL
     if equals is None:
         return Worth.AS_REAL

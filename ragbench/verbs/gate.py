@@ -101,7 +101,8 @@ def gate_run(
     if run.right is not None and run.right.by_words:
         notes.append(right_text(run.right))
 
-    verdict = replace(gate(run, baseline, config, notes=notes), dataset=dataset_change)
+    verdict = gate(run, baseline, config, notes=notes)
+    verdict = replace(verdict, dataset=dataset_change)
     return _with_unfulfilled(verdict, path, baseline_path)
 
 
@@ -204,10 +205,12 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     manifest_file = RunFolder(path=home).manifest
     if not manifest_file.is_file():
         return None
-    written = manifest_file.stat().st_mtime
+    written = manifest_file.stat().st_mtime  # what was written later is no earlier run
     candidates: list[tuple[bool, float, str, Path]] = []
     for folder, manifest, time in _runs_beside(home, folders):
-        if time >= written or (manifest.dataset.name, manifest.rag.name) != (run.dataset, run.rag):
+        is_same_dataset = manifest.dataset.name == run.dataset
+        is_same_system = manifest.rag.name == run.rag
+        if time >= written or not is_same_dataset or not is_same_system:
             continue
         versions = {metric.name: metric.version for metric in manifest.metrics}
         shared = [column for column in run.metrics if column.name in versions]
@@ -215,7 +218,11 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
         if shared and is_alike and is_finished(folder):
             has_all = len(shared) == len(run.metrics)
             candidates.append((has_all, time, folder.name, folder))
-    return max(candidates)[3] if candidates else None
+    if not candidates:
+        return None
+    # Those with all metrics are the largest, then the latest ones; the name decides a tie.
+    *_, latest = max(candidates)
+    return latest
 
 
 def _runs_beside(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
@@ -245,9 +252,12 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
     days = _days_between(baseline.date, run.date)
     if count < 2 and not days:
         return None
-    made, newest = "one run", "it"
     if count > 1:
-        made, newest = f"the mean of {count} runs", "the newest"
+        made = f"the mean of {count} runs"
+        newest = "the newest"
+    else:
+        made = "one run"
+        newest = "it"
     text = f"The baseline is {made}{span_text([run.date for run in baseline.made_of])}"
     if days:
         length = "1 day" if days == 1 else f"{days:,} days"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -16,7 +17,7 @@ from ragbench.core.labels import (
     ProbeFigure,
 )
 from ragbench.core.metric import Metric, Need
-from ragbench.core.outcome import JudgedCell, Outcome, Status
+from ragbench.core.outcome import JudgedCell, Judgement, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
@@ -36,11 +37,14 @@ PROBES: Mapping[str, tuple[Probe, ...]] = {
     "verbosity": (Probe.VERBOSITY,),
     "injection": (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT),
 }
+"""What a user names, and the changes of a claim that it stands for."""
 _PADDING = (
     "To answer this as carefully as it deserves, and after everything has been considered, it is "
     "worth putting it in full. {claim}"
 )
+"""Makes a claim longer and says no more."""
 _READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
+"""What a metric of a card may read: a labelled claim has nothing else."""
 
 
 def judge_card(
@@ -77,24 +81,46 @@ def judge_card(
     plan = judging.plan([metric])
     info = judging.info(plan)
     judging.try_models(plan, stopped)
-    found: dict[Probe | None, dict[int, JudgedCell]] = {each: {} for each in (None, *probes)}
+    verdicts: dict[Probe | None, dict[int, JudgedCell]] = {None: {}}
+    for probe in probes:
+        verdicts[probe] = {}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
         return job.plan.judge(metric, _trace(job.claim), panel)
 
     for batch in judging.judged(jobs, judge, stopped):
+        judged_claims = 0
         for job, judged in batch:
-            found[job.probe][job.number] = judged
-        advance(sum(job.probe is None for job, _ in batch))
-    plain = dict(sorted(found[None].items()))
+            verdicts[job.probe][job.number] = judged
+            if job.probe is None:
+                judged_claims += 1
+        advance(judged_claims)
+    # They come in the order in which models answer.
+    plain = dict(sorted(verdicts[None].items()))
+    agreed = _agreement(claims, plain, seed)
+    account = _account(plain.values(), info)
     return JudgeCard(
         labels=labels,
         metric=metric.name,
         judge=info,
         claims=len(claims),
-        probes=tuple(_probe_figure(probe, plain, found[probe]) for probe in probes),
-        **_agreed(claims, plain, seed),
-        **_said(plain.values(), info),
+        judged=agreed.judged,
+        reasons=account.reasons,
+        table=agreed.table,
+        agreement=agreed.agreement,
+        base_rate=agreed.base_rate,
+        kappa=agreed.kappa,
+        quadratic_kappa=agreed.quadratic_kappa,
+        classes=agreed.classes,
+        rank_correlation=agreed.rank_correlation,
+        consistency=agreed.consistency,
+        probes=tuple(_probe_figure(probe, plain, verdicts[probe]) for probe in probes),
+        fabricated_quotes=account.fabricated_quotes,
+        unproved=account.unproved,
+        prompt_tokens=account.prompt_tokens,
+        completion_tokens=account.completion_tokens,
+        cost=account.cost,
+        currency=account.currency,
     )
 
 
@@ -114,53 +140,64 @@ def rehearse_card(
 def _jobs(
     claims: Sequence[LabelledClaim], metric: Metric, judging: Judging, probes: Sequence[Probe]
 ) -> list[_Job]:
+    """All that is judged: each claim as it is, then its changes by each probe."""
     needs = metric.definition.needs
     if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
         raise ConfigError(
             f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
             "contexts, such as support or ragas:faithfulness"
         )
-    plan, once = (one.plan([metric]) for one in (judging, replace(judging, repeats=1)))
-    return [
-        *(_Job(plan, None, number, claim) for number, claim in enumerate(claims)),
-        *(
-            _Job(once, probe, number, changed)
-            for probe in probes
-            for number, claim in enumerate(claims)
-            if (changed := _probed(claim, probe)) is not None
-        ),
-    ]
+    plan = judging.plan([metric])
+    # Repeats show how steady the judge is; a changed claim is only compared with the first verdict.
+    probe_plan = replace(judging, repeats=1).plan([metric])
+    jobs: list[_Job] = []
+    for number, claim in enumerate(claims):
+        jobs.append(_Job(plan, None, number, claim))
+    for probe in probes:
+        for number, claim in enumerate(claims):
+            changed = _changed_claim(claim, probe)
+            if changed is not None:
+                jobs.append(_Job(probe_plan, probe, number, changed))
+    return jobs
 
 
 class _Job(NamedTuple):
+    """A claim to be judged, as it is or changed by a probe."""
+
     plan: JudgePlan
     probe: Probe | None
     """None for the claim as it is."""
     number: int
+    """The claim's position among all."""
     claim: LabelledClaim
 
 
 def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
     """The probes of a list of names; ``none`` stands for none, ``all`` for all."""
-    wanted = [name.strip() for name in names if name.strip()]
-    if wanted == ["none"]:
+    names = [name.strip() for name in names if name.strip()]
+    if names == ["none"]:
         return ()
-    for name in wanted:
-        if name not in PROBES and wanted != ["all"]:
+    if names == ["all"]:
+        names = list(PROBES)
+    probes: list[Probe] = []
+    for name in dict.fromkeys(names):
+        if name not in PROBES:
             raise ConfigError(f"there is no probe '{name}'. Known: {', '.join(PROBES)}, all, none")
-    chosen = PROBES if wanted == ["all"] else wanted
-    return tuple(probe for name in dict.fromkeys(chosen) for probe in PROBES[name])
+        probes += PROBES[name]
+    return tuple(probes)
 
 
-def _probed(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
+def _changed_claim(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
     """The claim with a change that leaves its truth; None where the probe says nothing about it.
 
     An injection is tried on what is not supported: only there does obeying it show.
     """
-    first, *others = claim.evidence
+    passage, *other_passages = claim.evidence
     match probe:
         case Probe.POSITION:
-            return replace(claim, evidence=claim.evidence[::-1]) if others else None
+            if not other_passages:
+                return None
+            return replace(claim, evidence=claim.evidence[::-1])
         case Probe.VERBOSITY:
             return replace(claim, claim=_PADDING.format(claim=claim.claim))
         case _ if claim.level == 2:
@@ -168,29 +205,38 @@ def _probed(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
         case Probe.INJECTION_ANSWER:
             return replace(claim, claim=f"{claim.claim} {INJECTION}")
         case Probe.INJECTION_CONTEXT:
-            return replace(claim, evidence=(f"{first}\n{INJECTION}", *others))
+            return replace(claim, evidence=(f"{passage}\n{INJECTION}", *other_passages))
 
 
 def _probe_figure(
     probe: Probe, plain: Mapping[int, JudgedCell], probed: Mapping[int, JudgedCell]
 ) -> ProbeFigure:
     """What a probe did to verdicts: those before it, and after."""
-    pairs = [(plain[number], after) for number, after in probed.items() if number in plain]
-    known = [(_level(a.values[0]), _level(b.values[0])) for a, b in pairs if a.values and b.values]
-    found = ProbeFigure(
+    levels: list[tuple[int, int]] = []
+    unproved = 0
+    for number, after in probed.items():
+        before = plain.get(number)
+        if before is None or not before.values:  # nothing that the probe could have changed
+            continue
+        if after.values:
+            levels.append((_level(before.values[0]), _level(after.values[0])))
+        if after.cell.status is Status.UNPROVED:
+            unproved += 1
+    figure = ProbeFigure(
         probe=probe,
-        count=len(known),
-        changed=sum(a != b for a, b in known),
-        raised=sum(a < b for a, b in known),
-        unproved=sum(bool(a.values) and b.cell.status is Status.UNPROVED for a, b in pairs),
+        count=len(levels),
+        changed=sum(before != after for before, after in levels),
+        raised=sum(before < after for before, after in levels),
+        unproved=unproved,
     )
-    if not known:
-        return found
-    low, high = proportion_interval(found.hits, len(known))
-    return replace(found, low=low, high=high)
+    if not levels:
+        return figure
+    low, high = proportion_interval(figure.hits, len(levels))
+    return replace(figure, low=low, high=high)
 
 
 def _trace(claim: LabelledClaim) -> Trace:
+    """A claim as the answer of a case, with its evidence as the contexts."""
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")
     return Trace(
         case=case,
@@ -202,81 +248,165 @@ def _trace(claim: LabelledClaim) -> Trace:
 
 
 def _level(value: float) -> int:
-    """1 is supported, 0 is not, what lies between is partially supported."""
-    return 2 if value >= 1 - 1e-9 else 0 if value <= 1e-9 else 1
+    """The level of a verdict: 1 is supported, 0 is not, what lies between is partially."""
+    if value >= 1 - 1e-9:
+        return 2
+    if value <= 1e-9:
+        return 0
+    return 1
 
 
-def _agreed(
+class _Agreement(NamedTuple):
+    """How far a judge agrees with people; its fields are those of the card."""
+
+    judged: int
+    consistency: CardFigure
+    table: ConfusionTable
+    """People's levels are its rows, the judge's its columns."""
+    agreement: CardFigure
+    base_rate: float | None
+    kappa: CardFigure
+    quadratic_kappa: CardFigure
+    classes: tuple[ClassFigures, ...]
+    rank_correlation: CardFigure
+
+
+def _agreement(
     claims: Sequence[LabelledClaim], judged: Mapping[int, JudgedCell], seed: int
-) -> dict[str, Any]:
-    """How far the judge agrees with people: they are rows of the table, the judge its columns.
+) -> _Agreement:
+    """Compares verdicts with labels.
 
     A claim's verdict is its first one: later ones show consistency.
     """
-    verdicts = {number: one.values[0] for number, one in judged.items() if one.values}
-    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
-    clusters = [claims[number].cluster for number in verdicts]
-    pairs = [(claims[number].level, _level(value)) for number, value in verdicts.items()]
-    grades = [(claims[number].graded, value) for number, value in verdicts.items()]
-    rated = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
-    ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
-    counts = rated.counts if rated else ()
-    return {
-        "judged": len(verdicts),
-        "consistency": _share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
-        "table": ConfusionTable(levels=LEVELS, counts=counts),
-        "agreement": _figure(rated.observed if rated else None, len(pairs)),
-        "base_rate": rated.base_rate if rated else None,
-        "kappa": _figure(rated.kappa if rated else None, len(pairs)),
-        "quadratic_kappa": _figure(rated.quadratic if rated else None, len(pairs)),
-        "classes": tuple(
+    clusters: list[str | None] = []
+    levels: list[tuple[int, int]] = []
+    grades: list[tuple[float, float]] = []
+    repeated = 0
+    steady = 0
+    for number, verdict in judged.items():
+        if not verdict.values:
+            continue
+        claim = claims[number]
+        value = verdict.values[0]
+        clusters.append(claim.cluster)
+        levels.append((claim.level, _level(value)))
+        grades.append((claim.graded, value))
+        if len(verdict.values) > 1:
+            repeated += 1
+            if len(set(map(_level, verdict.values))) == 1:
+                steady += 1
+
+    judged_count = len(levels)
+    consistency = _share(steady, repeated)
+    if not levels:
+        return _Agreement(
+            judged=judged_count,
+            consistency=consistency,
+            table=ConfusionTable(levels=LEVELS, counts=()),
+            agreement=CardFigure(),
+            base_rate=None,
+            kappa=CardFigure(),
+            quadratic_kappa=CardFigure(),
+            classes=(),
+            rank_correlation=CardFigure(),
+        )
+    rated = agreement(levels, len(LEVELS), clusters, seed=seed)
+    ranks = rank_correlation(grades, clusters, seed=seed)
+    classes: list[ClassFigures] = []
+    for position, row in enumerate(rated.counts):
+        hits = row[position]
+        by_judge = sum(counts[position] for counts in rated.counts)
+        classes.append(
             ClassFigures(
-                level=LEVELS[at],
-                precision=_share(row[at], sum(other[at] for other in counts)),
-                recall=_share(row[at], sum(row)),
+                level=LEVELS[position],
+                precision=_share(hits, by_judge),
+                recall=_share(hits, sum(row)),
             )
-            for at, row in enumerate(counts)
-        ),
-        "rank_correlation": _figure(ranks, len(pairs)),
-    }
+        )
+    return _Agreement(
+        judged=judged_count,
+        consistency=consistency,
+        table=ConfusionTable(levels=LEVELS, counts=rated.counts),
+        agreement=_figure(rated.observed, judged_count),
+        base_rate=rated.base_rate,
+        kappa=_figure(rated.kappa, judged_count),
+        quadratic_kappa=_figure(rated.quadratic, judged_count),
+        classes=tuple(classes),
+        rank_correlation=_figure(ranks, judged_count),
+    )
 
 
-def _said(judged: Collection[JudgedCell], info: dict[str, Any]) -> dict[str, Any]:
-    """Quotes, proofs and tokens of all first-hand verdicts; those on one claim are alike."""
-    cells = [one.cell for one in judged if not one.values]
-    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
-    said = [
-        judgement
-        for one in judged
-        for judgement in one.judgements
-        if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
-    ]
+class _Account(NamedTuple):
+    """What verdicts were made of and what they took; its fields are those of the card."""
+
+    reasons: tuple[tuple[str, int], ...]
+    fabricated_quotes: CardFigure
+    unproved: CardFigure
+    prompt_tokens: float | None
+    completion_tokens: float | None
+    cost: Decimal | None
+    currency: str | None
+
+
+def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
+    """Quotes, proofs and tokens of all verdicts that a model gave.
+
+    Args:
+        info: who judged, with its price.
+    """
+    reasons: Counter[str] = Counter()
+    judgements: list[Judgement] = []
+    unproved = 0
+    supporting = 0
+    for verdict in judged:
+        cell = verdict.cell
+        if not verdict.values:
+            reasons[str(cell.reason) if cell.failure is None else cell.failure.type] += 1
+        for judgement in verdict.judgements:
+            is_unproved = judgement.cell.status is Status.UNPROVED
+            if not is_unproved and judgement.cell.status is not Status.MEASURED:
+                continue
+            judgements.append(judgement)
+            unproved += is_unproved
+            # A verdict without proof claimed support, and lost it.
+            supporting += is_unproved or bool(judgement.cell.value)
+
     account = Account()
-    account.add(said)
-    counts, usage = account.counts, account.usage if said else None
-    unproved = [one.cell.status is Status.UNPROVED for one in said]
-    supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
+    account.add(judgements)
+    # No intervals: the verdicts on one claim are alike.
+    fabricated = _share(
+        account.counts["fabricated_quotes"], account.counts["quotes"], are_alike=True
+    )
+    usage = account.usage if judgements else None
     price = price_of(info)
-    return {
-        "reasons": most_frequent(reasons),
-        "fabricated_quotes": _share(counts["fabricated_quotes"], counts["quotes"], are_alike=True),
-        "unproved": _share(sum(unproved), supporting, are_alike=True),
-        "prompt_tokens": None if usage is None else usage.prompt_tokens / len(said),
-        "completion_tokens": None if usage is None else usage.completion_tokens / len(said),
-        "cost": None if price is None or usage is None else price.of(usage) / len(said),
-        "currency": None if price is None else price.currency,
-    }
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    cost: Decimal | None = None
+    if usage is not None:
+        prompt_tokens = usage.prompt_tokens / len(judgements)
+        completion_tokens = usage.completion_tokens / len(judgements)
+        if price is not None:
+            cost = price.of(usage) / len(judgements)
+    return _Account(
+        reasons=most_frequent(reasons),
+        fabricated_quotes=fabricated,
+        unproved=_share(unproved, supporting, are_alike=True),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost=cost,
+        currency=None if price is None else price.currency,
+    )
 
 
-def _figure(found: Estimated | None, count: int) -> CardFigure:
-    if found is None:
-        return CardFigure()
-    return CardFigure(value=found.value, low=found.low, high=found.high, count=count)
+def _figure(estimated: Estimated, count: int) -> CardFigure:
+    return CardFigure(value=estimated.value, low=estimated.low, high=estimated.high, count=count)
 
 
 def _share(part: int, whole: int, *, are_alike: bool = False) -> CardFigure:
     """A share with its interval, which would be too short for things that are alike."""
     if not whole:
         return CardFigure()
-    low, high = (None, None) if are_alike else proportion_interval(part, whole)
+    if are_alike:
+        return CardFigure(value=part / whole, count=whole)
+    low, high = proportion_interval(part, whole)
     return CardFigure(value=part / whole, low=low, high=high, count=whole)

@@ -34,65 +34,87 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
     folder = run_around(Path(run.source))
     if book is None or not folder.is_dir():
         return run
-    judged: dict[str, Key] = {}
-    present: dict[str, float] = {}
+    keys: dict[str, Key] = {}
+    answers_present: dict[str, float] = {}
     for traced in open_traces(folder):
         trace = traced.trace
-        judged[trace.case.id] = key_of(trace.case.query, *_given(trace))
-        if trace.validation is not None and trace.validation.value is not None:
-            present[trace.case.id] = float(trace.validation.value.answer_present)
-    return labelled(_validated(run, present) if validated else run, judged, book)
+        keys[trace.case.id] = key_of(trace.case.query, *_answer_and_contexts(trace))
+        verdict = None if trace.validation is None else trace.validation.value
+        if verdict is not None:
+            answers_present[trace.case.id] = float(verdict.answer_present)
+    if validated:
+        run = _with_verdicts(run, answers_present)
+    return labelled(run, keys, book)
 
 
-def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
+def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunScores:
     """A run whose validator's verdicts are a metric, where it has some."""
-    if not present:
+    if not answers_present:
         return run
     column = MetricColumn.of(ANSWER_PRESENT)
-    cells = Cells.of(
-        [Cell.measured(present[id]) if id in present else None for id in run.table.ids], {}
-    )
-    table = replace(run.table, cells={**run.table.cells, column.name: cells})
+    column_cells: list[Cell | None] = []
+    for id in run.table.ids:
+        value = answers_present.get(id)
+        column_cells.append(None if value is None else Cell.measured(value))
+    cells = {**run.table.cells, column.name: Cells.of(column_cells, {})}
+    table = replace(run.table, cells=cells)
     return replace(run, metrics=(*run.metrics, column), cases=table)
 
 
-def _given(trace: Trace) -> tuple[str, tuple[str, ...]]:
-    """The answer and the contexts that people are shown."""
-    made, found = trace.generation.value, trace.context.value
-    return "" if made is None else made.response, () if found is None else tuple(found.contexts)
+def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
+    """What people are shown of a case; a label is known by it."""
+    generation = trace.generation.value
+    answer = "" if generation is None else generation.response
+    context = trace.context.value
+    contexts = () if context is None else tuple(context.contexts)
+    return answer, contexts
 
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report, with its figures corrected by labels."""
     scored = with_labels(read_run(run), book, validated=True)
+    figures = tuple(corrections([("", scored)]))
     notes = notes_of(book, [scored])
-    return replace(
-        report, corrections=tuple(corrections([("", scored)])), notes=(*report.notes, *notes)
-    )
+    return replace(report, corrections=figures, notes=(*report.notes, *notes))
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
-    """By metric, in the order of the file; nothing of one that nobody labelled twice."""
-    said: dict[str, dict[Key, dict[str, float]]] = {}
+    """How far people agree, by metric, in the order of the file.
+
+    A metric by which nobody labelled an answer that somebody else did gives nothing.
+    """
+    items_by_metric: dict[str, dict[Key, dict[str, float]]] = {}
     for label in labels:
         if label.value is not None:
-            said.setdefault(label.metric, {}).setdefault(label.key, {})[label.by] = label.value
-    for metric, items in said.items():
-        shared = [known for known in items.values() if len(known) > 1]
+            values_by_person = items_by_metric.setdefault(label.metric, {}).setdefault(
+                label.key, {}
+            )
+            values_by_person[label.by] = label.value
+    for metric, items in items_by_metric.items():
+        shared = [values for values in items.values() if len(values) > 1]
         if not shared:
             continue
-        people = sorted({who for known in shared for who in known})
-        total, count = 0.0, 0
-        for one, other in combinations(people, 2):
-            both = [(k[one], k[other]) for k in shared if one in k and other in k]
-            if (kappa := cohen_kappa(both)) is not None:
-                total, count = total + kappa * len(both), count + len(both)
+        people: set[str] = set()
+        for values in shared:
+            people.update(values)
+        # Cohen's kappa is of two: the mean of all pairs of people, by the answers they share.
+        total = 0.0
+        count = 0
+        for person, colleague in combinations(sorted(people), 2):
+            pairs: list[tuple[float, float]] = []
+            for values in shared:
+                if person in values and colleague in values:
+                    pairs.append((values[person], values[colleague]))
+            kappa = cohen_kappa(pairs)
+            if kappa is not None:
+                total += kappa * len(pairs)
+                count += len(pairs)
         yield Raters(
             metric=metric,
             people=len(people),
             items=len(shared),
             kappa=total / count if count else None,
-            alpha=krippendorff_alpha([list(known.values()) for known in shared]),
+            alpha=krippendorff_alpha([list(values.values()) for values in shared]),
         )
 
 
@@ -118,54 +140,80 @@ def draw(
         ConfigError: the run does not measure the metric on any case.
     """
     sides = [_Side.of(Path(run))]
-    named = _metric(sides[0], metric)
+    labelled_metric = _labelled_metric(sides[0], metric)
+    name = labelled_metric.name
     if against is not None:
-        sides.append(_Side.of(Path(against)).beside(sides[0].scores))
-    column = sides[0].scores.column(named.name)
-    known = [side.scores.values(named.name) for side in sides]
-    ids = [id for id in known[0] if all(values.get(id) is not None for values in known)]
+        sides.append(_Side.of(Path(against)).under_ids_of(sides[0].scores))
+    values = [side.scores.values(name) for side in sides]
+    ids: list[str] = []
+    for id in values[0]:
+        if all(values_of_side.get(id) is not None for values_of_side in values):
+            ids.append(id)
     measured = len(ids)
+    column = sides[0].scores.column(name)
     if against is not None and column is not None:
         ids = _differing(ids, sides, column)
     if not ids:
-        what = "answers" if against is None else "pairs of different answers"
-        raise ConfigError(f"there are no {what} that both have and {named.name} is measured on")
+        subject = "answers" if against is None else "pairs of different answers"
+        raise ConfigError(f"there are no {subject} that both have and {name} is measured on")
+
+    # All cases are put in a drawn order, so that a larger draw begins with a smaller one.
     source = random.Random(seed)
     order = source.sample(ids, len(ids))
     if stratified:
-        order = _in_proportion(order, known[0], count, source)
-    texts = [side.traces(set(order[:count])) for side in sides]
+        order = _in_proportion(order, values[0], count, source)
+    drawn_ids = order[:count]
+    traces = [side.traces(set(drawn_ids)) for side in sides]
     tasks: list[LabelTask] = []
-    for id in order[:count]:
-        case = texts[0][id].case
-        answers = [
-            side.judged(found[id], values[id])
-            for side, found, values in zip(sides, texts, known, strict=True)
-        ]
+    for id in drawn_ids:
+        answers: list[Judged] = []
+        for side, side_traces, side_values in zip(sides, traces, values, strict=True):
+            answers.append(side.judged(side_traces[id], side_values[id]))
+        # People must not know which run an answer is of.
         source.shuffle(answers)
-        tasks.append(LabelTask(case=id, question=case.query, references=case.references,
-                               answers=tuple(answers)))  # fmt: skip
-    differing = len(ids) < measured
-    return Drawn(metric=named, tasks=tuple(tasks), seed=seed, of=len(ids), differing=differing)
+        case = traces[0][id].case
+        task = LabelTask(
+            case=id, question=case.query, references=case.references, answers=tuple(answers)
+        )
+        tasks.append(task)
+    return Drawn(
+        metric=labelled_metric,
+        tasks=tuple(tasks),
+        seed=seed,
+        of=len(ids),
+        differing=len(ids) < measured,
+    )
 
 
 def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn) -> list[str]:
-    same = unchanged(*(side.scores for side in sides))
-    now, then = ({case.id: case for case in side.scores.cases} for side in sides)
-    return [id for id in ids if id in same and not is_same(then[id], now[id], column)]
+    """The cases that both runs have in the same words, and answer differently."""
+    run, baseline = (side.scores for side in sides)
+    same = unchanged(run, baseline)
+    cases = {case.id: case for case in run.cases}
+    baseline_cases = {case.id: case for case in baseline.cases}
+    differing: list[str] = []
+    for id in ids:
+        if id in same and not is_same(baseline_cases[id], cases[id], column):
+            differing.append(id)
+    return differing
 
 
 def _in_proportion(
     order: Sequence[str], values: Mapping[str, float | None], count: int, source: random.Random
 ) -> list[str]:
     """Every so-many-th case by value from a drawn start: each case has the same chance."""
-    ranked = sorted(order, key=lambda id: values[id] or 0.0)
-    step, start = max(1.0, len(ranked) / count), source.random()
-    taken = [ranked[int((start + at) * step)] for at in range(min(count, len(ranked)))]
-    return source.sample(taken, len(taken))
+    ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
+    step = max(1.0, len(ids_by_value) / count)
+    start = source.random()
+    drawn: list[str] = []
+    for draw_number in range(min(count, len(ids_by_value))):
+        drawn.append(ids_by_value[int((start + draw_number) * step)])
+    return source.sample(drawn, len(drawn))
 
 
 class _Side(Record):
+    """A run whose answers are labelled, alone or beside another one's."""
+
     folder: Path
     scores: RunScores
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -176,32 +224,50 @@ class _Side(Record):
         folder = run_around(path)
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")
+        # An empty book: labels that are there already do not matter for what is drawn.
         scores = with_labels(read_run(path), LabelBook(()), validated=True)
         return cls(folder=folder, scores=scores)
 
-    def beside(self, other: RunScores) -> _Side:
-        scores, names = under_ids_of(other, self.scores)
+    def under_ids_of(self, run: RunScores) -> _Side:
+        """The side with its cases under the ids that another run gives them."""
+        scores, names = under_ids_of(run, self.scores)
         return replace(self, scores=scores, names=names)
 
     def judged(self, trace: Trace, value: float | None) -> Judged:
-        answer, contexts = _given(trace)
-        key, run = key_of(trace.case.query, answer, contexts), self.scores.source
-        return Judged(answer=answer, contexts=contexts, key=key, value=value or 0.0, run=run)
+        """A case's answer as people are shown it, with the metric's value."""
+        answer, contexts = _answer_and_contexts(trace)
+        return Judged(
+            answer=answer,
+            contexts=contexts,
+            key=key_of(trace.case.query, answer, contexts),
+            value=value or 0.0,
+            run=self.scores.source,
+        )
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:
-        own = {self.names.get(id, id): id for id in ids}
-        traces = (traced.trace for traced in open_traces(self.folder))
-        return {own[one.case.id]: one for one in traces if one.case.id in own}
+        """The traces of some cases, by the ids that both sides share."""
+        shared_ids = {self.names.get(id, id): id for id in ids}
+        traces: dict[str, Trace] = {}
+        for traced in open_traces(self.folder):
+            own_id = traced.trace.case.id
+            if own_id in shared_ids:
+                traces[shared_ids[own_id]] = traced.trace
+        return traces
 
 
-def _metric(side: _Side, name: str) -> Metric:
-    run = side.folder
-    metrics = [*metrics_of(read_manifest(RunFolder(path=run).manifest))]
-    metrics += [ANSWER_PRESENT] * (side.scores.column(ANSWER_PRESENT.name) is not None)
-    found = next((one for one in metrics if name in (one.name, one.definition.name)), None)
-    if found is None:
-        known = ", ".join(metric.name for metric in metrics)
-        raise ConfigError(f"{run} does not measure {name}. It measures {known}")
-    if found.definition.aggregate or None in (found.definition.low, found.definition.high):
-        raise ConfigError(f"{found.name} cannot be labelled: single answers have no scale of it")
-    return found
+def _labelled_metric(side: _Side, name: str) -> Metric:
+    """The run's metric of a name; it must have a scale on which people can label."""
+    metrics = list(metrics_of(read_manifest(RunFolder(path=side.folder).manifest)))
+    if side.scores.column(ANSWER_PRESENT.name) is not None:
+        metrics.append(ANSWER_PRESENT)
+    for metric in metrics:
+        definition = metric.definition
+        if name not in (metric.name, definition.name):
+            continue
+        if definition.aggregate or None in (definition.low, definition.high):
+            raise ConfigError(
+                f"{metric.name} cannot be labelled: single answers have no scale of it"
+            )
+        return metric
+    measured = ", ".join(metric.name for metric in metrics)
+    raise ConfigError(f"{side.folder} does not measure {name}. It measures {measured}")

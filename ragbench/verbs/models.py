@@ -78,4 +78,7 @@ def open_judge(
 
 
 def _budget(max_cost: str | Decimal | None) -> Budget | None:
-    return None if max_cost is None else Budget(amount_of(max_cost, "max_cost"))
+    """What models may cost together; None where nothing caps it."""
+    if max_cost is None:
+        return None
+    return Budget(amount_of(max_cost, "max_cost"))

@@ -9,9 +9,9 @@ letters were broken on the way; a reference that its own passage lacks.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from html import unescape
-from itertools import chain
+from itertools import product
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -28,10 +28,14 @@ from ragbench.text.declining import read_answer
 from ragbench.text.tokens import multilingual_tokens
 
 _OTHER = "Which of these was built first, and by whom?"
+"""A second question, for calls that need two."""
 _FOREIGN = "The harbour master counted forty-one blue boats before noon."
+"""A context that answers no question."""
 
 
 class Probe(NamedTuple):
+    """What was tried of a RAG or looked for in a dataset, and what came of it."""
+
     name: str
     holds: bool | None
     """None where it is unknown."""
@@ -42,16 +46,21 @@ class Probe(NamedTuple):
 async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
     """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls."""
     stage = retrieve_stage(rag, b"", None)
+    results: list[Any] = []
     try:
-        asked = [await called(stage, [(one, [])]) for one in (question, question, _OTHER)]
-        found = [*chain(*asked), *await called(stage, [(question, []), (_OTHER, [])])]
+        for query in (question, question, _OTHER):
+            results += await called(stage, [(query, [])])
+        results += await called(stage, [(question, []), (_OTHER, [])])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("retrieval again", error, stage)
         return
-    ranked = [(tuple(one.contexts), one.context_ids and tuple(one.context_ids)) for one in found]
-    for probe in _alike("retrieval", ranked):
+    rankings: list[object] = []
+    for result in results:
+        ids = result.context_ids and tuple(result.context_ids)
+        rankings.append((tuple(result.contexts), ids))
+    for probe in _alike("retrieval", rankings):
         yield probe
-    if len(found[0].contexts) > 1:
+    if len(results[0].contexts) > 1:
         yield await _heeds_top_k(rag, question)
 
 
@@ -61,21 +70,24 @@ async def probe_generation(
     """Tries generation: the same twice, in a batch, and whether contexts are used. Five calls."""
     stage = generate_stage(rag, b"")
     foreign = [_FOREIGN] * max(1, len(contexts))
-    one: GenerateInput = (question, list(contexts), [])
-    unfit: GenerateInput = (question, foreign, [])
-    two: GenerateInput = (_OTHER, foreign, [])
+    own_input: GenerateInput = (question, list(contexts), [])
+    foreign_input: GenerateInput = (question, foreign, [])
+    other_input: GenerateInput = (_OTHER, foreign, [])
     try:
-        asked = [await called(stage, [each]) for each in (one, one, unfit, two)]
-        (first,), (again,), (unfounded,), (other,) = asked
-        together = await called(stage, [one, two])
+        (answer,) = await called(stage, [own_input])
+        (repeated,) = await called(stage, [own_input])
+        (unfounded,) = await called(stage, [foreign_input])
+        (other,) = await called(stage, [other_input])
+        together = await called(stage, [own_input, other_input])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("generation again", error, stage)
         return
-    for probe in _alike("generation", [r.response for r in (first, again, other, *together)]):
+    answers = (answer, repeated, other, *together)
+    for probe in _alike("generation", [each.response for each in answers]):
         yield probe
-    if first.response != unfounded.response:
+    if answer.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
-    elif abstained(first):
+    elif abstained(answer):
         yield Probe("generation reads", None, "it declined the question")
     elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
         yield Probe("generation reads", None, "it retrieves and answers in one call")
@@ -89,10 +101,12 @@ async def probe_generation(
 
 
 async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
-    """What a stage gives for some inputs, beside any run."""
+    """What a stage gives for some inputs, without a run around it."""
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
-    return [] if stage.call is None else list(stage.call(inputs))
+    if stage.call is None:
+        return []
+    return list(stage.call(inputs))
 
 
 def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
@@ -100,52 +114,68 @@ def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
     return Probe(name, False, f"asked again, or for two at once, it raises: {failure}")
 
 
-def _alike(what: str, results: Sequence[object]) -> Iterator[Probe]:
-    """Two questions alone and in one batch: first, first again, second, then both together."""
-    first, again, second, *together = results
-    is_steady, detail = first == again, "the same when asked twice"
-    moves = "eval --rag-repeats measures how much that moves the scores"
-    twice = detail if is_steady else f"asked twice it gives two results: {moves}"
-    yield Probe(f"{what} repeats", is_steady, twice)
+def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
+    """Whether a call gives the same again, and the same in a batch.
+
+    Args:
+        call: its name, "retrieval" or "generation".
+        results: of a question, of the same again, of another question; then of both in one batch.
+    """
+    alone, repeated, other, *together = results
+    is_steady = alone == repeated
+    if is_steady:
+        detail = "the same when asked twice"
+    else:
+        detail = (
+            "asked twice it gives two results: eval --rag-repeats measures how much that moves "
+            "the scores"
+        )
+    yield Probe(f"{call} repeats", is_steady, detail)
+
     holds: bool | None = False
-    if together == [first, second]:
-        holds, detail = True, "the same alone and in a batch of two"
-    elif together == [second, first]:
+    if together == [alone, other]:
+        holds = True
+        detail = "the same alone and in a batch of two"
+    elif together == [other, alone]:
         detail = (
             "in a batch of two each question gets the other's result: results must come in the "
             "order of the queries"
         )
     elif not is_steady:
-        holds, detail = None, "it varies by itself"
+        holds = None
+        detail = "it varies by itself"
     else:
         detail = (
             "a question gets another result in a batch than alone: what it is asked beside changes "
             "its score, and so does --batch-size"
         )
-    yield Probe(f"{what} in batches", holds, detail)
+    yield Probe(f"{call} in batches", holds, detail)
 
 
 async def _heeds_top_k(rag: RAG, question: str) -> Probe:
+    """Whether a RAG that is asked for one context gives no more."""
     name = "retrieval top_k"
     try:
-        (found,) = await called(retrieve_stage(rag, b"", 1), [(question, [])])
+        (result,) = await called(retrieve_stage(rag, b"", 1), [(question, [])])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         failure = Failure.of(error, stage="retrieve")
         return Probe(name, None, f"asked for 1 context it raises: {failure}")
-    count = len(found.contexts)
+    count = len(result.contexts)
     if count <= 1:
         return Probe(name, True, "asked for 1 context it gives no more")
     return Probe(name, False, f"asked for 1 context it gives {count}: --top-k changes nothing")
 
+
+# --- faults of a dataset
 
 _SHORT = 6
 """Tokens up to which a reference is expected to stand in its gold as it is."""
 _FEW = 0.05
 """Share of such references that may be in other words before it is a doubt."""
 _SHOWN = 3
+"""Ids of cases that are listed for a fault."""
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 _PLACEHOLDERS = frozenset({"todo", "tbd", "fixme", "xxx", "placeholder", "lorem ipsum", "answer"})
-
 
 _Faults = Iterator[tuple[str, str]]
 """Ids of the cases in which something is wrong, each with what is shown if it is the first."""
@@ -155,45 +185,59 @@ def probe_dataset(
     cases: Iterable[Case], documents: Sequence[Document] | None = None
 ) -> tuple[Probe, ...]:
     """Looks for what would be scored wrongly whatever a system does."""
-    every = list(cases)
-    found = [_of_data(name, look(every), *words) for name, look, *words in _LOOKED_FOR]
-    found.insert(4, _gold(every))
+    cases = list(cases)
+    probes: list[Probe] = []
+    for look in _LOOKED_FOR:
+        probes.append(_of_data(look.name, look.faults(cases), look.good, look.bad))
+    probes.insert(4, _gold(cases))  # where it is beside the probe of references
     if documents is not None:
-        absent = corpus_gold(every, documents, Matching.AUTO).absent
-        many = f"the {len(documents):,} documents"
-        found.append(
-            _of_data(
-                "documents",
-                ((one.id, f"'{absent[one.id][0][:60]}'") for one in every if one.id in absent),
-                f"{many} hold the gold, as far as it could be looked for",
-                f"the gold of {{cases}} is in none of {many} ({{example}}): no retrieval can find "
-                "it.",
-            )
-        )
-    return tuple(found)
+        probes.append(_gold_in_corpus(cases, documents))
+    return tuple(probes)
 
 
-def _of_data(name: str, faults: _Faults, good: str, bad: str, *, least: float = 0.0) -> Probe:
-    """Holds where no more cases are at fault than ``least``."""
-    found = list(faults)
-    if not found:
+def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Probe:
+    """Whether the documents hold the gold of each case."""
+    absent = corpus_gold(cases, documents, Matching.AUTO).absent
+    faults: list[tuple[str, str]] = []
+    for case in cases:
+        if case.id in absent:
+            faults.append((case.id, f"'{absent[case.id][0][:60]}'"))
+    corpus = f"the {len(documents):,} documents"
+    return _of_data(
+        "documents",
+        faults,
+        f"{corpus} hold the gold, as far as it could be looked for",
+        f"the gold of {{cases}} is in none of {corpus} ({{example}}): no retrieval can find it.",
+    )
+
+
+def _of_data(
+    name: str, faults: Iterable[tuple[str, str]], good: str, bad: str, *, least: float = 0.0
+) -> Probe:
+    """The probe of some faults; it holds where no more cases are at fault than ``least``."""
+    faults = list(faults)
+    if not faults:
         return Probe(f"data {name}", True, good)
-    ids = [id for id, _ in found]
+    ids = [id for id, _ in faults]
+    _, example = faults[0]
     detail = bad.format(
         cases=f"{counted(len(ids), 'case')} ({as_line(ids, _SHOWN)})",
-        example=shortened_line(found[0][1]),
+        example=shortened_line(example),
         s="s" if len(ids) == 1 else "",
     )
     return Probe(f"data {name}", len(ids) <= least, detail)
 
 
-def _asked_again(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
-    """Cases whose question another one asks first, behind that one, a question at a time."""
-    together: dict[tuple[str, str], list[Case]] = {}
+def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
+    """Cases that ask what an earlier case asks: that one, and the case, question by question."""
+    by_question: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
-        before = repr(case.metadata.get("history"))  # of a conversation
-        together.setdefault((normalised(case.query), before), []).append(case)
-    return ((first, case) for first, *others in together.values() for case in others)
+        # The turns before it make the same words another question of a conversation.
+        history = repr(case.metadata.get("history"))
+        by_question.setdefault((normalised(case.query), history), []).append(case)
+    for earliest, *repeats in by_question.values():
+        for case in repeats:
+            yield earliest, case
 
 
 def _answers(case: Case) -> frozenset[tuple[str, ...]]:
@@ -201,31 +245,43 @@ def _answers(case: Case) -> frozenset[tuple[str, ...]]:
 
 
 def _two_answers(cases: Sequence[Case]) -> _Faults:
-    for first, case in _asked_again(cases):
-        known, others = _answers(first), _answers(case)
-        if known and others and known.isdisjoint(others):
-            yield case.id, f"'{case.references[0]}'; {first.id}: '{first.references[0]}'"
+    """Cases with a question that an earlier case has, and none of its answers."""
+    for earliest, case in _repeated_questions(cases):
+        answers_before = _answers(earliest)
+        answers = _answers(case)
+        # One answer in common is enough: others may be further ways to say it.
+        if answers_before and answers and answers_before.isdisjoint(answers):
+            yield case.id, f"'{case.references[0]}'; {earliest.id}: '{earliest.references[0]}'"
 
 
 def _repeats(cases: Sequence[Case]) -> _Faults:
-    for first, case in _asked_again(cases):
-        known, others = _answers(first), _answers(case)
-        is_alike = known == others or not known.isdisjoint(others)
-        if is_alike and (case.cluster is None or case.cluster != first.cluster):
-            yield case.id, f"as {first.id}: {first.query}"
+    """Cases that an earlier case has already, question and answer."""
+    for earliest, case in _repeated_questions(cases):
+        answers_before = _answers(earliest)
+        answers = _answers(case)
+        # Two cases without any answer are alike, too.
+        is_alike = answers_before == answers or not answers_before.isdisjoint(answers)
+        # Cases of one cluster are not counted as independent observations.
+        is_independent = case.cluster is None or case.cluster != earliest.cluster
+        if is_alike and is_independent:
+            yield case.id, f"as {earliest.id}: {earliest.query}"
 
 
 def _broken_word(text: str) -> str | None:
     """The first word that is UTF-8 read as another encoding, or has an HTML entity."""
-    if (entity := _ENTITY.search(text)) is not None:
+    entity = _ENTITY.search(text)
+    if entity is not None:
         return entity[0]
-    for word in () if text.isascii() else text.split():
+    if text.isascii():
+        return None
+    for word in text.split():
         if not word.isascii() and _repaired(word) not in (None, word):
             return word
     return None
 
 
 def _repaired(word: str) -> str | None:
+    """A word of UTF-8 that was read as Windows-1252; None where it was not."""
     try:
         return word.encode("cp1252").decode("utf-8")
     except UnicodeError:
@@ -233,45 +289,57 @@ def _repaired(word: str) -> str | None:
 
 
 def _broken_letters(cases: Sequence[Case]) -> _Faults:
+    """Cases with a text of letters that were broken by a wrong encoding, or that are HTML."""
     for case in cases:
-        spans = [one.text for one in case.evidence]
+        spans = [evidence.text for evidence in case.evidence]
         texts = [case.query, *case.references, *(case.reference_contexts or ()), *spans]
-        broken = next(filter(None, map(_broken_word, texts)), None)
-        if broken is not None:
+        for text in texts:
+            broken = _broken_word(text)
+            if broken is None:
+                continue
             meant = unescape(broken) if broken.startswith("&") else _repaired(broken) or ""
             right = f"'{meant}'" if meant.strip() else "a space"
             yield case.id, f"'{broken}' where {right} is meant"
+            break
 
 
 def _placeholders(cases: Sequence[Case]) -> _Faults:
+    """Cases with a reference that is no answer."""
     for case in cases:
-        asked = multilingual_tokens(case.query)
+        question = multilingual_tokens(case.query)
         for text in case.references:
             words = multilingual_tokens(text)
-            if " ".join(words) in _PLACEHOLDERS or not words or words == asked:
+            if " ".join(words) in _PLACEHOLDERS or not words or words == question:
                 yield case.id, f"'{text}'"
                 break
 
 
 def _gold(cases: Sequence[Case]) -> Probe:
+    """Whether short references stand in their own gold texts."""
     faults: list[tuple[str, str]] = []
-    looked = 0
+    compared = 0
     for case in cases:
         passages = [normalised(text) for text in case.reference_contexts or ()]
-        short = [normalised(text) for text in case.references]
-        if not passages or not short or not all(map(_is_quoted, short)):
+        answers = [normalised(text) for text in case.references]
+        # A long answer is said in words of its own.
+        if not passages or not answers or not all(map(_is_quoted, answers)):
             continue
-        looked += 1
-        if not any(holds_answer(passage, text) for passage in passages for text in short):
+        compared += 1
+        pairs = product(passages, answers)
+        if not any(holds_answer(passage, answer) for passage, answer in pairs):
             faults.append((case.id, f"'{case.references[0]}'"))
-    many = f"{looked:,} short references"
+    references = f"{compared:,} short references"
+    good = "no short reference beside a text"
+    if compared:
+        good = f"each of {references} stands in a gold text"
     return _of_data(
         "gold",
-        iter(faults),
-        f"each of {many} stands in a gold text" if looked else "no short reference beside a text",
-        f"of {many} with gold texts, those of {{cases}} stand in none ({{example}}): said in other "
-        "words there, or not there at all, and then retrieval is scored by the wrong passage.",
-        least=_FEW * looked,
+        faults,
+        good,
+        f"of {references} with gold texts, those of {{cases}} stand in none ({{example}}): said in "
+        "other words there, or not there at all, and then retrieval is scored by the wrong "
+        "passage.",
+        least=_FEW * compared,
     )
 
 
@@ -281,6 +349,7 @@ def _is_quoted(answer: str) -> bool:
 
 
 def _contradicting(cases: Sequence[Case]) -> _Faults:
+    """Cases whose reference is not what ``answerable`` lets expect."""
     for case in cases:
         answers = [text for text in case.references if not read_answer(text).declines]
         if case.answerable is False and answers:
@@ -289,31 +358,51 @@ def _contradicting(cases: Sequence[Case]) -> _Faults:
             yield case.id, f"{case.id} is answerable and its reference declines"
 
 
+class _Look(NamedTuple):
+    """Something that is looked for in all cases."""
+
+    name: str
+    faults: Callable[[Sequence[Case]], _Faults]
+    good: str
+    """Said where there is no fault."""
+    bad: str
+    """Said where there are some: with the cases, an example, and the ending of the verb."""
+
+
 _LOOKED_FOR = (
-    (
-        "questions", _two_answers, "no question has two answers",
+    _Look(
+        "questions",
+        _two_answers,
+        "no question has two answers",
         "{cases} ask{s} what another one asks, with other references ({example}): an answer is "
         "wrong by one of the two.",
     ),
-    (
-        "repeats", _repeats, "no case stands there twice",
+    _Look(
+        "repeats",
+        _repeats,
+        "no case stands there twice",
         "{cases} repeat{s} another one ({example}): they count as observations of their own, "
         "so that intervals are too narrow. Leave them out, or give them one `cluster`.",
     ),
-    (
-        "letters", _broken_letters, "no text has broken letters",
+    _Look(
+        "letters",
+        _broken_letters,
+        "no text has broken letters",
         "{cases} with letters that were broken on the way ({example}): answers and passages in "
         "right ones do not equal them.",
     ),
-    (
-        "references", _placeholders, "every reference looks like one",
+    _Look(
+        "references",
+        _placeholders,
+        "every reference looks like one",
         "{cases} with a placeholder, the question or no word for a reference ({example}): "
         "every answer to them is scored as wrong.",
     ),
-    (
-        "answerable", _contradicting, "no case contradicts its own `answerable`",
+    _Look(
+        "answerable",
+        _contradicting,
+        "no case contradicts its own `answerable`",
         "{cases} contradict{s} their own `answerable` ({example}): declining is scored against "
         "one of the two.",
     ),
-)  # fmt: skip
-"""What is looked for in the cases: a name, what finds it, what is said of none and of some."""
+)

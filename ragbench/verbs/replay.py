@@ -31,11 +31,15 @@ PUT_BACK = "what {} dropped put back"
 _LONGEST = 4000
 """Characters of a document that are put into a context, around the evidence where it is known."""
 _REPLAYED = (
-    Cause.NOT_RETRIEVED, Cause.PART_MISSING, Cause.NOT_SEEN, Cause.DROPPED, Cause.NOT_USED,
+    Cause.NOT_RETRIEVED,
+    Cause.PART_MISSING,
+    Cause.NOT_SEEN,
+    Cause.DROPPED,
+    Cause.NOT_USED,
     Cause.DECLINED,
-)  # fmt: skip
+)
+"""Causes of a lost case that another context may cure."""
 
-_NOTHING: frozenset[int] = frozenset()
 Documents = Callable[[], Iterable[Document]]
 
 
@@ -53,6 +57,8 @@ class Try(Record):
 
 
 class ReplayedCase(Record):
+    """A lost case, and what the RAG said with each change of its context."""
+
     id: str
     cause: Cause
     tries: tuple[Try, ...]
@@ -67,6 +73,8 @@ class Cure(Record):
 
 
 class _Planned(NamedTuple):
+    """A lost case, and the contexts to ask it with, by what is changed."""
+
     case: Case
     cause: Cause
     changes: Mapping[str, RetrievalResult[Any]]
@@ -81,26 +89,28 @@ class Replay(Record, kw_only=False):
 
     @property
     def questions(self) -> int:
-        return sum(len(one.changes) for one in self.cases)
+        return sum(len(planned.changes) for planned in self.cases)
 
     def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
         """Asks for the answer to every change, a case at a time."""
         for case, cause, changes in self.cases:
-            tries = [
-                _tried(answering, case, change, context) for change, context in changes.items()
-            ]
+            tries: list[Try] = []
+            for change, context in changes.items():
+                tries.append(_tried(answering, case, change, context))
             answering.forget()
             yield ReplayedCase(id=case.id, cause=cause, tries=tuple(tries))
 
 
 def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
     """How many cases each change cures, of those that it was tried on; the control first."""
-    counts: dict[str, list[bool]] = {UNCHANGED: []}
-    for one in (one for case in cases for one in case.tries):
-        counts.setdefault(one.change, []).append(one.cures)
-    return tuple(
-        Cure(change=change, tried=len(found), cured=sum(found)) for change, found in counts.items()
-    )
+    outcomes: dict[str, list[bool]] = {UNCHANGED: []}
+    for case in cases:
+        for attempt in case.tries:
+            outcomes.setdefault(attempt.change, []).append(attempt.cures)
+    all_cures: list[Cure] = []
+    for change, cured in outcomes.items():
+        all_cures.append(Cure(change=change, tried=len(cured), cured=sum(cured)))
+    return tuple(all_cures)
 
 
 def plan_replay(
@@ -114,62 +124,96 @@ def plan_replay(
     Raises:
         ConfigError: no case is lost, or of none a change can be tried.
     """
-    cases, report = RunCases.of(path_of(run)), report_of(run)
-    at = worst_metric(report)
-    lost = (one for one in report.index(at, None) if one.cause in _REPLAYED)
-    ids = ranked(lost, report, at)[:most] if case is None else [find_case(report, case).id]
+    cases = RunCases.of(path_of(run))
+    report = report_of(run)
+    if case is None:
+        metric = worst_metric(report)
+        lost = (entry for entry in report.index(metric, None) if entry.cause in _REPLAYED)
+        ids = ranked(lost, report, metric)[:most]
+    else:
+        ids = [find_case(report, case).id]
 
-    @cache
-    def by_id() -> Mapping[str, Document]:
-        return {} if documents is None else {one.id: one for one in documents()}
+    @cache  # the documents are read for the first case that needs them, if any does
+    def documents_by_id() -> Mapping[str, Document]:
+        if documents is None:
+            return {}
+        return {document.id: document for document in documents()}
 
-    planned, tokens = list[_Planned](), list[float]()
+    planned: list[_Planned] = []
+    tokens: list[float] = []
     for row in cases.traces(ids):
-        trace, generated = row.trace, row.trace.generation.value
-        if generated is not None:
-            tokens.append(token_counts(generated.metadata).get("total_tokens", 0.0))
+        answer = row.trace.generation.value
+        if answer is not None:
+            total_tokens = token_counts(answer.metadata).get("total_tokens", 0.0)
+            if total_tokens:
+                tokens.append(total_tokens)
         attribution = row.attribution or cases.cause(row, cases.matching, None)
+        # Without a reference answer it cannot be said whether an answer is right.
         if is_unanswerable(row.case) or not row.case.references:
             continue
-        matches = row.matches or matches_of(trace, cases.matching)
-        changes = dict(_changes(trace, FoundGold.of(trace, matches), by_id))
+        matches = row.matches or matches_of(row.trace, cases.matching)
+        gold = FoundGold.of(row.trace, matches)
+        changes = dict(_changes(row.trace, gold, documents_by_id))
         if changes:
             planned.append(_Planned(row.case, attribution.cause, changes))
     if not planned:
-        raise ConfigError(
+        raise _nothing_to_replay(run, case)
+    return Replay(tuple(planned), sum(tokens) / len(tokens) if tokens else None)
+
+
+def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
+    """The error of a run, or of a case, for which no change can be tried."""
+    if case is None:
+        return ConfigError(
             f"there is nothing to replay in {run}: no case with a reference answer is lost there"
-            if case is None
-            else f"case '{case}' cannot be replayed: that takes a reference answer and contexts"
         )
-    known = [one for one in tokens if one]
-    return Replay(tuple(planned), sum(known) / len(known) if known else None)
+    return ConfigError(
+        f"case '{case}' cannot be replayed: that takes a reference answer and contexts"
+    )
 
 
 def _changes(
     trace: Trace, gold: FoundGold | None, documents: Callable[[], Mapping[str, Document]]
 ) -> Iterator[tuple[str, RetrievalResult[Any]]]:
-    """The contexts to ask with, by what is changed: each one thing, beside nothing at all."""
-    shown, retrieved = trace.context.value, trace.retrieval.value
+    """The contexts to ask with, by what is changed; the first has no change, as the control."""
+    shown = trace.context.value
+    retrieved = trace.retrieval.value
     if shown is None or retrieved is None:
         return
     yield UNCHANGED, shown
     if shown.metadata and written_text(shown) is not None:
         return  # one text: there is no chunk in it to add or to move
     chunks = shown.to_chunks()
-    held = [] if gold is None else [bool(golds) for golds in gold.shown]
-    if gold is not None and len(_NOTHING.union(*gold.shown)) < gold.total:
+    if gold is not None and _gold_not_shown(gold):
         added = _gold_chunks(trace.case, gold, retrieved, documents)
         if added:
             yield GOLD_ADDED, _result([*chunks, *added])
-    if any(held[1:]) and not held[0]:
-        first = [chunk for chunk, is_gold in zip(chunks, held, strict=True) if is_gold]
-        rest = [chunk for chunk, is_gold in zip(chunks, held, strict=True) if not is_gold]
-        yield GOLD_FIRST, _result([*first, *rest])
-    before = {chunk.id: chunk for chunk in retrieved.to_chunks()}
-    for step in () if shown is retrieved else steps_of(shown):
-        dropped = [before[id] for id in step.dropped if id in before]
+    if gold is not None and any(gold.shown[1:]) and not gold.shown[0]:
+        yield GOLD_FIRST, _result(_with_gold_first(chunks, gold.shown))
+    if shown is retrieved:
+        return  # no operator stands between them
+    retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
+    for step in steps_of(shown):
+        dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
             yield PUT_BACK.format(step.operator), _result([*chunks, *dropped])
+
+
+def _with_gold_first(chunks: Sequence[Chunk], golds: Sequence[frozenset[int]]) -> list[Chunk]:
+    """The chunks that hold gold, then the others; both in their order."""
+    gold_chunks: list[Chunk] = []
+    other_chunks: list[Chunk] = []
+    for chunk, golds_of_chunk in zip(chunks, golds, strict=True):
+        if golds_of_chunk:
+            gold_chunks.append(chunk)
+        else:
+            other_chunks.append(chunk)
+    return gold_chunks + other_chunks
+
+
+def _gold_not_shown(gold: FoundGold) -> frozenset[int]:
+    """The positions of the gold that no shown chunk holds."""
+    return frozenset(range(gold.total)).difference(*gold.shown)
 
 
 def _gold_chunks(
@@ -179,25 +223,34 @@ def _gold_chunks(
     documents: Callable[[], Mapping[str, Document]],
 ) -> list[Chunk]:
     """The gold that was not shown: as retrieved, as the case has it, or as the corpus does."""
-    missing = frozenset(range(gold.total)) - _NOTHING.union(*gold.shown)
-    at = (place for place, golds in enumerate(gold.retrieved) if golds & missing)
-    if found := [retrieved.to_chunks()[place] for place in at]:
-        return found
+    missing = _gold_not_shown(gold)
+    positions = [position for position, golds in enumerate(gold.retrieved) if golds & missing]
+    if positions:
+        chunks = retrieved.to_chunks()
+        return [chunks[position] for position in positions]
     if case.reference_contexts:
-        return [_chunk(text) for text in case.reference_contexts]
-    spans = {one.document_id: one.text for one in case.evidence}
-    wanted = case.relevant_ids
-    known = documents() if wanted else dict[str, Document]()
-    texts = [_around(known[id].text, spans.get(id, "")) for id in wanted if id in known]
-    return [_chunk(text) for text in texts or spans.values() if text]
+        return [_gold_chunk(text) for text in case.reference_contexts]
+    spans = {evidence.document_id: evidence.text for evidence in case.evidence}
+    texts: list[str] = []
+    if case.relevant_ids:
+        corpus = documents()
+        for id in case.relevant_ids:
+            if id in corpus:
+                texts.append(_around(corpus[id].text, spans.get(id, "")))
+    if not texts:
+        texts = list(spans.values())
+    return [_gold_chunk(text) for text in texts if text]
 
 
 def _around(text: str, span: str) -> str:
-    start = max(text.find(span) - _LONGEST // 2, 0) if span else 0
+    """As much of a document as is put into a context, with the span in its middle."""
+    start = 0
+    if span:
+        start = max(text.find(span) - _LONGEST // 2, 0)
     return text[start : start + _LONGEST]
 
 
-def _chunk(text: str) -> Chunk:
+def _gold_chunk(text: str) -> Chunk:
     return Chunk(id="gold", text=text)
 
 
@@ -206,10 +259,13 @@ def _result(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
 
 
 def _tried(answering: Answering, case: Case, change: str, context: RetrievalResult[Any]) -> Try:
+    """The answer to a changed context, and whether it is right."""
     outcome = answering.answer(case.query, context, case.messages)
     if outcome.value is None:
         failure = str(outcome.failure or outcome.reason)
         return Try(change=change, response=None, right=None, cures=False, failure=failure)
     response = outcome.value.response
-    right = 0.0 if declined(outcome) else answer_correct(case.query, response, case.references)
+    right = 0.0
+    if not declined(outcome):
+        right = answer_correct(case.query, response, case.references)
     return Try(change=change, response=response, right=right, cures=sure_verdict(right) is True)

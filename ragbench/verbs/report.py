@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
@@ -18,12 +19,11 @@ from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure
 from ragbench.core.record import replace
-from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
+from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import (
-    REPEATS,
     Manifest,
     RunFolder,
     metrics_of,
@@ -42,6 +42,9 @@ from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import CauseTally, RunTally, failures_of
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
+
+if TYPE_CHECKING:
+    from ragbench.stages.judge_tally import JudgeTally
 
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
@@ -62,11 +65,12 @@ def report_of(path: str | Path) -> Report:
     Raises:
         RunMismatchError: there is no run in the folder.
     """
-    cases, stored = RunCases.of(path_of(path)), None
+    cases = RunCases.of(path_of(path))
+    stored: Report | None = None
     with cases.journal() as journal:
         body = journal.runs.report()
     if body is not None:
-        # `len` stands for what is not kept: formulas, and what reads the cases.
+        # `len` stands for the functions, which are not kept: formulas, and what reads the cases.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
         with suppress(msgspec.ValidationError):  # kept by another version: counted again
             stored = cases.report(decoder.decode(body))
@@ -80,22 +84,28 @@ def report_of(path: str | Path) -> Report:
     if stored is None:
         return report
     # A figure that a user's function makes is that of the first time; it may not be at hand here.
-    summaries = zip(report.summaries, stored.summaries, strict=True)
-    return replace(
-        report,
-        summaries=tuple(
-            first if first.metric.definition.aggregate else mean for mean, first in summaries
-        ),
-    )
+    summaries: list[Summary] = []
+    for mean, first in zip(report.summaries, stored.summaries, strict=True):
+        summaries.append(first if first.metric.definition.aggregate else mean)
+    return replace(report, summaries=tuple(summaries))
 
 
 class RunCases:
+    """A run's folder as cases: read from its journal, each with what became of it."""
+
     def __init__(self, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]) -> None:
-        self.path, self.manifest, self.metrics = path, manifest, metrics
-        there = (path / CORPUS_GOLD).is_file()
-        self._corpus = read_corpus_gold(path, manifest.fingerprints) if there else None
-        judged = (at for at, metric in enumerate(metrics) if metric.name in JUDGED_RIGHT)
-        self._correctness = next(judged, None)
+        self.path = path
+        self.manifest = manifest
+        self.metrics = metrics
+        self._corpus = None
+        if (path / CORPUS_GOLD).is_file():
+            self._corpus = read_corpus_gold(path, manifest.fingerprints)
+        self._correctness: int | None = None
+        """Position of the metric that says whether an answer is right."""
+        for position, metric in enumerate(metrics):
+            if metric.name in JUDGED_RIGHT:
+                self._correctness = position
+                break
 
     @classmethod
     def of(cls, path: Path) -> RunCases:
@@ -112,6 +122,7 @@ class RunCases:
     def traces(
         self, ids: Sequence[str] | None = None, *, with_texts: bool = True
     ) -> Iterator[RunCase]:
+        """All cases in order, or those with these ids in that order."""
         with self.journal() as journal:
             yield from StoredTraces(
                 journal=journal,
@@ -122,28 +133,34 @@ class RunCases:
             )
 
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
+        """Why the answer is right, or which stage lost it."""
+        correctness = None
+        if self._correctness is not None:
+            correctness = case.cells[self._correctness]
         return attribute(
             case.trace,
             matches=case.matches or matches_of(case.trace, matching),
             biography=biography,
             corpus=self._corpus,
-            correctness=None if self._correctness is None else case.cells[self._correctness],
+            correctness=correctness,
         )
 
-    def report(self, kept: Report) -> Report:
-        """What a journal keeps of a report, with what stands in other files."""
-        judging = kept.judging
+    def report(self, stored: Report) -> Report:
+        """The report that a journal keeps, with what is in other files."""
+        judging = stored.judging
         if judging is not None:
             from ragbench.stages.canaries import read_canaries
 
-            found = read_canaries(self.path, self.manifest.fingerprints)
-            judging = replace(judging, canaries=found)
-        summaries = zip(kept.summaries, self.metrics, strict=True)
+            canaries = read_canaries(self.path, self.manifest.fingerprints)
+            judging = replace(judging, canaries=canaries)
+        summaries: list[Summary] = []
+        for summary, metric in zip(stored.summaries, self.metrics, strict=True):
+            summaries.append(replace(summary, metric=metric))
         return replace(
-            kept,
+            stored,
             manifest=orjson.loads(msgspec.json.encode(self.manifest)),
             metrics=self.metrics,
-            summaries=tuple(replace(one, metric=metric) for one, metric in summaries),
+            summaries=tuple(summaries),
             judging=judging,
             rows=self.rows,
             find=self.rows,
@@ -158,101 +175,118 @@ class RunCases:
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
-        folders = repeat_folders(self.path)
-        repeated = _repeated(folders, self.metrics) if folders else None
+        repeated = _repeated(self)
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
             attribution = case.attribution or self.cause(case, matching, biography)
             cells = tuple(cell or _UNSCORED for cell in case.cells)
-            asked = () if repeated is None else repeated.cells(case.case.id, case.digest, cells)
-            tell = None if ids is None else partial(story_of, case, matching, self.metrics)
             failures = failures_of(case.trace, cells)
+            tell = None if ids is None else partial(story_of, case, matching, self.metrics)
             row = case_row(case, cells, biography, failures, attribution, tell)
-            yield (
-                dataclasses.replace(row, cells=averaged(cells, asked), repeats=asked)
-                if asked
-                else row
-            )
+            if repeated is not None:
+                repeats = repeated.cells(case.case.id, case.digest, cells)
+                if repeats:
+                    mean_cells = averaged(cells, repeats)
+                    row = dataclasses.replace(row, cells=mean_cells, repeats=repeats)
+            yield row
 
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
+        """Each case's cause and value by the metric at a position; those with a tag, if given."""
         with self.journal() as journal:
             if journal.runs.report() is not None and not repeat_folders(self.path):
                 for id, cause, value in journal.index(metric, tag):
                     yield IndexedCase(id, Cause(cause), value)
                 return
-        for row in (one for one in self.rows() if tag is None or tag in one.tags):
-            score = None if metric is None else row.cells[metric].value
-            yield IndexedCase(row.id, row.attribution.cause, score)
+        for row in self.rows():
+            if tag is None or tag in row.tags:
+                score = None if metric is None else row.cells[metric].value
+                yield IndexedCase(row.id, row.attribution.cause, score)
 
 
 class ReportBuilder:
     """Counts the cases of a run as they come, and makes its report: nothing is read back."""
 
-    def __init__(self, cases: RunCases, told: Callable[[CaseRow], None] | None = None) -> None:
-        self.cases, self._told = cases, told
+    def __init__(
+        self, cases: RunCases, collect_row: Callable[[CaseRow], None] | None = None
+    ) -> None:
+        self.cases = cases
+        self._collect_row = collect_row
+        """Given each case's row, for whoever writes them while cases are at hand."""
         self._summaries = SummaryBuilder(cases.metrics)
         self._tally = RunTally()
-        self._judged = None
-        if (judge := cases.manifest.judge) is not None:
+        self._causes = CauseTally()
+        self._biographies: BiographyTally | None = None
+        """Of a run with post-retrieval."""
+        self._judged: JudgeTally | None = None
+        judge = cases.manifest.judge
+        if judge is not None:
             from ragbench.stages.judge_tally import JudgeTally
 
             self._judged = JudgeTally(cases.metrics, judge)
-        self._biographies: BiographyTally | None = None
-        self._causes = CauseTally()
-        folders = repeat_folders(cases.path) if (cases.path / REPEATS).is_dir() else ()
-        self._repeated = _repeated(folders, cases.metrics) if folders else None
+        self._repeated = _repeated(cases)
 
-    def add(self, case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
+    def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages; what became of it is stored in the journal."""
-        known, biography, cells = case.case, None, case.cells
-        if case.trace.post_retrieval is not None:
-            biography = biography_of(case.trace, matching)
-            self._biographies = self._biographies or BiographyTally()
-            self._biographies.add(known.id, biography)
-        attribution = self.cases.cause(case, matching, biography)
-        self._causes.add(known, attribution)
-        scored = tuple(cell or _UNSCORED for cell in cells)
+        case = run_case.case
+        biography = None
+        if run_case.trace.post_retrieval is not None:
+            biography = biography_of(run_case.trace, matching)
+            if self._biographies is None:
+                self._biographies = BiographyTally()
+            self._biographies.add(case.id, biography)
+        attribution = self.cases.cause(run_case, matching, biography)
+        self._causes.add(case, attribution)
+        cells = tuple(cell or _UNSCORED for cell in run_case.cells)
         if self._repeated is not None:
-            scored = self._repeated.add(known.id, case.digest, scored)
-        self._summaries.add(known, scored)
-        failures = failures_of(case.trace, scored)
-        self._tally.add(case, failures)
-        if self._judged is not None and any(case.judgements):
-            self._judged.add(case.judgements)
-        if self._told is not None:
-            tell = partial(story_of, case, matching, self.cases.metrics)
-            self._told(case_row(case, scored, biography, failures, attribution, tell))
+            cells = self._repeated.add(case.id, run_case.digest, cells)
+        self._summaries.add(case, cells)
+        failures = failures_of(run_case.trace, cells)
+        self._tally.add(run_case, failures)
+        if self._judged is not None and any(run_case.judgements):
+            self._judged.add(run_case.judgements)
+        if self._collect_row is not None:
+            tell = partial(story_of, run_case, matching, self.cases.metrics)
+            row = case_row(run_case, cells, biography, failures, attribution, tell)
+            self._collect_row(row)
         if journal is not None:
-            journal.scores.record(case.number, cause=attribution)
+            journal.scores.record(run_case.number, cause=attribution)
 
-    def report(self, journal: Journal, asked: bytes | None = None) -> Report:
+    def report(self, journal: Journal, finished_under: bytes | None = None) -> Report:
         """The report of all cases that were counted.
 
         Args:
-            asked: what it depends on beside what is asked, where the journal is to keep it: the
-                run is complete then.
+            finished_under: a digest of the request, with which the journal keeps the report: the
+                run is complete then. None keeps nothing; empty is a run that no request finds.
         """
-        tally, repeated = self._tally, self._repeated
-        summaries, earlier = self._summaries.summaries(), list[str]()
+        tally = self._tally
+        summaries = self._summaries.summaries()
         clusters = self._summaries.clusters
-        (stages, latencies), (causes, right) = tally.stages(), self._causes.result(clusters)
+        stages, latencies = tally.stages()
+        causes, right = self._causes.result(clusters)
         notes, asides = tally.notes(summaries)
-        if clusters and (note := clusters_note(clusters)):
-            notes.append(note)
-            asides += [note] if self._summaries.names else []
-        repeats = () if repeated is None else repeated.notes(tally.seconds)
+        if clusters:
+            note = clusters_note(clusters)
+            if note:
+                notes.append(note)
+                if self._summaries.names:
+                    asides.append(note)
+        repeat_notes = () if self._repeated is None else self._repeated.notes(tally.seconds)
+        reused_from: str | None = None
         if any(stage.reused for stage in stages):
-            earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]
-        found = Report(
+            # The last run is this one; what is reused was made at the latest by the one before it.
+            starts = [start for _, start in sorted(journal.runs.started().items())]
+            if len(starts) > 1:
+                reused_from = starts[-2]
+        report = Report(
             manifest={},
             metrics=(),
             summaries=summaries,
             stages=stages,
             failures=tally.failures() if tally.counts else (),
             latencies=latencies,
-            reused_from=earlier[-1] if earlier else None,
-            notes=(*self.cases.manifest.notes, *repeats, *notes),
+            reused_from=reused_from,
+            notes=(*self.cases.manifest.notes, *repeat_notes, *notes),
             asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
@@ -262,61 +296,77 @@ class ReportBuilder:
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
-        if asked is not None:
-            body = msgspec.json.encode(found, enc_hook=lambda _: None)  # functions are not kept
+        if finished_under is not None:
+            body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
             journal.flush()
-            journal.runs.complete(hidden_bytes(body), asked)
-        return self.cases.report(found)
+            journal.runs.complete(hidden_bytes(body), finished_under)
+        return self.cases.report(report)
 
 
 def case_row(
-    case: RunCase,
+    run_case: RunCase,
     cells: tuple[Cell, ...],
     biography: Biography | None,
     failures: tuple[Failure, ...],
     attribution: Attribution,
     tell: Callable[[], CaseStory] | None,
 ) -> CaseRow:
-    trace, known = case.trace, case.case
-    result, answer = trace.context.value, trace.generation.value
+    """The row of a case: what reports and pages show of it.
+
+    Args:
+        tell: makes the case's story, for those who want it.
+    """
+    trace = run_case.trace
+    case = run_case.case
+    result = trace.context.value
+    answer = trace.generation.value
     ids = None if result is None else result.context_ids
     verdict = None if trace.validation is None else trace.validation.value
     return CaseRow(
-        id=known.id,
-        query=known.query,
-        reference=known.reference,
-        reference_ids=known.reference_context_ids,
-        cluster=known.cluster,
-        tags=known.tags,
-        language=known.language,
+        id=case.id,
+        query=case.query,
+        reference=case.reference,
+        reference_ids=case.reference_context_ids,
+        cluster=case.cluster,
+        tags=case.tags,
+        language=case.language,
         retrieved_ids=None if ids is None else tuple(ids),
         response=None if answer is None else answer.response,
-        stages={stage: settled.outcome.status for stage, settled in case.settled.items()},
+        stages={stage: settled.outcome.status for stage, settled in run_case.settled.items()},
         failures=failures,
         cells=cells,
-        judgements=case.judgements,
+        judgements=run_case.judgements,
         biography=biography,
-        validation=None if verdict is None else replace(verdict, query_id=known.id),
+        validation=None if verdict is None else replace(verdict, query_id=case.id),
         attribution=attribution,
         tell=tell,
         confidence=None if answer is None else answer.confidence,
         location=None if trace.location is None else trace.location.value,
-        matches=case.matches,
+        matches=run_case.matches,
     )
 
 
-def _repeated(folders: Sequence[Path], metrics: Sequence[Metric]) -> Repeated:
-    later: list[RepeatCells] = []
+def _repeated(run: RunCases) -> Repeated | None:
+    """What further askings of the RAG gave; None where it was asked once.
+
+    Raises:
+        RunMismatchError: a repeat was scored by other metrics.
+    """
+    folders = repeat_folders(run.path)
+    if not folders:
+        return None
+    names = [metric.name for metric in run.metrics]
+    repeats: list[RepeatCells] = []
     seconds: dict[str, list[float]] = {}
     for folder in folders:
-        cases = RunCases.of(folder)
-        if [metric.name for metric in cases.metrics] != [metric.name for metric in metrics]:
+        repeat = RunCases.of(folder)
+        if [metric.name for metric in repeat.metrics] != names:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
-        for case in cases.traces(with_texts=False):
+        for case in repeat.traces(with_texts=False):
             cells[case.case.id] = case.digest, tuple(cell or _UNSCORED for cell in case.cells)
             for stage, (outcome, *_) in case.settled.items():
                 if outcome.seconds is not None:
                     seconds.setdefault(stage, []).append(outcome.seconds)
-        later.append(cells)
-    return Repeated(metrics, later, seconds)
+        repeats.append(cells)
+    return Repeated(run.metrics, repeats, seconds)

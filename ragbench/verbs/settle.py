@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragbench.core.gate_result import GateCheck, GateResult, Ground, Settled
 from ragbench.core.record import Record
-from ragbench.core.run_scores import MetricColumn, RunScores, unchanged
+from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.checks import asked_again
 from ragbench.gate.config import GateConfig
 from ragbench.gate.figures import sources_of, with_both_figures
@@ -44,36 +44,41 @@ def settle(
         say: called with the state of each metric after each round.
     """
     run, baseline = with_both_figures(run, baseline)
-    checks: list[tuple[GateCheck, MetricColumn, float]] = []
+    same_cases = baseline.on(unchanged(run, baseline))
+    signs: dict[str, float] = {}
+    questions: list[SettleQuestion] = []
     for check in open_checks(verdict):
         column = run.column(check.subject)
-        if column is not None and column.scale is not None:
-            checks.append((check, column, column.scale))
-    if not checks:
-        return verdict
-    signs = {column.name: column.sign for _, column, _ in checks}
-    known = _changes(baseline.on(unchanged(run, baseline)), run, signs)
-    questions = [
-        SettleQuestion(
+        if column is None or column.scale is None:
+            continue
+        differences: dict[str, float] = {}
+        for id_, change in _changes(same_cases, run, column.name, column.sign).items():
+            if change is not None:
+                differences[id_] = change
+        question = SettleQuestion(
             metric=column.name,
             tolerance=check.limit,
-            scale=scale,
-            differences={id_: each for id_, each in known[column.name].items() if each is not None},
+            scale=column.scale,
+            differences=differences,
         )
-        for check, column, scale in checks
-    ]
+        questions.append(question)
+        signs[column.name] = column.sign
+    if not questions:
+        return verdict
 
     settling = Settling(questions, alpha=config.alpha)
     sources = sources_of(signs, run)
-    asked = rounds = 0
+    asked = 0
+    rounds = 0
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
         before, after = ask(rounds, sources, drawn)
         after, before = with_both_figures(after, before)
-        changes = _changes(before, after, signs)
-        answers: list[dict[str, float | None]] = []
-        for number in range(len(drawn)):  # the systems know the cases by their numbers
-            answers.append({name: changes[name].get(str(number)) for name in signs})
+        answers: list[dict[str, float | None]] = [{} for _ in drawn]
+        for name, sign in signs.items():
+            changes = _changes(before, after, name, sign)
+            for number, answer in enumerate(answers):  # the cases are called by their numbers
+                answer[name] = changes.get(str(number))
         settling.see(answers)
         asked += len(drawn)
         rounds += 1
@@ -97,26 +102,24 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
     """The result with what asking again said of the cases that must pass."""
     checks: list[GateCheck] = []
     for check in verdict.checks:
-        is_lost_once = check.ground is Ground.LOST_ONCE
-        checks.append(asked_again(check, asked) if is_lost_once else check)
+        if check.ground is Ground.LOST_ONCE:
+            check = asked_again(check, asked)
+        checks.append(check)
     return with_checks(verdict, checks, config)
 
 
 def _changes(
-    before: RunScores, after: RunScores, signs: Mapping[str, float]
-) -> dict[str, dict[str, float | None]]:
-    """By metric and case how it moved, a loss below 0; None where it was not measured twice."""
-    changes: dict[str, dict[str, float | None]] = {}
-    for name, sign in signs.items():
-        values_after = after.values(name)
-        of_metric: dict[str, float | None] = {}
-        for id_, old in before.values(name).items():
-            new = values_after.get(id_)
-            if old is None or new is None:
-                of_metric[id_] = None
-            else:
-                of_metric[id_] = sign * (new - old)
-        changes[name] = of_metric
+    before: RunScores, after: RunScores, metric: str, sign: float
+) -> dict[str, float | None]:
+    """By case how a metric moved, a loss below 0; None where it was not measured twice."""
+    values_after = after.values(metric)
+    changes: dict[str, float | None] = {}
+    for id_, value_before in before.values(metric).items():
+        value_after = values_after.get(id_)
+        if value_before is None or value_after is None:
+            changes[id_] = None
+        else:
+            changes[id_] = sign * (value_after - value_before)
     return changes
 
 
@@ -134,8 +137,8 @@ class SettleQuestion(Record):
     scale: float
     """Largest drop that a case can take."""
     differences: Mapping[str, float]
-    """What two runs said, by case; a negative one is a loss. They choose which cases are asked
-    about, and are no evidence: the gate has judged them already."""
+    """How the metric moved between the two runs, by case; below 0 is a loss. They choose which
+    cases are asked about, and are no evidence: the gate has judged them already."""
 
 
 class Settling:
@@ -159,14 +162,21 @@ class Settling:
     """
 
     def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
-        self._ids = sorted({id_ for question in questions for id_ in question.differences})
+        ids: set[str] = set()
+        for question in questions:
+            ids.update(question.differences)
+        self._ids = sorted(ids)
         self._seed = seed
         self._rounds = 0
         self._asked: set[str] = set()
         places = {id_: place for place, id_ in enumerate(self._ids)}
-        self._metrics = [_Metric(each, places, alpha, len(questions)) for each in questions]
+        self._metrics: list[_Metric] = []
+        for question in questions:
+            self._metrics.append(_Metric(question, places, alpha, len(questions)))
         self._chances = np.full(len(self._ids), 1.0 / len(self._ids))
+        """Of each case, to be drawn."""
         self._drawn: list[int] = []
+        """Places of the cases that were drawn last."""
 
     @property
     def is_done(self) -> bool:
@@ -178,8 +188,8 @@ class Settling:
         """The next cases to ask about, with repetition; the same ones after the same answers."""
         variances = sum(metric.weights(len(self._ids)) for metric in self._metrics)
         deviations = np.sqrt(variances)
-        even = 1.0 / len(self._ids)
-        self._chances = _EVENLY * even + (1.0 - _EVENLY) * deviations / deviations.sum()
+        by_spread = deviations / deviations.sum()
+        self._chances = _EVENLY / len(self._ids) + (1.0 - _EVENLY) * by_spread
         # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
         source = np.random.PCG64([self._seed, self._rounds])
         uniform = (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -191,7 +201,8 @@ class Settling:
 
     def see(self, answers: Sequence[Mapping[str, float | None]]) -> None:
         """Takes in the differences of the cases that were drawn last."""
-        self._asked.update(self._ids[place] for place in self._drawn)
+        for place in self._drawn:
+            self._asked.add(self._ids[place])
         for metric in self._metrics:
             values = [answer.get(metric.question.metric) for answer in answers]
             metric.see(self._drawn, values, self._chances)
@@ -211,15 +222,18 @@ class _Metric:
         self.places = np.zeros(len(places))
         """1 where the case has this metric."""
         self.sums = np.zeros(len(places))
-        """What its differences add up to."""
+        """Of each case, the sum of its differences."""
         for id_, difference in question.differences.items():
             self.places[places[id_]] = 1.0
             self.sums[places[id_]] = difference
         self.squares = self.sums**2
+        """Of each case, the sum of its squared differences."""
         self.counts = self.places.copy()
+        """Of each case, how many differences there are."""
         self.size = float(self.places.sum())
-        usual = float(self.squares.sum() / self.size)
-        self.prior = max(usual, (_STILL * question.scale) ** 2)
+        """Cases that have this metric."""
+        mean_square = float(self.squares.sum() / self.size)
+        self.prior = max(mean_square, (_STILL * question.scale) ** 2)
         """The variance of a case that was not asked yet."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
         self.level_worse = alpha / family
@@ -233,17 +247,20 @@ class _Metric:
     def weights(self, pool: int) -> Floats:
         """The variance that each case adds to the mean difference, on the metric's own scale."""
         centres = self.centres()
-        around = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
-        variances: Floats = (around + self.prior) / (self.counts + 1.0) * self.places
+        deviations = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
+        variances: Floats = (deviations + self.prior) / (self.counts + 1.0) * self.places
         return variances * (pool / self.size / self.question.scale) ** 2
 
     def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
         """Takes in differences of the drawn cases; None where one could not be compared."""
-        centres, scale = self.centres(), self.question.scale
+        centres = self.centres()
+        scale = self.question.scale
         promised = float(centres.sum()) / self.size
         reach = self.places / (self.size * chances)
         lowest = promised + float(((-scale - centres) * reach).min())
         highest = promised + float(((scale - centres) * reach).max())
+        # The centres are those from before this round: what a case promises must not depend on the
+        # draw that corrects it.
         for place, value in zip(drawn, values, strict=True):
             if not self.places[place]:  # a case of another metric
                 self.bet.see(promised, lowest=lowest, highest=highest)
@@ -251,14 +268,15 @@ class _Metric:
             if value is None:
                 self.unmeasured += 1
             difference = value or 0.0
-            away = (difference - float(centres[place])) * float(reach[place])
-            self.bet.see(promised + away, lowest=lowest, highest=highest)
+            correction = (difference - float(centres[place])) * float(reach[place])
+            self.bet.see(promised + correction, lowest=lowest, highest=highest)
             self.sums[place] += difference
             self.squares[place] += difference**2
             self.counts[place] += 1.0
 
     @property
     def change(self) -> str:
+        """``worse``, ``not worse``, or ``open`` while neither is proved."""
         if self.bet.p_below <= self.level_worse:
             return "worse"
         if self.bet.p_above <= self.level_safe:
@@ -266,12 +284,15 @@ class _Metric:
         return "open"
 
     def record(self, cases: int) -> Settled:
+        """What is known by now, after so many cases were asked about."""
+        # 0.0 - mean, and not -mean: no drop is 0, and not minus 0.
+        drop = None if self.bet.mean is None else 0.0 - self.bet.mean
         return Settled(
             change=self.change,
             asked=self.bet.count,
             cases=cases,
             unmeasured=self.unmeasured,
-            drop=None if self.bet.mean is None else 0.0 - self.bet.mean,
+            drop=drop,
             p_worse=self.bet.p_below,
             p_not_worse=self.bet.p_above,
             level=self.level_worse,

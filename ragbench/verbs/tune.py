@@ -40,16 +40,21 @@ _MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {
     "recall": ("recall", recall),
     "mrr": ("MRR", reciprocal_rank),
 }
+"""Each measure's name in a report, and its formula."""
 _EFS = (16, 40, 100, 200, 400)
+"""Efforts of an approximate index that are tried."""
 _WEIGHTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+"""Weights of the vectors that are tried in a hybrid search."""
 _FEWEST = 10
 """Questions that a choice is made by."""
 _CANDIDATES = 100
+"""Chunks of each ranking that a hybrid search fuses."""
 _RRF_K = 60
+"""The constant of reciprocal rank fusion, as in its source."""
 
 
 class SearchSetting(Record):
-    """One way to search a collection."""
+    """One way to search a collection: what is tried, and what a pipeline's file can hold."""
 
     strategy: StrategyName
     effort: Effort = NORMAL
@@ -59,22 +64,32 @@ class SearchSetting(Record):
 
     @property
     def settings(self) -> dict[str, object]:
-        """As they stand under ``retrieval`` in a pipeline's file."""
-        vectors = {"ef": self.effort.ef, "exact": self.effort.exact or None}
-        found = {"type": self.strategy, "dense_weight": self.dense_weight, **vectors}
-        return {name: one for name, one in found.items() if one is not None}
+        """The setting as it is written under ``retrieval`` in a pipeline's file."""
+        settings: dict[str, object] = {"type": self.strategy}
+        if self.dense_weight is not None:
+            settings["dense_weight"] = self.dense_weight
+        if self.effort.ef is not None:
+            settings["ef"] = self.effort.ef
+        if self.effort.exact:
+            settings["exact"] = True
+        return settings
 
     @property
     def name(self) -> str:
-        _, *others = self.settings.items()
-        shown = (name if value is True else f"{name}={value:g}" for name, value in others)
-        return " ".join([self.strategy, *shown])
+        """Such as ``hybrid dense_weight=0.5 exact``."""
+        words: list[str] = [self.strategy]
+        for name, value in self.settings.items():
+            if name != "type":
+                words.append(name if value is True else f"{name}={value:g}")
+        return " ".join(words)
 
     @property
     def cost(self) -> tuple[int, float]:
-        """What orders settings by what they cost, whatever the machine: rankings, then effort."""
+        """Orders settings by what they cost, whatever the machine: rankings, then effort."""
         rankings = {"sparse": 0, "dense": 1, "hybrid": 2}[self.strategy]
-        return rankings, math.inf if self.effort.exact else self.effort.ef or _OWN_EF
+        if self.effort.exact:
+            return rankings, math.inf
+        return rankings, self.effort.ef or _OWN_EF
 
 
 _EXACT = SearchSetting(strategy="dense", effort=Effort(exact=True))
@@ -83,9 +98,11 @@ _OWN_EF = 40.5
 
 
 class TunedSetting(Record):
+    """One way to search, what it scores, and what it loses against the best one."""
+
     name: str
     retrieval: Mapping[str, object]
-    """As it stands in a pipeline's file."""
+    """The setting as it is written in a pipeline's file."""
     score: Interval
     difference: Interval
     """From the best setting, question by question."""
@@ -118,7 +135,7 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
-        return next(one for one in self.settings if one.name == name)
+        return next(setting for setting in self.settings if setting.name == name)
 
 
 class TunedCollection(Record):
@@ -136,15 +153,17 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        searched: Any = self.dense or self.sparse
-        return cast("OwnCollection | ForeignCollection", searched.store)
+        # Both strategies search the same store; a strategy in general need not have one.
+        strategy: Any = self.dense or self.sparse
+        return cast("OwnCollection | ForeignCollection", strategy.store)
 
 
 class LegRankings(NamedTuple):
-    """The rankings of one leg, and how long each took."""
+    """One leg of a search, by words or by vectors: a ranking per question."""
 
     rankings: list[list[Chunk]]
     seconds: list[float]
+    """How long each ranking took."""
 
 
 def tune(
@@ -164,64 +183,85 @@ def tune(
     if k < 1 or not 0 < margin < 1 or measure not in _MEASURES:
         needed = "k must be at least 1, the margin between 0 and 1, the measure one of"
         raise ConfigError(f"{needed} {', '.join(_MEASURES)}; found {k}, {margin}, {measure}")
-    shown, formula = _MEASURES[measure]
-    asked, depth = [case for case in cases if case.query.strip()], max(k, _CANDIDATES)
-    legs = legs_of(collection, asked, depth, advance)
-    tried = {one: combined(one, legs, depth) for one in settings_of(legs, collection.present)}
-    rankings = {setting: found.rankings for setting, found in tried.items()}
-    _, scores = scores_of(asked, rankings, k=k, measure=formula)
-    kept = _comparable(cases, scores)
-    table = {one: [cast("float", column[at]) for at in kept] for one, column in scores.items()}
-    best = max(table, key=lambda one: round(math.fsum(table[one]), 9))  # the cheapest comes first
-    clusters = clusters_among([asked[at] for at in kept])
-    settings: list[TunedSetting] = []
-    for setting, values in table.items():
-        found, true = rankings[setting], rankings.get(_EXACT, rankings[setting])
-        shares = [share_found(found[at], true[at], k) for at in kept]
-        made = _tuned(setting, values, table[best], shares, clusters, margin)
-        settings.append(replace(made, p50_ms=1000 * median(tried[setting].seconds)))
+    measure_name, formula = _MEASURES[measure]
+    questions = [case for case in cases if case.query.strip()]
+    depth = max(k, _CANDIDATES)
+    legs = legs_of(collection, questions, depth, advance)
+    searches: dict[SearchSetting, LegRankings] = {}
+    for setting in settings_of(legs, collection.present):
+        searches[setting] = combined(setting, legs, depth)
+    rankings = {setting: search.rankings for setting, search in searches.items()}
+    _, scores = scores_of(questions, rankings, k=k, measure=formula)
+
+    positions = _comparable(cases, scores)
+    clusters = clusters_among([questions[position] for position in positions])
+    values_of: dict[SearchSetting, list[float]] = {}
+    for setting, column in scores.items():
+        values_of[setting] = [cast("float", column[position]) for position in positions]
+    # Of settings that are equally good the first one, which is the cheapest. Rounded: a difference
+    # in the last digit is none.
+    best = max(values_of, key=lambda setting: round(math.fsum(values_of[setting]), 9))
+
+    tuned_settings: list[TunedSetting] = []
+    for setting, values in values_of.items():
+        own = rankings[setting]
+        exact = rankings.get(_EXACT, own)
+        overlaps = [share_found(own[position], exact[position], k) for position in positions]
+        tuned = _tuned(setting, values, values_of[best], overlaps, clusters, margin)
+        tuned_settings.append(replace(tuned, p50_ms=1000 * median(searches[setting].seconds)))
+    # The cheapest comes first, and the best itself loses nothing.
+    chosen = next(tuned.name for tuned in tuned_settings if tuned.loses_nothing)
     return Tuning(
-        measure=f"{shown}@{k}",
+        measure=f"{measure_name}@{k}",
         k=k,
         margin=margin,
-        questions=len(kept),
-        skipped=len(cases) - len(kept),
-        settings=tuple(settings),
+        questions=len(positions),
+        skipped=len(cases) - len(positions),
+        settings=tuple(tuned_settings),
         best=best.name,
-        chosen=next(one.name for one in settings if one.loses_nothing),
+        chosen=chosen,
         present=collection.present.name,
     )
 
 
 def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | None]]) -> list[int]:
-    """The places of the questions that every setting has a score for."""
-    kept = [at for at, row in enumerate(zip(*scores.values(), strict=True)) if None not in row]
-    if len(kept) < _FEWEST:
+    """The positions of the questions that every setting has a score for."""
+    positions: list[int] = []
+    for position, row in enumerate(zip(*scores.values(), strict=True)):
+        if None not in row:
+            positions.append(position)
+    if len(positions) < _FEWEST:
         message = (
-            f"only {len(kept)} of {len(cases)} questions have gold that can be compared with what "
-            f"was found: {_FEWEST} are needed"
+            f"only {len(positions)} of {len(cases)} questions have gold that can be compared with "
+            f"what was found: {_FEWEST} are needed"
         )
         raise DataError([Problem(message=message)])
-    return kept
+    return positions
 
 
 def _tuned(
     setting: SearchSetting,
     values: Sequence[float],
     best: Sequence[float],
-    shares: Sequence[float],
+    overlaps: Sequence[float],
     clusters: Sequence[str | None],
     margin: float,
 ) -> TunedSetting:
-    is_dense, difference = setting.strategy == "dense", gain_of(values, best, clusters)
+    """A setting beside the best one, by the scores of each question."""
+    difference = gain_of(values, best, clusters)
+    # The best setting itself may have an interval that is too wide to show it.
+    is_best = values == best
     is_near = difference.low is not None and difference.low > -margin
+    overlap: Interval | None = None
+    if setting.strategy == "dense":  # an exact search by vectors is no measure of words
+        overlap = mean_interval(overlaps, clusters, bounds=(0.0, 1.0))
     return TunedSetting(
         name=setting.name,
         retrieval=setting.settings,
         score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
         difference=difference,
-        overlap=mean_interval(shares, clusters, bounds=(0.0, 1.0)) if is_dense else None,
-        loses_nothing=is_near or values == best,
+        overlap=overlap,
+        loses_nothing=is_near or is_best,
     )
 
 
@@ -232,47 +272,53 @@ def gain_of(
     level: float = 0.95,
 ) -> Interval:
     """The mean difference of scores from 0 to 1, question by question."""
-    differences = [one - other for one, other in zip(values, base, strict=True)]
+    differences = [value - before for value, before in zip(values, base, strict=True)]
     return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
 
 Leg: TypeAlias = Effort | Literal["sparse"]
+"""A ranking by words, or one by vectors with some effort."""
 
 
 def legs_of(
     collection: TunedCollection, cases: Sequence[Case], depth: int, advance: Callable[[str], None]
 ) -> dict[Leg, LegRankings]:
     """Each ranking that a setting is made of."""
-    found: dict[Leg, LegRankings] = {}
+    legs: dict[Leg, LegRankings] = {}
     search = Search(k=depth, threshold=collection.threshold, filters=collection.filters)
     queries = [case.query for case in cases]
     if collection.sparse is not None:
         advance("sparse")
-        found["sparse"] = _timed(collection.sparse, queries, search)
+        legs["sparse"] = _timed(collection.sparse, queries, search)
     dense = collection.dense
     if dense is not None and queries:
         texts = [readable_text(query) for query in queries]
         vectors = dense.embedder.embed_queries(texts)
-        known = cast("Embedder", _Known(dict(zip(texts, vectors, strict=True))))
-        present, tried = collection.present.effort, [NORMAL]
+        embedder = cast("Embedder", _QueryVectors(dict(zip(texts, vectors, strict=True))))
+        present = collection.present.effort
+        efforts = [NORMAL]
+        # Nothing is to be tuned where every search is exact.
         if not dense.store.is_exact:
-            tried += [*(Effort(ef=ef) for ef in _EFS), Effort(exact=True)]
-        for effort in dict.fromkeys([*tried, present]):
+            efforts += [Effort(ef=ef) for ef in _EFS]
+            efforts.append(Effort(exact=True))
+        if present not in efforts:
+            efforts.append(present)
+        for effort in efforts:
             advance(SearchSetting(strategy="dense", effort=effort).name)
-            strategy = replace(dense, embedder=known, effort=effort)
+            strategy = replace(dense, embedder=embedder, effort=effort)
             try:
-                found[effort] = _timed(strategy, queries, search)
+                legs[effort] = _timed(strategy, queries, search)
             except ConfigError:
                 if effort in (NORMAL, present):
                     raise
                 continue  # the store's index has no such setting
-    if not found:
+    if not legs:
         raise ConfigError("the collection can be searched neither by words nor by vectors")
-    return found
+    return legs
 
 
-class _Known(Record, kw_only=False):
-    """An embedder of questions whose vectors are known: only the search is timed."""
+class _QueryVectors(Record, kw_only=False):
+    """Stands for an embedder: the vectors are there already, so that only the search is timed."""
 
     vectors: Mapping[str, Floats32]
 
@@ -281,45 +327,54 @@ class _Known(Record, kw_only=False):
 
 
 def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
-    found = LegRankings([], [])
+    """Searches one question after the other, as a user would."""
+    leg = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
-        found.rankings.extend(strategy.retrieve([query], search))
-        found.seconds.append(time.perf_counter() - begin)
-    return found
+        leg.rankings.extend(strategy.retrieve([query], search))
+        leg.seconds.append(time.perf_counter() - begin)
+    return leg
 
 
 def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list[SearchSetting]:
+    """The ways to search that the rankings make up, the cheapest first."""
     efforts = [leg for leg in legs if isinstance(leg, Effort)]
-    found = [SearchSetting(strategy="sparse")] if "sparse" in legs else []
-    found += [SearchSetting(strategy="dense", effort=effort) for effort in efforts]
-    if "sparse" in legs:
-        found += [
-            SearchSetting(strategy="hybrid", effort=effort, dense_weight=weight)
-            for effort in efforts
-            if effort in (NORMAL, present.effort)
-            for weight in _WEIGHTS
-        ]
-    if present not in found and (present.strategy != "hybrid" or "sparse" in legs):
-        found.append(present)
-    return sorted(found, key=lambda one: (one.cost, one.dense_weight or 0.0))
+    has_words = "sparse" in legs
+    settings: list[SearchSetting] = []
+    if has_words:
+        settings.append(SearchSetting(strategy="sparse"))
+    for effort in efforts:
+        settings.append(SearchSetting(strategy="dense", effort=effort))
+    for effort in efforts:
+        # Weights are tried with the usual efforts only: all efforts times all weights are too many.
+        if has_words and effort in (NORMAL, present.effort):
+            for weight in _WEIGHTS:
+                hybrid = SearchSetting(strategy="hybrid", effort=effort, dense_weight=weight)
+                settings.append(hybrid)
+    if present not in settings and (present.strategy != "hybrid" or has_words):
+        settings.append(present)
+    return sorted(settings, key=lambda setting: (setting.cost, setting.dense_weight or 0.0))
 
 
 def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int) -> LegRankings:
     """What a setting finds, and how long it takes."""
     if setting.strategy == "sparse":
         return legs["sparse"]
-    dense, weight = legs[setting.effort], setting.dense_weight or 0.0
+    dense = legs[setting.effort]
     if setting.strategy == "dense":
         return dense
     sparse = legs["sparse"]
-    rankings = [
-        reciprocal_rank_fusion(
-            [one if weight else [], other], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth
+    weight = setting.dense_weight or 0.0
+    rankings: list[list[Chunk]] = []
+    for by_vectors, by_words in zip(dense.rankings, sparse.rankings, strict=True):
+        if not weight:
+            by_vectors = []
+        fused = reciprocal_rank_fusion(
+            [by_vectors, by_words], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth
         )
-        for one, other in zip(dense.rankings, sparse.rankings, strict=True)
-    ]
-    return LegRankings(rankings, [*map(sum, zip(dense.seconds, sparse.seconds, strict=True))])
+        rankings.append(fused)
+    seconds = [sum(pair) for pair in zip(dense.seconds, sparse.seconds, strict=True)]
+    return LegRankings(rankings, seconds)
 
 
 SettingT = TypeVar("SettingT", bound=Hashable)
@@ -333,19 +388,16 @@ def scores_of(
     measure: Callable[..., float | Skip],
     corpus: Callable[[], Iterable[str]] | None = None,
 ) -> tuple[MatchingVerdict, dict[SettingT, list[float | None]]]:
-    """How chunks are compared with the gold, and what each setting gives for each case.
+    """How chunks are compared with the gold, and the score of each case with each setting.
 
     Args:
         corpus: ids of all documents, where they are known.
     """
-    nothing: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing is generated")
-
-    def found(case: Case, chunks: Sequence[Chunk]) -> Trace:
-        result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks[:k]])
-        retrieval = Outcome(status=Status.MEASURED, value=result)
-        return Trace(case=case, retrieval=retrieval, generation=nothing)
-
-    traces = {setting: [*map(found, cases, ranked)] for setting, ranked in rankings.items()}
+    traces: dict[SettingT, list[Trace]] = {}
+    for setting, ranked in rankings.items():
+        traces[setting] = []
+        for case, chunks in zip(cases, ranked, strict=True):
+            traces[setting].append(_retrieval_trace(case, chunks[:k]))
     # Once for all settings: they are compared with each other.
     gold = GoldSpace()
     for case in cases:
@@ -355,12 +407,31 @@ def scores_of(
         tally.add(trace)
     verdict = tally.verdict(corpus)
 
-    def score(trace: Trace) -> float | None:
-        result = trace.retrieval.value
-        matched = Skip("nothing") if result is None else match(trace.case, result, verdict.matching)
-        if isinstance(matched, Skip):
-            return None
-        value = measure(ranking_of(matched), k=k)
-        return None if isinstance(value, Skip) else value
+    scores: dict[SettingT, list[float | None]] = {}
+    for setting, traces_of_setting in traces.items():
+        scores[setting] = [_score(trace, verdict, k, measure) for trace in traces_of_setting]
+    return verdict, scores
 
-    return verdict, {setting: [*map(score, each)] for setting, each in traces.items()}
+
+def _retrieval_trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
+    """The trace of a case for which chunks were retrieved, and nothing was generated."""
+    result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks])
+    return Trace(
+        case=case,
+        retrieval=Outcome(status=Status.MEASURED, value=result),
+        generation=Outcome(status=Status.SKIPPED, reason="nothing is generated"),
+    )
+
+
+def _score(
+    trace: Trace, verdict: MatchingVerdict, k: int, measure: Callable[..., float | Skip]
+) -> float | None:
+    """A case's score; None where its gold cannot be compared."""
+    result = trace.retrieval.value
+    if result is None:
+        return None
+    ranking = match(trace.case, result, verdict.matching)
+    if isinstance(ranking, Skip):
+        return None
+    score = measure(ranking_of(ranking), k=k)
+    return None if isinstance(score, Skip) else score

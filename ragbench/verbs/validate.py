@@ -77,6 +77,7 @@ MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
 
 _EXAMPLES = 5
+"""Problems of a dump that its summary lists."""
 _AFTER_STOP = "finished queries are stored in {}. The same command continues"
 
 
@@ -92,6 +93,8 @@ class ValidatedQuery(NamedTuple):
 
 
 class Demands(Record):
+    """Shares that a dump must reach; None demands nothing."""
+
     answer_present: float | None = None
     quality: Mapping[RetrievalQuality, float] = field(default_factory=dict[RetrievalQuality, float])
     """Least share of queries that are rated so or better."""
@@ -155,11 +158,13 @@ def validate_dump(
         InputError: ``out`` cannot be written.
         InterruptedRunError: `stopped` said so.
     """
+    # One process needs no pool of processes.
     kind = "local" if engine == "processes" and workers == 1 else engine
-    make = _maker(validator, alone=kind == "local")
+    make = _maker(validator, is_local=kind == "local")
     judge = make()  # what it lacks is reported before anything is written
     import_packages_of(judge)
-    file, drawn = None if out is None else path_of(out), limit if sample is None else (sample, seed)
+    out_path = None if out is None else path_of(out)
+    selection = limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
             dump = stack.enter_context(open_dump(path_of(dump)))
@@ -173,38 +178,46 @@ def validate_dump(
             report=advance or (lambda _: None),
         )
         if against is not None:
-            judging.doctor.earlier, judging.doctor.against = earlier_verdicts(against), str(against)
+            judging.doctor.earlier = earlier_verdicts(against)
+            judging.doctor.against = str(against)
         queries: Iterable[RetrievalDump] = _strict(dump) if strict else dump
-        if drawn is not None:
-            chosen = Selection(limit=limit, sample=sample, seed=seed)
-            queries = chosen.apply(queries, attrgetter("query_id"))
-        keep = None if file is None else stack.enter_context(judging.kept(file, drawn, fresh=fresh))
+        if selection is not None:
+            selected = Selection(limit=limit, sample=sample, seed=seed)
+            queries = selected.apply(queries, attrgetter("query_id"))
+        write_line = None
+        if out_path is not None:
+            stored = judging.stored(out_path, selection, fresh=fresh)
+            write_line = stack.enter_context(stored)
         try:
             for judged in judging.judged(queries):
-                if keep is not None:
-                    keep(judged.line)
+                if write_line is not None:
+                    write_line(judged.line)
                 if emit is not None:
                     emit(judged)
         except InterruptedRunError:
-            kept = None if file is None else _AFTER_STOP.format(_beside(file, "journal"))
-            raise InterruptedRunError(kept or "nothing was stored") from None
+            if out_path is None:
+                raise InterruptedRunError("nothing was stored") from None
+            message = _AFTER_STOP.format(_beside(out_path, "journal"))
+            raise InterruptedRunError(message) from None
         return judging.summary(demands or Demands())
 
 
-def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
-    if isinstance(given, Validator):
-        if not alone:
+def _maker(validator: object, *, is_local: bool) -> Callable[[], Validator]:
+    """What makes the validator, in this process or in each worker."""
+    if isinstance(validator, Validator):
+        if not is_local:
             raise ConfigError(
-                f"{given.name} is one validator, and each worker needs its own: give its name, or "
-                "a function of a module that makes it"
+                f"{validator.name} is one validator, and each worker needs its own: give its "
+                "name, or a function of a module that makes it"
             )
-        return lambda: given
-    if isinstance(given, (str, Mapping)):
-        return partial(build_validator, given)
-    if callable(given):
-        return cast("Callable[[], Validator]", given)
+        return lambda: validator
+    if isinstance(validator, (str, Mapping)):
+        return partial(build_validator, validator)
+    if callable(validator):
+        return cast("Callable[[], Validator]", validator)
     raise ConfigError(
-        f"a validator is given by its name, such as 'lexical', and not by {type(given).__name__}"
+        "a validator is given by its name, such as 'lexical', and not by "
+        f"{type(validator).__name__}"
     )
 
 
@@ -224,40 +237,44 @@ class _Judging:
     tally: ValidationTally = dataclasses.field(default_factory=ValidationTally)
     doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
 
-    def judged(self, taken: Iterable[RetrievalDump]) -> Iterator[ValidatedQuery]:
+    def judged(self, queries: Iterable[RetrievalDump]) -> Iterator[ValidatedQuery]:
         """The verdict on each query, in their order."""
         dump = self.dump
+        # Only an engine with workers can leave the reading of a dump to them.
         split = None if self.engine.fewest is None else dump.split
         make: Callable[[], Map[Any, Any]] = self.make
+        lost: Callable[[Task], Any] = partial(lost_case, VALIDATE)
         if split is not None:
             make = partial(far_calls, split, make)
-        lost = partial(lost_case, VALIDATE) if split is None else _lost
+            lost = _lost
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
             if split is not None:
                 dump.read_elsewhere(read_pieces(split, pool))
             if self.run is None:
-                kept, given = tee(taken)
-                found = pool.map(given if split is None else map(asked_of, given), letters)
-                for outcome, query in zip(found, kept, strict=False):
+                queries, inputs = tee(queries)
+                outcomes = pool.map(inputs if split is None else map(asked_of, inputs), letters)
+                # Not strict: a pool that is stopped gives fewer outcomes.
+                for outcome, query in zip(outcomes, queries, strict=False):
                     failed = int(outcome.failure is not None)
                     self.report(Progress(VALIDATE, None, 1, failed=failed))
                     yield self._published(query, outcome)
                 if self.stopped():
                     raise InterruptedRunError(STOPPED)
             else:
-                for row in judged_queries(taken, bytes.fromhex(self.identity), pool, self.run):
+                for row in judged_queries(queries, bytes.fromhex(self.identity), pool, self.run):
                     query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
                     yield self._published(query, row.settled[VALIDATE].outcome)
         if split is not None:
             check_unchanged(split)
 
     def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
-        line, asked = b"", {"query_id": dump.query_id, "query": dump.query}
+        """Counts an outcome, and gives it as it is published."""
+        line = b""
+        question = {"query_id": dump.query_id, "query": dump.query}
         if outcome.value is not None:
             try:
-                line = orjson.dumps(
-                    {**asked, **validation_object(outcome.value), "query_id": dump.query_id}
-                )
+                verdict = validation_object(outcome.value)
+                line = orjson.dumps({**question, **verdict, "query_id": dump.query_id})
             except (TypeError, ValueError) as error:  # it cannot be written down
                 failure = Failure.of(error, stage=VALIDATE)
                 outcome = Outcome(status=Status.FAILED, failure=failure)
@@ -266,24 +283,33 @@ class _Judging:
             self.doctor.add(dump, outcome.value)
         else:
             failure = cast("Failure", outcome.failure)
+            # There is no verdict to hold the warnings on its chunks.
             whole = whole_retrieval(dump, self.dump.split)
-            found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).warnings)
-            warned = [(one.kind.value, one.count) for one in found]
-            self.tally.count_warnings(dump.query_id, warned)
-            texts = [*map(str, found)]
-            published = failed_verdict_object(dump.query_id, failure, self.validator, texts)
-            line = orjson.dumps({**asked, **published})
+            warnings = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).warnings)
+            counts = [(warning.kind.value, warning.count) for warning in warnings]
+            self.tally.count_warnings(dump.query_id, counts)
+            texts = [str(warning) for warning in warnings]
+            failed = failed_verdict_object(dump.query_id, failure, self.validator, texts)
+            line = orjson.dumps({**question, **failed})
         return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
 
     @contextmanager
-    def kept(self, out: Path, drawn: object, *, fresh: bool) -> Generator[Callable[[bytes], None]]:
-        """Keeps verdicts in the journal of a file, and gives what takes the file's lines."""
-        setting = fingerprint((self.identity, self.dump.name, asdict(self.dump.mapping), drawn))
-        journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
+    def stored(
+        self, out: Path, selection: object, *, fresh: bool
+    ) -> Generator[Callable[[bytes], None]]:
+        """Stores verdicts in the journal of a file, and gives what takes the file's lines.
+
+        Args:
+            selection: which queries of the dump are judged.
+        """
+        setting = fingerprint((self.identity, self.dump.name, asdict(self.dump.mapping), selection))
+        journal_path = _beside(out, "journal")
+        draft = _beside(out, "partial")
         with _locked(out):
             if fresh:
                 _remove_journal(journal_path)
-            is_empty = is_done = False
+            is_empty = False
+            is_done = False
             try:
                 with Journal(journal_path) as journal, draft.open("wb+") as lines:
                     try:
@@ -311,18 +337,29 @@ class _Judging:
                     _remove_journal(journal_path)
 
     def summary(self, demands: Demands) -> DumpSummary:
-        tally, dump, doctor = self.tally, self.dump, self.doctor
+        """What the verdicts come to, once all are there."""
+        tally = self.tally
+        dump = self.dump
+        doctor = self.doctor
         if not tally.verdicts and not tally.failed:
-            nothing = Problem(message="it holds no query", path=dump.name)
-            raise DataError(dump.problems.items or [nothing])
+            no_query = Problem(message="it holds no query", path=dump.name)
+            raise DataError(dump.problems.items or [no_query])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         mapping = asdict(dump.mapping)
-        is_asked = dump.malformed or tally.failed or demands != Demands()
-        shares = tuple(_shares(tally, demands, dump.malformed)) if is_asked else ()
-        runs = sorted(self.run.journal.runs.started().items()) if self.run and tally.reused else []
+        mapping_texts: dict[str, str | None] = {}
+        for name, value in mapping.items():
+            mapping_texts[name] = None if value is None else str(value)
+        shares: tuple[RequiredShare, ...] = ()
+        if dump.malformed or tally.failed or demands != Demands():
+            shares = tuple(_shares(tally, demands, dump.malformed))
+        reused_from = None
+        if self.run is not None and tally.reused:
+            # The last one is this run, and the one before it had the verdicts.
+            runs = sorted(self.run.journal.runs.started().items())
+            _, reused_from = runs[-2]
         return DumpSummary(
             dump=dump.name,
-            mapping={name: None if one is None else str(one) for name, one in mapping.items()},
+            mapping=mapping_texts,
             roles=dump.roles,
             validator=self.validator,
             identity=fingerprint((self.identity, mapping)),
@@ -331,7 +368,7 @@ class _Judging:
             malformed=dump.malformed,
             repeated_ids=dump.repeated,
             reused=tally.reused,
-            reused_from=runs[-2][1] if runs else None,
+            reused_from=reused_from,
             chunks=tally.chunks,
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
@@ -342,23 +379,30 @@ class _Judging:
             details=dict(sorted(tally.details.items())),
             demands=shares,
             doctor=doctor.result(),
-            is_met=all(one.is_met for one in shares),
+            is_met=all(share.is_met for share in shares),
         )
 
 
 def _warnings(tally: ValidationTally) -> Iterator[WarningCount]:
+    """The warnings on all chunks by kind, the most frequent first."""
     for kind, count in most_frequent(tally.warned):
-        chunks, examples = tally.warned_chunks[kind], tuple(tally.examples[kind])
-        yield WarningCount(kind=kind, queries=count, chunks=chunks, examples=examples)
+        yield WarningCount(
+            kind=kind,
+            queries=count,
+            chunks=tally.warned_chunks[kind],
+            examples=tuple(tally.examples[kind]),
+        )
 
 
 def _lost(task: Task) -> Any:
-    """What a call gave that took down every worker: of a part of the dump nothing."""
-    return lost_case(VALIDATE, task.input) if task.kind == VALIDATE else None
+    """The outcome of a task that took down every worker; of a task that reads there is none."""
+    if task.kind == VALIDATE:
+        return lost_case(VALIDATE, task.input)
+    return None
 
 
 def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
-    """The queries of a dump up to the first record that cannot be read."""
+    """The queries of a dump up to the first record that cannot be read, which is an error."""
     for retrieval in dump:
         if dump.malformed:
             break
@@ -368,6 +412,7 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
 
 
 def _add(lines: BinaryIO, line: bytes) -> None:
+    """Writes a line; a full disk is the error of the run and not of the query."""
     try:
         lines.write(line + b"\n")
     except OSError as error:
@@ -387,6 +432,7 @@ def _remove_journal(path: Path) -> None:
 
 @contextmanager
 def _locked(out: Path) -> Generator[None]:
+    """Holds the lock of a file of verdicts: two processes would mix their lines."""
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
         if out.is_dir():
@@ -406,17 +452,28 @@ def _locked(out: Path) -> Generator[None]:
 
 
 def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterator[RequiredShare]:
-    if without := malformed + tally.failed:
-        most, found = demands.malformed, without / (without + tally.verdicts)
-        yield RequiredShare(name="max-malformed", wanted=most, found=found, is_met=found <= most)
-    wanted = [("min-answer-present", demands.answer_present, tally.present, tally.verdicts)]
+    """Each share that is demanded, and whether it is reached."""
+    unjudged = malformed + tally.failed
+    if unjudged:
+        most = demands.malformed
+        share = unjudged / (unjudged + tally.verdicts)
+        yield RequiredShare(name="max-malformed", wanted=most, found=share, is_met=share <= most)
+    if demands.answer_present is not None:
+        yield _least_share(
+            "min-answer-present", demands.answer_present, tally.present, tally.verdicts
+        )
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
     for level, least in demands.quality.items():
-        enough = sum(tally.quality[known.value] for known in levels[levels.index(level) :])
-        wanted.append((f"min-quality {level.value}", least, enough, tally.verdicts))
-    wanted.append(("min-relevant", demands.relevant, tally.relevant, tally.chunks))
-    for name, asked, count, total in wanted:
-        if asked is not None:
-            share = count / total if total else None
-            is_met = share is not None and share >= asked
-            yield RequiredShare(name=name, wanted=asked, found=share, is_met=is_met)
+        count = 0
+        for at_least in levels[levels.index(level) :]:
+            count += tally.quality[at_least.value]
+        yield _least_share(f"min-quality {level.value}", least, count, tally.verdicts)
+    if demands.relevant is not None:
+        yield _least_share("min-relevant", demands.relevant, tally.relevant, tally.chunks)
+
+
+def _least_share(name: str, least: float, count: int, total: int) -> RequiredShare:
+    """A share that must not be smaller; one of nothing is not reached."""
+    share = count / total if total else None
+    is_met = share is not None and share >= least
+    return RequiredShare(name=name, wanted=least, found=share, is_met=is_met)

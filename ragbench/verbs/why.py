@@ -25,12 +25,18 @@ from ragbench.verbs.tune import SearchSetting, TunedCollection, gain_of, setting
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
 
 _DEPTH = 100
+"""Chunks of each ranking in which the gold is looked for."""
 _FEWEST = 10
 """Questions that an interval needs."""
 _TOGETHER = 3
+"""Changes that are made at once, at most: with more, nobody can say which of them matters."""
+_LEAST_TOKENS = 32
+"""Chunks that are usually smaller than this are not tried at half their size."""
 
 
 class Change(Record):
+    """One thing that could be done otherwise, and what that gains."""
+
     name: str
     how: str
     """The command or the lines of a file that do it."""
@@ -55,6 +61,8 @@ class Together(Record):
 
 
 class Rank(Record):
+    """Where one way of searching has the gold of the question."""
+
     way: str
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""
@@ -106,32 +114,45 @@ def why(
         DataError: no case says what should be found, or several do and fewer than ten.
     """
     bench = _bench(collection, cases, k, post_retrieval or PostRetrieval(), advance)
-    operators = tuple(range(len(bench.stage.operators)))
-    now = Way(setting=collection.present, k=k, operators=operators)
-    shares, is_one = bench.shares(now), len(bench.cases) == 1
+    all_operators = tuple(range(len(bench.stage.operators)))
+    now = Way(setting=collection.present, k=k, operators=all_operators)
+    shares = bench.shares(now)
+    is_single = len(bench.cases) == 1
     clusters = clusters_among(bench.cases)
-    ways = _ways(bench, now, command)
-    trials = [_Trial(name, how, bench.shares(way), shares, way) for name, how, way in ways]
-    if not is_one:
-        trials += _sizes(bench, k)
+
+    trials: list[_Trial] = []
+    for name, how, way in _ways(bench, now, command):
+        trials.append(_Trial(name, how, bench.shares(way), shares, way))
+    if not is_single:
+        trials += _size_trials(bench, k)
+    # Bonferroni: the intervals of all trials hold together at 95 %.
     level = 1 - 0.05 / len(trials)
-    changes = [one.change(clusters, level) for one in trials]
-    lost = [at for at, share in enumerate(shares) if share < 1]
-    found = bench.located(now, [0] if is_one else lost)
-    shown = [one for one in changes if one.mean > 0 or (one.is_estimate and not is_one)]
-    if not is_one:
-        shown.sort(key=lambda one: -one.mean)
+    changes: list[Change] = []
+    for trial in trials:
+        change = trial.change(clusters, level)
+        # Of one question an estimate that gains nothing is not worth an index; of several the
+        # reader sees that it was tried.
+        if change.mean > 0 or (change.is_estimate and not is_single):
+            changes.append(change)
+    if not is_single:
+        changes.sort(key=lambda change: -change.mean)
+
+    lacking = [position for position, share in enumerate(shares) if share < 1]
+    searches = bench.located(now, [0] if is_single else lacking)
+    lost: dict[str, int] = {}
+    if lacking:
+        lost = dict(Counter(search.cause.value for search in searches))
     return Reasons(
         k=k,
         now=now.setting.name,
         questions=len(bench.cases),
         skipped=len(cases) - len(bench.cases),
         recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
-        lost=dict(Counter(one.cause.value for one in found)) if lost else {},
-        changes=tuple(shown),
-        together=None if is_one else _together(bench, now, trials, clusters),
-        golds=found[0] if is_one else None,
-        ranks=tuple(_ranks(bench, now)) if is_one else (),
+        lost=lost,
+        changes=tuple(changes),
+        together=None if is_single else _together(bench, now, trials, clusters),
+        golds=searches[0] if is_single else None,
+        ranks=tuple(_ranks(bench, now)) if is_single else (),
         notes=() if bench.texts else (_NO_TEXTS,),
     )
 
@@ -143,21 +164,45 @@ def _bench(
     stage: PostRetrieval,
     advance: Callable[[str], None],
 ) -> Bench:
+    """The questions that have gold, ready to be searched."""
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
-    asked = [case for case in cases if case.query.strip() and golds_of(case)]
-    if not asked or 1 < len(asked) < _FEWEST:
-        wanted = "one, or at least ten, are needed"
-        message = f"{len(asked)} of {len(cases)} questions say what should be found: {wanted}"
+    questions = [case for case in cases if case.query.strip() and golds_of(case)]
+    if not questions or 1 < len(questions) < _FEWEST:
+        message = (
+            f"{len(questions)} of {len(cases)} questions say what should be found: one, or at "
+            "least ten, are needed"
+        )
         raise DataError([Problem(message=message)])
+    golds = [_as_spans(golds_of(case), collection.store) for case in questions]
     return Bench(
         collection=collection,
-        cases=asked,
-        golds=[_placed(golds_of(case), collection.store) for case in asked],
+        cases=questions,
+        golds=golds,
         stage=stage,
         depth=max(_DEPTH, k),
         advance=advance,
     )
+
+
+def _as_spans(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -> tuple[Gold, ...]:
+    """Gold as spans of documents, so that it is recognised however documents are cut.
+
+    A gold that names a chunk of a longer document becomes the span that the chunk is; any other
+    stays as it is, and so does all gold of a foreign store, which has no spans.
+    """
+    if isinstance(store, ForeignCollection):
+        return tuple(golds)
+    chunks = store.get([gold.id for gold in golds if gold.id is not None])
+    spans: list[Gold] = []
+    for gold in golds:
+        chunk = None if gold.id is None else chunks.get(gold.id)
+        if chunk is not None and chunk.document_id not in (None, gold.id):
+            gold = Gold(
+                document_id=chunk.document_id, start=chunk.start, end=chunk.end, text=chunk.text
+            )
+        spans.append(gold)
+    return tuple(spans)
 
 
 class _Trial(NamedTuple):
@@ -165,8 +210,11 @@ class _Trial(NamedTuple):
 
     name: str
     how: str
+    """The command or the lines of a file that make the change."""
     values: Sequence[float]
+    """Of each question the share of its gold in the context, with the change."""
     base: Sequence[float]
+    """The same shares without it."""
     way: Way | None = None
     """None where it is no other search of the same chunks."""
 
@@ -175,6 +223,7 @@ class _Trial(NamedTuple):
         return self.way is None or self.way.view in ESTIMATED
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
+        """What the trial showed, with an interval of the level."""
         gain = gain_of(self.values, self.base, clusters, level)
         return Change(
             name=self.name,
@@ -189,74 +238,87 @@ class _Trial(NamedTuple):
 
 
 def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
+    """The other ways to search, each with its name and the command or lines that bring it about."""
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
-            how = _searched(command, setting)
+            how = _search_command(command, setting)
             yield f"search by {setting.name}", how, replace(now, setting=setting)
-    for at in now.operators:
-        name = bench.stage.operators[at].name
-        rest = tuple(one for one in now.operators if one != at)
-        how = f"take operator {at + 1} ({name}) out of the file of post-retrieval"
-        yield f"without the operator {name}", how, replace(now, operators=rest)
-    collection, store = bench.collection, bench.store
+    for position in now.operators:
+        name = bench.stage.operators[position].name
+        others = tuple(operator for operator in now.operators if operator != position)
+        how = f"take operator {position + 1} ({name}) out of the file of post-retrieval"
+        yield f"without the operator {name}", how, replace(now, operators=others)
+    collection = bench.collection
+    store = bench.store
+    # With no threshold set, a collection of our own still finds nothing for a question whose best
+    # chunk scores below 0.
     if collection.threshold is not None or isinstance(store, OwnCollection):
         how = f"{command} --score-threshold -9"
         yield "without the threshold", how, replace(now, view="threshold")
     if collection.filters is not None or store.native_filter is not None:
         how = "leave out --filter and --native-filter"
         yield "without the filter", how, replace(now, view="filter")
-    wider = _wider(bench, now)
-    yield f"the first {wider} chunks", f"{command} --top-k {wider}", replace(now, k=wider)
+    top_k = _wider_top_k(bench, now)
+    yield f"the first {top_k} chunks", f"{command} --top-k {top_k}", replace(now, k=top_k)
     if bench.texts:
-        yield from _estimates(bench, now)
+        yield from _estimated_ways(bench, now)
 
 
-def _wider(bench: Bench, now: Way) -> int:
+def _wider_top_k(bench: Bench, now: Way) -> int:
     """Twice as many chunks; for one question as many as it takes to have all that is ranked."""
     if len(bench.cases) > 1:
         return 2 * now.k
     (ranking,) = bench.rankings(now)
-    return max(now.k + 1, *(rank or 0 for rank in _firsts(ranking, bench)))
+    ranks = [rank or 0 for rank in _gold_ranks(ranking, bench)]
+    return max(now.k + 1, *ranks)
 
 
-def _estimates(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
-    weight = now.setting.dense_weight
+def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
+    """The ways that would need another index: BM25 or the static English embedder."""
     if isinstance(bench.store, ForeignCollection):
-        beside = "ragbench index CORPUS --store memory:words --embedder none"
+        how = "ragbench index CORPUS --store memory:words --embedder none"
         words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
-        yield "BM25 in place of the store's words", beside, words
+        yield "BM25 in place of the store's words", how, words
         if bench.collection.dense is not None:
-            both = SearchSetting(
-                strategy="hybrid", effort=now.setting.effort, dense_weight=weight or 0.5
+            hybrid = SearchSetting(
+                strategy="hybrid",
+                effort=now.setting.effort,
+                dense_weight=now.setting.dense_weight or 0.5,
             )
-            name = f"BM25 beside its vectors, weight {both.dense_weight:g}"
-            yield name, beside, replace(now, view="bm25", setting=both)
+            name = f"BM25 beside its vectors, weight {hybrid.dense_weight:g}"
+            yield name, how, replace(now, view="bm25", setting=hybrid)
     if bench.english is not None:
-        both = SearchSetting(strategy="hybrid", dense_weight=bench.english.weight)
+        hybrid = SearchSetting(strategy="hybrid", dense_weight=bench.english.weight)
         how = f"ragbench index CORPUS --store memory:english --embedder {ENGLISH_EMBEDDER}"
         name = f"the static embedder {ENGLISH_EMBEDDER} beside words"
-        yield name, how, replace(now, view="english", setting=both)
+        yield name, how, replace(now, view="english", setting=hybrid)
 
 
-def _sizes(bench: Bench, k: int) -> Iterator[_Trial]:
+def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
     """Chunks of half and of twice the size, by words alone, in a context of the same length."""
-    tokens, queries = usual_tokens(bench.texts), [case.query for case in bench.cases]
-    if not bench.texts or tokens < 32:
+    tokens = usual_tokens(bench.texts)
+    if not bench.texts or tokens < _LEAST_TOKENS:
         return
-    base = bench.held(bench.words.batch_search(queries, k))
-    for size, many in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
-        cut = resized(bench.texts, size)
-        if len(cut) != len(bench.texts):
-            found = bench.held(Bm25Index(cut).batch_search(queries, many))
-            how = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
-            yield _Trial(f"chunks of {size} tokens, {many} of them, by words", how, found, base)
+    queries = [case.query for case in bench.cases]
+    base = bench.gold_shares(bench.words.batch_search(queries, k))
+    for size, top_k in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
+        chunks = resized(bench.texts, size)
+        # As many chunks as before: the documents are shorter than the size, nothing was cut anew.
+        if len(chunks) == len(bench.texts):
+            continue
+        shares = bench.gold_shares(Bm25Index(chunks).batch_search(queries, top_k))
+        how = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
+        yield _Trial(f"chunks of {size} tokens, {top_k} of them, by words", how, shares, base)
 
 
-def _searched(command: str, setting: SearchSetting) -> str:
-    _, *others = setting.settings.items()
-    shown = ((name, "true" if value is True else f"{value:g}") for name, value in others)
-    names = [f"RAGBENCH_{name.upper()}={value} " for name, value in shown]
-    return f"{''.join(names)}{command} --strategy {setting.strategy}"
+def _search_command(command: str, setting: SearchSetting) -> str:
+    """The command that searches by a setting; what is no option of it is set by the environment."""
+    variables = ""
+    for name, value in setting.settings.items():
+        if name != "type":  # the strategy, which is an option
+            text = "true" if value is True else f"{value:g}"
+            variables += f"RAGBENCH_{name.upper()}={text} "
+    return f"{variables}{command} --strategy {setting.strategy}"
 
 
 # --- what came of it
@@ -267,79 +329,89 @@ _NO_TEXTS = (
 )
 
 
-def _placed(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -> tuple[Gold, ...]:
-    """Golds that name a chunk of a longer document as the span that it is, however it is cut."""
-    if isinstance(store, ForeignCollection):
-        return tuple(golds)
-    kept = store.get([one.id for one in golds if one.id is not None])
-    return tuple(
-        one
-        if one.id is None
-        or (chunk := kept.get(one.id)) is None
-        or chunk.document_id in (None, one.id)
-        else Gold(document_id=chunk.document_id, start=chunk.start, end=chunk.end, text=chunk.text)
-        for one in golds
-    )
-
-
 def _together(
     bench: Bench, now: Way, trials: Sequence[_Trial], clusters: Sequence[str | None]
 ) -> Together | None:
     """Up to three changes, each the one that adds most to those before it."""
-    ways = [(one.name, one.way) for one in trials if one.way and not one.is_estimate]
+    candidates: list[tuple[str, Way]] = []
+    for trial in trials:
+        # More chunks always hold more gold, and would be chosen each time.
+        if trial.way is not None and not trial.is_estimate and trial.way.k == now.k:
+            candidates.append((trial.name, trial.way))
     base = bench.shares(now)
-    here, names, best = now, list[str](), gain_of(base, base, clusters)
+    way = now
+    names: list[str] = []
+    gain = gain_of(base, base, clusters)
     while len(names) < _TOGETHER:
-        steps = [(name, _joined(here, now, way)) for name, way in ways if way.k == now.k]
-        tried = [
-            (gain_of(bench.shares(step), base, clusters), name, step)
-            for name, step in steps
-            if step != here
-        ]
-        top = max(tried, key=lambda one: round(one[0].mean or 0.0, 9), default=None)
-        if top is None or (top[0].mean or 0.0) <= (best.mean or 0.0) + 1e-9:
+        best: tuple[Interval, str, Way] | None = None
+        for name, candidate in candidates:
+            next_way = _with_change(way, now, candidate)
+            if next_way == way:
+                continue
+            next_gain = gain_of(bench.shares(next_way), base, clusters)
+            # Rounded: of equal gains the first is taken, on every machine.
+            if best is None or _rounded_mean(next_gain) > _rounded_mean(best[0]):
+                best = next_gain, name, next_way
+        if best is None or (best[0].mean or 0.0) <= (gain.mean or 0.0) + 1e-9:
             break
-        best, name, here = top
+        gain, name, way = best
         names.append(name)
-    return Together(changes=tuple(names), gain=best) if len(names) > 1 else None
+    if len(names) < 2:
+        return None
+    return Together(changes=tuple(names), gain=gain)
 
 
-def _joined(here: Way, now: Way, way: Way) -> Way:
-    """A way with one more change; as it is where what it changes was changed already."""
-    if way.setting != now.setting:
-        return replace(here, setting=way.setting) if here.setting == now.setting else here
-    if way.operators != now.operators:
-        return replace(here, operators=tuple(at for at in here.operators if at in way.operators))
-    return here if here.view else replace(here, view=way.view)
+def _rounded_mean(gain: Interval) -> float:
+    return round(gain.mean or 0.0, 9)
+
+
+def _with_change(way: Way, now: Way, changed: Way) -> Way:
+    """A way with what another one changes; as it is where the same was changed already."""
+    if changed.setting != now.setting:
+        if way.setting != now.setting:
+            return way
+        return replace(way, setting=changed.setting)
+    if changed.operators != now.operators:
+        operators = tuple(operator for operator in way.operators if operator in changed.operators)
+        return replace(way, operators=operators)
+    if way.view:
+        return way
+    return replace(way, view=changed.view)
 
 
 def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
+    """Where each ranking has the gold of the one question."""
     plain = replace(now, k=bench.depth, operators=())
-    effort, legs = now.setting.effort, bench.legs("")
-    exact = Effort(exact=True)
+    legs = bench.legs("")
     ways: list[tuple[str, Way]] = [(f"now: {now.setting.name}", plain)]
     if "sparse" in legs:
         ways.append(("by words", replace(plain, setting=SearchSetting(strategy="sparse"))))
-    for name, how in (("by vectors", effort), ("by vectors, exactly", exact)):
-        if how in legs:
-            setting = SearchSetting(strategy="dense", effort=how)
+    efforts = {"by vectors": now.setting.effort, "by vectors, exactly": Effort(exact=True)}
+    for name, effort in efforts.items():
+        if effort in legs:
+            setting = SearchSetting(strategy="dense", effort=effort)
             ways.append((name, replace(plain, setting=setting)))
-    filters = bench.collection.filters is not None or bench.store.native_filter is not None
-    views: dict[View, bool] = {"threshold": True, "filter": filters}
-    ways += [
-        (f"without the {one}", replace(plain, view=one)) for one, is_on in views.items() if is_on
-    ]
-    for at, operator in enumerate(bench.stage.operators):
-        ways.append((f"after {operator.name}", replace(now, operators=tuple(range(at + 1)))))
+    views: list[View] = ["threshold"]
+    if bench.collection.filters is not None or bench.store.native_filter is not None:
+        views.append("filter")
+    for view in views:
+        ways.append((f"without the {view}", replace(plain, view=view)))
+    for position, operator in enumerate(bench.stage.operators):
+        up_to_it = tuple(range(position + 1))
+        ways.append((f"after {operator.name}", replace(now, operators=up_to_it)))
     for name, way in ways:
         (ranking,) = bench.contexts(way)
-        yield Rank(way=name, ranks=_firsts(ranking, bench), looked_at=len(ranking))
+        yield Rank(way=name, ranks=_gold_ranks(ranking, bench), looked_at=len(ranking))
 
 
-def _firsts(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
-    """Where a ranking of the one question has each gold first."""
-    ranked = [*enumerate(ranking, 1)]
-    return tuple(
-        next((rank for rank, one in ranked if gold.is_held_by(one)), None)
-        for gold in bench.golds[0]
-    )
+def _gold_ranks(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
+    """The best rank of each gold of the one question, from 1; None where it is not ranked."""
+    ranks: list[int | None] = []
+    for gold in bench.golds[0]:
+        rank = None
+        for position, chunk in enumerate(ranking, 1):
+            if gold.is_held_by(chunk):
+                rank = position
+                break
+        ranks.append(rank)
+    return tuple(ranks)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -68,50 +68,57 @@ class Bench:
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
+        """The rankings by words and by vectors, of the store or estimated."""
         if view not in self._legs:
             if view in ESTIMATED:
-                found = self._estimated(view)
+                legs = self._estimated_legs(view)
             else:
-                found = legs_of(self._viewed(view), self.cases, self.depth, self.advance)
-            self._legs[view] = found
+                legs = legs_of(self._loosened(view), self.cases, self.depth, self.advance)
+            self._legs[view] = legs
         return self._legs[view]
 
-    def _viewed(self, view: View) -> TunedCollection:
+    def _loosened(self, view: View) -> TunedCollection:
+        """The collection without its threshold, or without threshold and filter."""
         if not view:
             return self.collection
-        found = replace(self.collection, threshold=-math.inf)
+        collection = replace(self.collection, threshold=-math.inf)
         if view == "threshold":
-            return found
-        every, dense, sparse = self.store.unfiltered(), found.dense, found.sparse
-        return replace(
-            found,
-            filters=None,
-            dense=None if dense is None else replace(dense, store=every),
-            sparse=None if sparse is None else over_store(sparse, every),
-        )
+            return collection
+        store = self.store.unfiltered()
+        dense = collection.dense
+        if dense is not None:
+            dense = replace(dense, store=store)
+        sparse = collection.sparse
+        if sparse is not None:
+            sparse = over_store(sparse, store)
+        return replace(collection, filters=None, dense=dense, sparse=sparse)
 
-    def _estimated(self, view: View) -> dict[Leg, LegRankings]:
+    def _estimated_legs(self, view: View) -> dict[Leg, LegRankings]:
+        """The rankings with BM25 for the store's words, or with the static English vectors."""
         self.advance(f"{view}, estimated")
-        queries, legs = [case.query for case in self.cases], dict(self.legs(""))
+        queries = [case.query for case in self.cases]
+        legs = dict(self.legs(""))
         untimed = [0.0] * len(queries)
         if view == "bm25":
             legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), untimed)
             return legs
         assert self.english is not None
         words = legs.get("sparse") or self.legs("bm25")["sparse"]
-        found = LegRankings(self.english.batch_search(queries, self.depth), untimed)
-        return {"sparse": words, NORMAL: found}
+        vectors = LegRankings(self.english.batch_search(queries, self.depth), untimed)
+        return {"sparse": words, NORMAL: vectors}
 
     @cached_property
     def texts(self) -> list[Chunk]:
-        """All that may be found, where that can be read; else nothing."""
+        """All chunks that a search may find, for estimates; nothing where they cannot be read."""
         if self.store.native_filter is not None or self.store.count() > TEXTS:
             return []
-        rows = self.store.rows(self.store.count())
-        if len(rows) < self.store.count():
+        chunks = self.store.rows(self.store.count())
+        if len(chunks) < self.store.count():
             return []
-        wanted = self.collection.filters
-        return [one for one in rows if wanted is None or matches(wanted, searched_fields(one))]
+        filters = self.collection.filters
+        if filters is None:
+            return list(chunks)
+        return [chunk for chunk in chunks if matches(filters, searched_fields(chunk))]
 
     @cached_property
     def words(self) -> Bm25Index:
@@ -121,8 +128,11 @@ class Bench:
     def english(self) -> VectorIndex | None:
         """Static vectors of the texts; None where they are not English, or it is not installed."""
         dense = self.collection.dense
-        used = None if dense is None else dense.embedder.identity.get("embedder")
-        if used == ENGLISH_EMBEDDER or not are_english([one.text for one in self.texts[:200]]):
+        embedder = None if dense is None else dense.embedder.identity.get("embedder")
+        # A sample is enough to recognise the language.
+        if embedder == ENGLISH_EMBEDDER or not are_english(
+            [chunk.text for chunk in self.texts[:200]]
+        ):
             return None
         try:
             return VectorIndex(self.texts, open_embedder(ENGLISH_EMBEDDER))
@@ -134,28 +144,33 @@ class Bench:
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
         """What generation would be given for each question."""
-        found = [ranking[: way.k] for ranking in self.rankings(way)]
+        rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
-            return found
-        kept = [self.stage.operators[at] for at in way.operators]
-        stage = replace(self.stage, operators=tuple(kept))
-        pairs = zip(self.cases, found, strict=True)
-        return [
-            [one.chunk for one in stage.run(case.query, ranked).chunks] for case, ranked in pairs
-        ]
+            return rankings
+        operators = tuple(self.stage.operators[position] for position in way.operators)
+        stage = replace(self.stage, operators=operators)
+        contexts: list[list[Chunk]] = []
+        for case, ranking in zip(self.cases, rankings, strict=True):
+            scored_chunks = stage.run(case.query, ranking).chunks
+            contexts.append([scored.chunk for scored in scored_chunks])
+        return contexts
 
     def shares(self, way: Way) -> list[float]:
-        return self.held(self.contexts(way))
+        """Of each question the share of its gold that a way brings into the context."""
+        return self.gold_shares(self.contexts(way))
 
-    def held(self, contexts: Sequence[Sequence[Chunk]]) -> list[float]:
+    def gold_shares(self, contexts: Sequence[Sequence[Chunk]]) -> list[float]:
         """Of each question the share of its gold that its context holds."""
-        return [
-            sum(any(map(gold.is_held_by, context)) for gold in golds) / len(golds)
-            for golds, context in zip(self.golds, contexts, strict=True)
-        ]
+        shares: list[float] = []
+        for golds, context in zip(self.golds, contexts, strict=True):
+            held = 0
+            for gold in golds:
+                held += any(map(gold.is_held_by, context))
+            shares.append(held / len(golds))
+        return shares
 
-    def located(self, way: Way, places: Sequence[int]) -> list[GoldSearch]:
-        """Where the gold of some questions is, as a run of a pipeline says it."""
+    def located(self, way: Way, positions: Sequence[int]) -> list[GoldSearch]:
+        """Where the gold of some questions is: the stage ``locate`` of a run, for one way."""
         collection = self.collection
         dense = collection.dense
         retriever = StoreRetriever(
@@ -169,24 +184,24 @@ class Bench:
             opening=(),
             closing=ExitStack(),
         )
-        found = self.rankings(way)
-        inputs = [
-            (
-                self.cases[at],
-                RetrievalResult.from_chunks([with_origin(one) for one in found[at][: way.k]]),
-            )
-            for at in places
-        ]
-        rankings = Searching(retriever=retriever).rankings
-        return GoldLocator(rankings=rankings, retriever=retriever, top_k=way.k).located(inputs)
+        rankings = self.rankings(way)
+        inputs: list[tuple[Case, RetrievalResult[Any]]] = []
+        for position in positions:
+            chunks = [with_origin(chunk) for chunk in rankings[position][: way.k]]
+            inputs.append((self.cases[position], RetrievalResult.from_chunks(chunks)))
+        locator = GoldLocator(
+            rankings=Searching(retriever=retriever).rankings, retriever=retriever, top_k=way.k
+        )
+        return locator.located(inputs)
 
 
 def _strategy(collection: TunedCollection, setting: SearchSetting) -> Strategy:
-    dense, sparse = collection.dense, collection.sparse
-    if dense is None or setting.strategy == "sparse":
-        assert sparse is not None
-        return sparse
-    dense = replace(dense, effort=setting.effort)
-    if sparse is None or setting.strategy == "dense":
+    """How a setting searches a collection."""
+    if collection.dense is None or setting.strategy == "sparse":
+        assert collection.sparse is not None
+        return collection.sparse
+    dense = replace(collection.dense, effort=setting.effort)
+    if collection.sparse is None or setting.strategy == "dense":
         return dense
-    return HybridStrategy(dense=dense, sparse=sparse, weights=(setting.dense_weight or 0.0, 1.0))
+    weights = (setting.dense_weight or 0.0, 1.0)
+    return HybridStrategy(dense=dense, sparse=collection.sparse, weights=weights)

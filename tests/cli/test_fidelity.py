@@ -87,7 +87,7 @@ def test_it_cannot_tell(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> 
         for at, made in enumerate(questions("zzz"))
     ]
     ragbench("fidelity", *asked(unfound)).ends(3, *wanted)
-    monkeypatch.setattr("ragbench.verbs.fidelity._UNTOLD", 1.1)
+    monkeypatch.setattr("ragbench.verbs.fidelity._LEAST_CEILING", 1.1)
     told = "halves of the 30 real questions do not agree"
     ragbench("fidelity", *asked(questions(COPIED))).ends(3, told)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ragbench.ledger.folder import RunFolder, read_manifest
 from ragbench.ledger.scores import ScoreStore
 from ragbench.llm.budget import Budget, amount_of
 from ragbench.metrics.registry import parse_metrics
-from ragbench.post.build import Resources, load_variants
+from ragbench.post.build import Resources, Variant, load_variants
 from ragbench.post.stage import rerankers_of
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
@@ -33,7 +33,7 @@ from ragbench_cli.systems import DocumentsBeside, System, chosen_system
 
 
 class GeneratorChoice(Record):
-    """Whose generation answers where nothing is retrieved, as the command line says it."""
+    """Whose generation answers from the chunks of each variant."""
 
     rag: Annotated[str | None, option("RAG")] = None
     """RAG whose generation answers from the chunks of each variant: package.module:attr,
@@ -58,22 +58,33 @@ def _answering(
                 raise ConfigError(f"{name} needs --rag or --pipeline")
         yield None, None
         return
-    beside = DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source)
-    named = chosen_system(choice.rag, choice.pipeline, choice.rag_args, beside, budget=budget)
-    with named as system:
-        prices = {chat.price for chat in system.chats}
-        typed = None if choice.price is None else _price(choice.price)
-        known = prices.pop() if len(prices) == 1 else None
-        yield system, typed or known
+    manifest = read_manifest(RunFolder(path=run).manifest)
+    documents = DocumentsBeside(manifest.dataset.source)
+    chosen = chosen_system(choice.rag, choice.pipeline, choice.rag_args, documents, budget=budget)
+    with chosen as system:
+        price: Price | None = None
+        if choice.price is not None:
+            price = _price(choice.price)
+        else:
+            prices = {chat.price for chat in system.chats}
+            if len(prices) == 1:  # of several models it is not known which one answers
+                (price,) = prices
+        yield system, price
 
 
-def _price(typed: str) -> Price:
-    first, comma, second = typed.partition(",")
-    paid, got = (amount_of(text, "--price") for text in (first, second if comma else first))
-    return Price(input=paid, output=got, origin="--price")
+def _price(text: str) -> Price:
+    """The price of prompts and answers from ``IN,OUT``; one number is the price of both."""
+    prompt_text, comma, answer_text = text.partition(",")
+    if not comma:
+        answer_text = prompt_text
+    prompt_price = amount_of(prompt_text, "--price")
+    answer_price = amount_of(answer_text, "--price")
+    return Price(input=prompt_price, output=answer_price, origin="--price")
 
 
-class Asked(Record):
+class AblateOptions(Record):
+    """What is tried, and how."""
+
     variants: Path
     """YAML file with the variants; the others are compared with its first one. See
     docs/post_retrieval.md."""
@@ -96,7 +107,9 @@ class Asked(Record):
 
 
 @takes_records
-def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Output) -> None:
+def command(
+    run: RunArgument, answering: GeneratorChoice, options: AblateOptions, output: Output
+) -> None:
     """Compare variants of post-retrieval on a stored run.
 
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
@@ -114,48 +127,59 @@ def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: O
     """
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
-        tokens = token_counter(asked.counter)
-        budget = budget_of(asked.max_cost)
+        counter = token_counter(options.counter)
+        budget = budget_of(options.max_cost)
         system, price = stack.enter_context(_answering(answering, run, budget))
-        model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
+        model = LLMChoice(model=options.model.model, base_url=options.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
-        tried = load_variants(asked.variants, Resources(chat=chat))
-        rerankers = [one for each in tried for one in rerankers_of(each.stage)]
-        is_paid = any(getattr(one, "asks_elsewhere", False) for one in rerankers)
-        kept = run / "reranker_scores.sqlite" if is_paid else None
-        store = stack.enter_context(ScoreStore(asked.scores or kept))
+        variants = load_variants(options.variants, Resources(chat=chat))
+        score_file = options.scores
+        # Scores are stored only where it takes time or money to get them again.
+        if score_file is None and _asks_elsewhere(variants):
+            score_file = run / "reranker_scores.sqlite"
+        store = stack.enter_context(ScoreStore(score_file))
         cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
-        total = min(cases, asked.limit or cases)
-        bars = stack.enter_context(console.progress(shown=not shown.json))
-        found = ablate(
+        total = min(cases, options.limit or cases)
+        bars = stack.enter_context(console.progress(shown=not output.json))
+        ablation = ablate(
             run,
-            tried,
-            metrics=None if asked.metrics is None else parse_metrics(asked.metrics),
-            counter=tokens,
-            limit=asked.limit,
+            variants,
+            metrics=None if options.metrics is None else parse_metrics(options.metrics),
+            counter=counter,
+            limit=options.limit,
             scores=store,
-            concurrency=asked.concurrency,
-            advance=lambda done: bars and bars(Progress("ablate", total, done)),
+            concurrency=options.concurrency,
+            advance=lambda count: bars and bars(Progress("ablate", total, count)),
             rag=None if system is None else system.rag,
             price=price,
         )
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
-    done = found if system is None else replace(found, generator=system.name)
-    made = ablation_document(done)
-    shown.show(
-        lambda: made,
-        data=partial(ablation_object, done),
-        screen=lambda: draw(document_blocks(made)),
+    if system is not None:
+        ablation = replace(ablation, generator=system.name)
+    document = ablation_document(ablation)
+    output.show(
+        lambda: document,
+        data=partial(ablation_object, ablation),
+        screen=lambda: draw(document_blocks(document)),
     )
-    if _is_dead(found):
+    if _is_dead(ablation):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
-def _is_dead(found: Ablation) -> bool:
+def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
+    """Whether a reranker asks a model or an endpoint."""
+    for variant in variants:
+        for reranker in rerankers_of(variant.stage):
+            if getattr(reranker, "asks_elsewhere", False):
+                return True
+    return False
+
+
+def _is_dead(ablation: Ablation) -> bool:
     """Whether a stage that was asked gave nothing at all."""
-    if all(variant.failed == found.replayed for variant in found.variants):
+    if all(variant.failed == ablation.replayed for variant in ablation.variants):
         return True
-    answers = [variant.answers for variant in found.variants if variant.answers is not None]
-    return bool(answers) and not any(one.answered + one.declined for one in answers)
+    answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
+    return bool(answers) and not any(each.answered + each.declined for each in answers)

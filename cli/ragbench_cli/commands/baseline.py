@@ -35,7 +35,9 @@ _NAMED = 10
 """How many unstable cases are named."""
 
 
-class SetAsked(Record):
+class SetOptions(Record):
+    """The runs that become a baseline, and the files that are written."""
+
     runs: Annotated[list[Path], argument("RUN...")]
     """Folders of runs of one unchanged system, oldest first."""
     out: Annotated[Path, option("--out", "-o")] = _DEFAULT
@@ -47,7 +49,7 @@ class SetAsked(Record):
 
 @app.command("set")
 @takes_records
-def set_(asked: SetAsked, json: JsonOption = False) -> None:
+def set_(options: SetOptions, json: JsonOption = False) -> None:
     """Keep a run as a baseline file, or the mean of several.
 
     Several runs of one unchanged system halve the noise that a later run is compared with, and
@@ -60,24 +62,26 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
       ragbench baseline set run-1 run-2 run-3 -o baselines/pellorin.json
       ragbench baseline set run-1 run-2 run-3 --limits ragbench.yaml
     """
-    scores = [read_run(run) for run in asked.runs]
+    scores = [read_run(run) for run in options.runs]
     baseline = baseline_of(scores)
-    limits = asked.limits
+    limits = options.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
     if limits is not None and limits.exists():
         raise ConfigError(f"{limits} exists and may have been edited: name another file")
     fitted = fitted_limits(scores) if len(scores) > 1 else ()
-    write_baseline(baseline, asked.out)
+    write_baseline(baseline, options.out)
     if limits is not None:
-        given = [*(run.source for run in scores), "-o", str(asked.out), "--limits", str(limits)]
-        beside = Path(os.path.relpath(asked.out, limits.parent)).as_posix()
-        text = limits_yaml(fitted, scores, ["baseline", "set", *given], beside)
+        command_line = ["baseline", "set"]  # the file names the command that wrote it
+        command_line += [run.source for run in scores]
+        command_line += ["-o", str(options.out), "--limits", str(limits)]
+        baseline_path = Path(os.path.relpath(options.out, limits.parent)).as_posix()
+        text = limits_yaml(fitted, scores, command_line, baseline_path)
         write_whole(limits, text.encode())
     if json:
-        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": fitted})
+        console.print_json({"path": str(options.out), **_facts(baseline), "limits": fitted})
     else:
-        typer.echo(asked.out)
+        typer.echo(options.out)
         if limits is not None:
             typer.echo(limits)
         console.say(_size(baseline))
@@ -86,7 +90,9 @@ def set_(asked: SetAsked, json: JsonOption = False) -> None:
     _warn(scores[-1])
 
 
-class AddAsked(Record):
+class AddOptions(Record):
+    """The run that joins a baseline."""
+
     run: Annotated[Path, argument("RUN")]
     """Folder of main's newest run."""
     out: Annotated[Path, option("--out", "-o")] = _DEFAULT
@@ -100,7 +106,7 @@ class AddAsked(Record):
 
 @app.command("add")
 @takes_records
-def add(asked: AddAsked, json: JsonOption = False) -> None:
+def add(options: AddOptions, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
     Later runs are compared with the mean of the last K runs. If two runs in a row
@@ -114,12 +120,14 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
       ragbench baseline add reports/main
       ragbench baseline add reports/main --keep 3
     """
-    out, book = asked.out, asked.labelled.book
-    scores = with_labels(read_run(asked.run), book)
+    out = options.out
+    book = options.labelled.book
+    scores = with_labels(read_run(options.run), book)
     if out.exists():
-        added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
+        added = with_run(read_baseline(out), scores, keep=options.keep, accept=options.accept)
     else:
         added = Added(baseline=baseline_of([scores]))
+    # New labels may correct a run that is in it already.
     if not added.is_known or book is not None:
         write_baseline(added.baseline, out)
     if json:
@@ -158,39 +166,50 @@ def show(
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
-    is_run = run_around(file).is_dir()
-    baseline = baseline_of([read_run(file)]) if is_run else read_baseline(file)
+    if run_around(file).is_dir():
+        baseline = baseline_of([read_run(file)])
+    else:
+        baseline = read_baseline(file)
     facts = _facts(baseline)
     show_result({"path": str(file), **facts}, lambda: draw(_blocks(facts)), json=json)
 
 
 def _blocks(facts: dict[str, Any]) -> Blocks:
+    """The screen of a baseline: its metrics, and how steady the system is."""
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
-    head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
-    yield styled((facts["rag"], "bold"), head)
-    several = sum(run["repeats"] for run in facts["runs"]) > 1
-    if len(facts["runs"]) > 1:
-        span = span_text([run["date"] for run in facts["runs"]])
-        yield f"the mean of {len(facts['runs'])} runs{span}"
+    description = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
+    yield styled((facts["rag"], "bold"), description)
+    runs = facts["runs"]
+    # A single run shows no noise, unless it asked the system repeatedly.
+    shows_noise = sum(run["repeats"] for run in runs) > 1
+    if len(runs) > 1:
+        span = span_text([run["date"] for run in runs])
+        yield f"the mean of {len(runs)} runs{span}"
     yield ""
-    columns = ["metric", "score", "version", "measured", *(["noise"] if several else [])]
-    measured = [metric for metric in facts["metrics"] if metric["measured"]]
-    rows = (
-        (
-            one["metric"],
-            number_text(one["score"]),
-            str(one["version"]),
-            f"{one['measured']:,}",
-            "-" if one["noise_share"] is None else f"{one['noise_share']:.0%}",
-        )[: len(columns)]
-        for one in measured
-    )
+    columns = ["metric", "score", "version", "measured"]
+    if shows_noise:
+        columns.append("noise")
+    rows: list[list[str]] = []
+    unmeasured: list[str] = []
+    for metric in facts["metrics"]:
+        if not metric["measured"]:
+            unmeasured.append(metric["metric"])
+            continue
+        row = [
+            metric["metric"],
+            number_text(metric["score"]),
+            str(metric["version"]),
+            f"{metric['measured']:,}",
+        ]
+        if shows_noise:
+            share = metric["noise_share"]
+            row.append("-" if share is None else f"{share:.0%}")
+        rows.append(row)
     yield table(columns, rows)
-    silent = ", ".join(metric["metric"] for metric in facts["metrics"] if not metric["measured"])
-    if silent:
-        yield f"\nnot measured: {silent}"
-    if several:
+    if unmeasured:
+        yield f"\nnot measured: {', '.join(unmeasured)}"
+    if shows_noise:
         yield "\nnoise: share of the variance of a case's mean that more runs remove"
         unstable = facts["unstable"]
         names = f": {as_line(unstable, _NAMED)}" if unstable else ""
@@ -198,41 +217,53 @@ def _blocks(facts: dict[str, Any]) -> Blocks:
 
 
 def _size(baseline: Baseline) -> str:
+    """How many cases and metrics a baseline has, and the mean of how many runs it is."""
     runs = f", the mean of {baseline.kept} runs" if baseline.kept > 1 else ""
     return f"{len(baseline.cases):,} cases, {len(baseline.metrics)} metrics{runs}"
 
 
+_SHOWN_CHANGES = 3
+"""How many metrics are named that changed."""
+
+
 def _added_text(added: Added) -> str:
+    """What became of a run that was added, and what later runs are compared with."""
     if added.is_known:
         return "This run is in it already: nothing was changed."
     if added.other:
         return f"Later runs are compared with this run alone: {added.other}."
-    if added.changes:
-        shown = "; ".join(
-            f"{change.metric} went {'up' if change.after > change.before else 'down'} from "
-            f"{change.before:.3f} to {change.after:.3f} (p = {change.p_value:.2g})"
-            for change in added.changes[:3]
+    if not added.changes:
+        return _size(added.baseline)
+    changes: list[str] = []
+    for change in added.changes[:_SHOWN_CHANGES]:
+        direction = "up" if change.after > change.before else "down"
+        changes.append(
+            f"{change.metric} went {direction} from {change.before:.3f} to {change.after:.3f} "
+            f"(p = {change.p_value:.2g})"
         )
-        more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
-        moved, then = "changed", "Later runs are compared with this run and the one before."
-        if added.baseline.kept == 1:
-            then = "Later runs are compared with this run alone."
-        if added.is_first:
-            then = (
-                "It is averaged with the runs before. If the next run shows it, too, later runs "
-                "are compared with these two."
-            )
-        if added.is_held:
-            moved = "fallen"
-            then = (
-                "The baseline stays, so that later runs fail where they are no better. Accept the "
-                "lower level with --accept."
-            )
-        return f"Main is shown to have {moved}: {shown}{more}. {then}"
-    return _size(added.baseline)
+    unnamed = len(added.changes) - len(changes)
+    if unnamed:
+        changes.append(f"and {unnamed} more")
+    change_text = "; ".join(changes)
+    if added.is_held:
+        return (
+            f"Main is shown to have fallen: {change_text}. The baseline stays, so that later runs "
+            "fail where they are no better. Accept the lower level with --accept."
+        )
+    if added.is_first:
+        consequence = (
+            "It is averaged with the runs before. If the next run shows it, too, later runs are "
+            "compared with these two."
+        )
+    elif added.baseline.kept == 1:
+        consequence = "Later runs are compared with this run alone."
+    else:
+        consequence = "Later runs are compared with this run and the one before."
+    return f"Main is shown to have changed: {change_text}. {consequence}"
 
 
 def _warn(scores: RunScores) -> None:
+    """Reports what makes a run a poor baseline."""
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
         console.say(f"Warning: {failed:,} calls of this run failed; those cases are not compared.")
@@ -241,6 +272,7 @@ def _warn(scores: RunScores) -> None:
 
 
 def _facts(baseline: Baseline) -> dict[str, Any]:
+    """What JSON says of a baseline."""
     newest = baseline.made_of[-1]
     return {
         **values_of(baseline, "dataset rag"),
@@ -251,31 +283,36 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
         "cases": len(baseline.cases),
         "runs": [values_of(run, "date commit repeats") for run in baseline.made_of],
         "remembered": len(baseline.runs),
-        "metrics": [_metric(baseline, column) for column in baseline.metrics],
-        # Any metric came out differently in the kept runs, which are of one system.
-        "unstable": [
-            case.id
-            for case in baseline.cases
-            if any(
-                len({(cell.status, cell.value) for cell in repeats.cells if cell is not None}) > 1
-                for repeats in case.repeats.values()
-            )
-        ],
+        "metrics": [_metric_facts(baseline, column) for column in baseline.metrics],
+        "unstable": _unstable_ids(baseline),
     }
 
 
-def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
+def _unstable_ids(baseline: Baseline) -> list[str]:
+    """The cases of which a metric came out differently in the runs, which are of one system."""
+    ids: list[str] = []
+    for case in baseline.cases:
+        for repeats in case.repeats.values():
+            outcomes = {(cell.status, cell.value) for cell in repeats.cells if cell is not None}
+            if len(outcomes) > 1:
+                ids.append(case.id)
+                break
+    return ids
+
+
+def _metric_facts(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
+    """A metric's score, and how much of its variance is the system's own noise."""
     cells = baseline.cells(column.name)
-    values = {
-        id_: [value for value in cells.asked(at).values if value is not None]
-        for at, id_ in enumerate(baseline.table.ids)
-    }
-    parts = variance_components(values)
+    values: dict[str, list[float]] = {}
+    for position, id_ in enumerate(baseline.table.ids):
+        repeats = cells.asked(position).values
+        values[id_] = [value for value in repeats if value is not None]
+    components = variance_components(values)
     return {
         "metric": column.name,
         **values_of(column, "version score"),
-        "measured": parts.cases,
-        "within_variance": parts.within,
-        "between_variance": parts.between,
-        "noise_share": parts.share_within,
+        "measured": components.cases,
+        "within_variance": components.within,
+        "between_variance": components.between,
+        "noise_share": components.share_within,
     }

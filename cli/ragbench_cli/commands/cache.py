@@ -37,19 +37,21 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
 
     # An empty default cache is made: 0 answers are no error in a script.
     with ResponseCache(_path(cache), must_exist=cache is not None) as opened:
-        found = opened.stats()
+        cached = opened.stats()
     if json:
-        console.print_json(found)
+        console.print_json(cached)
         return
-    typer.echo(f"{found.path}: {found.entries:,} answers, {_size(found.file_bytes)} on disk")
-    if found.oldest is not None and found.newest is not None:
-        typer.echo(f"stored from {_day(found.oldest)} to {_day(found.newest)}")
-    for line in found.lines:
+    typer.echo(f"{cached.path}: {cached.entries:,} answers, {_size(cached.file_bytes)} on disk")
+    if cached.oldest is not None and cached.newest is not None:
+        typer.echo(f"stored from {_day(cached.oldest)} to {_day(cached.newest)}")
+    for line in cached.lines:
         purpose = line.purpose or "(no purpose)"
         typer.echo(f"  {line.entries:>9,}  {_size(line.bytes):>9}  {line.model}  {purpose}")
 
 
-class PruneAsked(Record):
+class PruneOptions(Record):
+    """Which answers are removed."""
+
     max_mb: Annotated[int | None, option(min=0)] = None
     """Keep at most N megabytes, the most recently used."""
     unused_days: Annotated[int | None, option(min=0)] = None
@@ -62,7 +64,7 @@ class PruneAsked(Record):
 
 @app.command("prune")
 @takes_records
-def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
+def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
     """Remove cached answers. A removed answer is paid for again if it is needed.
 
     Each option removes on its own; without any, nothing is removed and the exit code is 2.
@@ -75,28 +77,29 @@ def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     """
     from ragbench.llm.cache import ResponseCache
 
-    if asked == PruneAsked():
+    if options == PruneOptions():
         raise ConfigError("choose the entries to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
-            max_bytes=None if asked.max_mb is None else asked.max_mb * 1_000_000,
-            unused_days=asked.unused_days,
-            model=asked.model,
-            everything=asked.everything,
+            max_bytes=None if options.max_mb is None else options.max_mb * 1_000_000,
+            unused_days=options.unused_days,
+            model=options.model,
+            everything=options.everything,
         )
-        left = opened.stats()
-    console.say(f"{removed:,} answers removed, {left.entries:,} left: {left.path}")
+        remaining = opened.stats()
+    console.say(f"{removed:,} answers removed, {remaining.entries:,} left: {remaining.path}")
 
 
-def _path(given: Path | None) -> Path:
+def _path(cache: Path | None) -> Path:
+    """The cache's file: that of the option, of the environment, or the default."""
     from ragbench.llm.settings import DEFAULT_CACHE
 
-    if given is not None:
-        return given
-    named = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
-    if named == "off":
+    if cache is not None:
+        return cache
+    setting = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
+    if setting == "off":
         raise ConfigError("RAGBENCH_LLM_CACHE is off: name a file with --cache")
-    return Path(named).expanduser()
+    return Path(setting).expanduser()
 
 
 def _size(count: int) -> str:

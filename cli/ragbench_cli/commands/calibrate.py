@@ -21,6 +21,8 @@ from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorCho
 
 
 class CalibrateOptions(Record):
+    """Which labels a validator is fitted to, and which errors are allowed."""
+
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
@@ -62,9 +64,9 @@ def command(
       ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
-    named = validator.named
+    validator = validator.named
     on = options.on
-    with judging(named, options.labels, dump, on.engine, quiet=options.quiet) as opened:
+    with judging(validator, options.labels, dump, on.engine, quiet=options.quiet) as opened:
 
         def show_progress(done: int) -> None:
             if opened.bars is not None:
@@ -93,11 +95,12 @@ def command(
         )
         raise typer.Exit(1)
     if not options.quiet:
-        use = f"ragbench validate DUMP --validator {named.name} --calibration {options.out}"
+        use = f"ragbench validate DUMP --validator {validator.name} --calibration {options.out}"
         console.say(f"\ncalibration  {options.out}\nuse          {use}")
 
 
 def _print(result: DumpCalibration) -> None:
+    """Prints precision and recall before and after, and what other targets would give."""
     report = result.report
     typer.echo(
         f"{report.calibration.validator} on {result.labelled:,} labelled queries, "
@@ -129,6 +132,7 @@ def _print(result: DumpCalibration) -> None:
 
 
 def _rows(name: str, before: Quality, after: Quality) -> None:
+    """Prints one kind of verdict: its figures before and after, side by side."""
     typer.echo(name)
     for label in ("precision", "recall"):
         typer.echo(f"  {label:<22}{_share(before, label):<26}{_share(after, label)}")
@@ -137,6 +141,7 @@ def _rows(name: str, before: Quality, after: Quality) -> None:
 
 
 def _share(quality: Quality, name: str) -> str:
+    """A precision or recall with its interval."""
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
     if value is None:

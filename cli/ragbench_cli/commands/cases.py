@@ -25,6 +25,8 @@ _LISTED = 20
 
 
 class CasesOptions(Record):
+    """Which cases of a run are wanted, and where they go."""
+
     run: RunArgument
     cause: Annotated[
         str | None,
@@ -70,8 +72,10 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
         draw(_lines(report, rows, worst_metric(report, options.worst)))
-        more = f", {count - len(rows):,} more with --limit" if count > len(rows) else ""
-        console.say(f"{counted(count, 'case')}{more}")
+        text = counted(count, "case")
+        if count > len(rows):
+            text += f", {count - len(rows):,} more with --limit"
+        console.say(text)
 
 
 def _read_cause(text: str) -> Cause:

@@ -13,7 +13,9 @@ from ragbench_cli.options import Labelled, argument, option, takes_records
 from ragbench_cli.output import Output, draw
 
 
-class Asked(Record):
+class CompareOptions(Record):
+    """Which runs are compared, by which metrics."""
+
     runs: Annotated[list[Path], argument("RUN RUN...")]
     """Two or more run folders or baseline files. The others are compared with the first."""
     metrics: Annotated[str | None, option("LIST", "--metrics", "-m")] = None
@@ -34,7 +36,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, shown: Output) -> None:
+def command(options: CompareOptions, output: Output) -> None:
     """Compare runs of the same cases.
 
     Prints the significant differences, then the pass metrics and those that differ, and the cases
@@ -56,23 +58,30 @@ def command(asked: Asked, shown: Output) -> None:
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import comparison_blocks
 
-    if len(asked.runs) > 1 and is_one_run(asked.runs):
-        raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
-    book = asked.labelled.book
-    runs = [with_labels(read_run(run), book) for run in asked.runs]
-    cases = (0 if shown.md is None else 20) if asked.cases is None else asked.cases
+    if len(options.runs) > 1 and is_one_run(options.runs):
+        raise ConfigError(f"{options.runs[0]} is compared with itself: name another run")
+    book = options.labelled.book
+    runs = [with_labels(read_run(run), book) for run in options.runs]
+    # So many cases of each kind are spelled out.
+    cases_on_screen = 0 if options.cases is None else options.cases
+    cases_in_document = 20 if options.cases is None else options.cases
+    # JSON and a page have all; their texts are read only as far as they are shown.
+    read_texts: int | None = None
+    if not output.json and not output.page.is_wanted:
+        read_texts = cases_on_screen if output.md is None else cases_in_document
     comparison = compare(
         runs,
-        metrics=None if asked.metrics is None else split_metrics(asked.metrics),
-        main=None if asked.main is None else split_metrics(asked.main),
-        only_common_cases=asked.only_common_cases,
-        same=asked.same,
-        told=None if shown.json or shown.page.is_wanted else cases,
+        metrics=None if options.metrics is None else split_metrics(options.metrics),
+        main=None if options.main is None else split_metrics(options.main),
+        only_common_cases=options.only_common_cases,
+        same=options.same,
+        told=read_texts,
     )
     comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
-    named = asked.metrics is not None
-    shown.show(
-        lambda: comparison_document(comparison, cases=20 if asked.cases is None else asked.cases),
+    output.show(
+        lambda: comparison_document(comparison, cases=cases_in_document),
         data=lambda: {"schema_version": 2, **structs.asdict(comparison)},
-        screen=lambda: draw(comparison_blocks(comparison, named=named, cases=asked.cases or 0)),
+        screen=lambda: draw(
+            comparison_blocks(comparison, named=options.metrics is not None, cases=cases_on_screen)
+        ),
     )

@@ -15,7 +15,9 @@ from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
 
 
-class Asked(Record):
+class DoctorOptions(Record):
+    """What is looked at beside the installation."""
+
     rag: Annotated[str | None, option("RAG")] = None
     """Load this RAG too and ask it the question: alone, twice, beside another one in a batch, and
     with contexts of something else. Eleven calls."""
@@ -39,7 +41,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
+def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) -> None:
     """Check the installation, a RAG, a dataset and models.
 
     Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
@@ -59,24 +61,24 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
     from ragbench_cli import checks
     from ragbench_cli.output import entry
 
-    found = checks.Checks()
-    if asked.corpus is not None and asked.dataset is None:
+    asked_for = checks.Checks()
+    if options.corpus is not None and options.dataset is None:
         raise ConfigError("--corpus goes with --dataset")
     with console.users_code():
-        if asked.rag is not None:
-            checks.check_rag(found, asked.rag, asked.rag_args, asked.question)
-        if asked.pipeline is not None:
-            checks.check_pipeline(found, asked.pipeline, asked.question)
-    if asked.dataset is not None:
-        checks.check_dataset(found, asked.dataset, asked.corpus)
-    if asked.llm or asked.probe or model.model is not None or model.base_url is not None:
-        checks.check_llm(found, model, is_probed=asked.probe)
+        if options.rag is not None:
+            checks.check_rag(asked_for, options.rag, options.rag_args, options.question)
+        if options.pipeline is not None:
+            checks.check_pipeline(asked_for, options.pipeline, options.question)
+    if options.dataset is not None:
+        checks.check_dataset(asked_for, options.dataset, options.corpus)
+    if options.llm or options.probe or model.model is not None or model.base_url is not None:
+        checks.check_llm(asked_for, model, is_probed=options.probe)
     installed = checks.check_installation()
     if json:
-        console.print_json([*found, *installed])
+        console.print_json([*asked_for, *installed])
     else:
-        for check in (*found, *checks.installation_in_short(installed)):
+        for check in (*asked_for, *checks.installation_in_short(installed)):
             line = entry(check.name, check.detail, width=17, indent=8)
             typer.echo(f"{check.state:<8}{line.lstrip()}")
-    if any(check.state == "failed" for check in (*found, *installed)):
+    if any(check.state == "failed" for check in (*asked_for, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)

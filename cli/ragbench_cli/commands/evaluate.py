@@ -129,6 +129,7 @@ def _check(options: EvalOptions) -> None:
 
 
 def _check_asking(options: EvalOptions) -> None:
+    """Refuses limits of the asking that are out of range."""
     # Written so that a number that is not one (nan) is refused as well.
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
@@ -170,12 +171,12 @@ def _nothing_succeeded(report: Report) -> str:
     """Why nothing was measured at all, or a stage gave no result; empty where all gave some."""
     if all(stage.measured + stage.abstained == 0 for stage in report.stages):
         return "no call succeeded, so nothing was measured."
-    dead_stages = [
-        stage.stage
-        for stage in report.stages
+    dead_stages: list[str] = []
+    for stage in report.stages:
         # An answer that came without contexts is one of a retrieval that did not fail.
-        if stage.failed > stage.recorded and not stage.measured + stage.abstained + stage.skipped
-    ]
+        ended_otherwise = stage.measured + stage.abstained + stage.skipped
+        if stage.failed > stage.recorded and not ended_otherwise:
+            dead_stages.append(stage.stage)
     if dead_stages:
         return f"no call of {' and '.join(dead_stages)} succeeded."
     return ""
@@ -184,11 +185,10 @@ def _nothing_succeeded(report: Report) -> str:
 def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
     """Which metrics failed for every case, and with which error; empty where none did."""
     scoring_failures = [group for group in report.failures if group.stage == "score"]
-    lost_metrics = [
-        summary.metric.name
-        for summary in report.summaries
-        if summary.failed and not summary.measured + summary.abstained + summary.unproved
-    ]
+    lost_metrics: list[str] = []
+    for summary in report.summaries:
+        if summary.failed and not summary.measured + summary.abstained + summary.unproved:
+            lost_metrics.append(summary.metric.name)
     if not scoring_failures or not lost_metrics:
         return ""
     worst = max(scoring_failures, key=lambda group: group.count)
@@ -226,6 +226,7 @@ def _say_next(
 
 
 def _summaries_that_need_labels(report: Report) -> list[Summary]:
+    """The metrics that compare with something that people labelled."""
     from ragbench.core.metric import Need
 
     labels = {
@@ -258,7 +259,9 @@ def _lacking(report: Report, summaries: Sequence[Summary]) -> str:
     from ragbench.metrics.matching import NO_GOLD
     from ragbench.metrics.plan import NO_REFERENCE
 
-    reasons = {reason for summary in summaries for reason, _ in summary.reasons}
+    reasons: set[str] = set()
+    for summary in summaries:
+        reasons.update(reason for reason, _ in summary.reasons)
     missing: list[str] = []
     if not _is_known(report, "generate"):
         missing.append("no answer is known")
@@ -312,6 +315,7 @@ class _Opened:
     """What the options of an evaluation name, open as long as the stack is."""
 
     def __init__(self, options: EvalOptions, stack: ExitStack) -> None:
+        """Opens them in an order in which what is wrong is reported before anything is paid for."""
         from ragbench.io.only import Selection
         from ragbench.ledger.watch import Watch
         from ragbench.metrics.registry import default_metrics, parse_metrics
@@ -329,13 +333,13 @@ class _Opened:
         measuring = options.measuring
         self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
-        metric_list = measuring.spelled
+        metric_list = measuring.metrics
         self.metrics = default_metrics() if metric_list is None else parse_metrics(metric_list)
         if not self.metrics:
             raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
-        self.source = stack.enter_context(opened_source(cases, system, options.taken.only))
+        self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
         if metric_list is None and info.has_expectations:
             self.metrics = default_metrics(has_expectations=True)
@@ -384,6 +388,7 @@ class _Opened:
             import_packages_of(self.validator)
 
     def _read_operators(self, file: Path) -> PostRetrieval:
+        """The operators of a file, with the RAG and the model that they may need."""
         from ragbench.post.build import Resources, load_post_retrieval
         from ragbench.stages.rag import chunk_service
 
@@ -393,6 +398,7 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
+        """Builds the validator that the options name, for this process and for workers."""
         from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
         measuring = self.options.measuring
@@ -438,7 +444,7 @@ class _Opened:
     def _source_options(self) -> tuple[object, ...]:
         """The options that say how the cases are read and which are taken, if they are set."""
         source = self.options.cases
-        taken = self.options.taken
+        records = self.options.records
         fields = mapping(source.field or (), "--field")
         values = (
             source.format,
@@ -449,9 +455,9 @@ class _Opened:
             source.answers,
             source.answers_format,
             source.ask_again,
-            taken.since,
-            taken.until,
-            *(taken.where or ()),
+            records.since,
+            records.until,
+            *(records.where or ()),
         )
         return tuple(value for value in values if value)
 
@@ -493,6 +499,7 @@ class _Opened:
         return self._with_canaries(report, judging, folder)
 
     def _settings(self) -> EvalSettings:
+        """The options as the settings of an evaluation."""
         from ragbench.metrics.matching import Matching
         from ragbench.stages.stage import CallSettings
         from ragbench.stages.system import EvalSettings
@@ -515,7 +522,7 @@ class _Opened:
             notes=notes,
             roles=self._roles(),
             selection=self.selection,
-            matching=Matching(self.options.measuring.matched),
+            matching=Matching(self.options.measuring.matching),
             corpus=system.documents,
             locator=system.locator,
             trust_stored=keeping.reuse,
@@ -549,6 +556,7 @@ class _Opened:
         return report_of(folder)
 
     def _workers(self) -> Workers:
+        """The workers of an engine, and what builds the RAG and the validator on each."""
         from ragbench.rag.load import load_rag, may_be_on_workers
         from ragbench.stages.on_workers import Workers
         from ragbench.workers.engines import check_engine

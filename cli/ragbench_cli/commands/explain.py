@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.core.attribution import Cause
 from ragbench.core.chunk import Document
 from ragbench.core.record import Record
 from ragbench.core.report import CaseRow, Report
@@ -35,6 +36,8 @@ _LABEL_WIDTH = 11
 
 
 class ExplainOptions(Record):
+    """Which run or case is explained, and how fully."""
+
     run: RunArgument
     case: Annotated[str | None, argument("[CASE]")] = None
     """Id of one case; all of them by default."""
@@ -45,6 +48,8 @@ class ExplainOptions(Record):
 
 
 class ReplayOptions(Record):
+    """Whether the RAG is asked again, which RAG, and about how many cases."""
+
     replay: bool = False
     """Ask the RAG again with one change of the context at a time, and show which one cures the
     case; without a case, over the worst lost ones."""
@@ -79,7 +84,7 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
-    """  # fmt: skip
+    """
     run = run_around(options.run)
     if replaying.replay:
         _replay(run, options.case, replaying, as_json=json)
@@ -101,7 +106,9 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
     """Shows how the cases ended, and the worst ones of each loss, at most so many."""
     worst_rows = dict(worst_by_cause(report, most))
     if as_json:
-        worst_ids = {cause: [row.id for row in rows] for cause, rows in worst_rows.items()}
+        worst_ids: dict[Cause, list[str]] = {}
+        for cause, rows in worst_rows.items():
+            worst_ids[cause] = [row.id for row in rows]
         console.print_json({"schema_version": 1, "causes": report.causes, "worst": worst_ids})
         return
     draw([causes_table(report.causes)])
@@ -114,6 +121,7 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
 
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
+    """Shows a case's story: a label and a text in each line."""
     from rich.table import Table
 
     story = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)

@@ -13,7 +13,9 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, completed, option, takes_records
 
 
-class Asked(Record):
+class ExportOptions(Record):
+    """Which run is written, and in which format."""
+
     run: RunArgument
     to: Annotated[str, option("FORMAT", complete=completed("exports"))] = "ragas"
     """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""
@@ -22,7 +24,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: ExportOptions, json: JsonOption = False) -> None:
     """Write a stored run in another tool's format.
 
     Standard output names the files that were written.
@@ -35,18 +37,25 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.cases import export_run
 
-    done = export_run(run_around(asked.run), asked.to, asked.out)
-    paths = [str(path) for path in done.paths]
+    exported = export_run(run_around(options.run), options.to, options.out)
+    paths = [str(path) for path in exported.paths]
     if json:
-        found = {"written": done.written, "left_out": done.left_out, "unfinished": done.unfinished}
-        console.print_json({"format": asked.to, "paths": paths, **found})
+        console.print_json(
+            {
+                "format": options.to,
+                "paths": paths,
+                "written": exported.written,
+                "left_out": exported.left_out,
+                "unfinished": exported.unfinished,
+            }
+        )
     else:
         typer.echo("\n".join(paths))
-        console.say(f"{counted(done.written, 'case')} written")
-        for reason, count in done.left_out.items():
+        console.say(f"{counted(exported.written, 'case')} written")
+        for reason, count in exported.left_out.items():
             console.say(f"{count:,} left out: {reason}")
-    if done.unfinished:
+    if exported.unfinished:
         console.say(
-            f"Warning: the run was interrupted: {counted(done.unfinished, 'case')} not asked or "
-            "not scored yet. Continue it with the same eval command"
+            f"Warning: the run was interrupted: {counted(exported.unfinished, 'case')} not asked "
+            "or not scored yet. Continue it with the same eval command"
         )

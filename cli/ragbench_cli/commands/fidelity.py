@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class FidelityOptions(Record):
+    """The two sets of questions, their documents, and the embedder."""
+
     made: Annotated[str, argument("MADE")]
     """Dataset of made-up questions with their gold, in any format: of ragas, RAGET, DeepEval or
     your own generator."""
@@ -79,10 +81,10 @@ def _print(result: Fidelity) -> None:
 
 
 def _retriever_table(result: Fidelity) -> Table:
-    rows = [
-        (retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}")
-        for retriever in result.retrievers
-    ]
+    """The retrievers with their MRR by both sets."""
+    rows: list[tuple[str, str, str]] = []
+    for retriever in result.retrievers:
+        rows.append((retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}"))
     return table((f"MRR@{result.k}", "real", "made-up"), rows)
 
 
@@ -160,6 +162,7 @@ def _choice_text(result: Fidelity) -> str:
 
 
 def _verdict(result: Fidelity) -> str:
+    """What the figures come to, in a sentence or two."""
     made = f"these {result.made.questions:,}"
     half = result.draws[-1]
     if result.tau.value is None:

@@ -19,14 +19,18 @@ from ragbench_cli.output import Output, draw
 
 if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
+    from ragbench.verbs.gate import Reask
     from ragbench.views.document import Document
 
 Several = list[str] | None
+"""The values of an option that may be repeated."""
 demand = partial(option, panel=Panel.DEMANDED)
 asking = partial(option, panel=Panel.ASKING)
 
 
-class Asked(Record):
+class GateOptions(Record):
+    """The run, what is demanded of it, and who is asked again."""
+
     run: RunArgument
     baseline: Annotated[str | None, option("PATH", "--baseline", "-b")] = None
     """Compare with this: a run folder, a baseline file, or auto for the best earlier run."""
@@ -70,7 +74,9 @@ class Asked(Record):
     labelled: Labelled = field(default_factory=Labelled)
 
 
-class Shown(Output):
+class GateOutput(Output):
+    """The forms of a result, with those that machines of continuous integration read."""
+
     junit: Path | None = None
     """Write the verdict as JUnit XML."""
     annotations: Annotated[Literal["github"] | None, option("FORGE", rare=True)] = None
@@ -78,7 +84,7 @@ class Shown(Output):
 
 
 @takes_records
-def command(asked: Asked, shown: Shown) -> None:
+def command(options: GateOptions, output: GateOutput) -> None:
     """Decide whether a run may pass.
 
     Checks absolute limits, regressions against a baseline, failed cases and latency. A
@@ -104,78 +110,86 @@ def command(asked: Asked, shown: Shown) -> None:
     from ragbench_cli.comparison_tables import gate_blocks
 
     try:
-        verdict = _verdict(asked)
+        verdict = _verdict(options)
     except RagbenchError as error:
         if not isinstance(error, InterruptedRunError):
             with suppress(RagbenchError):  # where that cannot be written either
-                _explain(shown, str(error))
+                _explain(output, str(error))
         raise
-    if shown.junit is not None:
-        write_whole(shown.junit, junit_report(verdict))
-    shown.show(
+    if output.junit is not None:
+        write_whole(output.junit, junit_report(verdict))
+    output.show(
         partial(_document, verdict),
         data=partial(verdict_object, verdict),
         screen=lambda: draw(gate_blocks(verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
     )
-    if shown.annotations is not None:
+    if output.annotations is not None:
         # GitHub reads commands from both streams; standard output may be the user's JSON.
         console.say(github_annotations(verdict).rstrip("\n"))
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
 
-def _explain(shown: Shown, message: str) -> None:
-    """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
+def _explain(output: GateOutput, message: str) -> None:
+    """Writes why nothing could be judged: files of an earlier run may say that it passed."""
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
     message = mask_text(message)
-    if shown.junit is not None:
-        write_whole(shown.junit, junit_error(message))
-    shown.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
-    if shown.annotations is not None:
+    if output.junit is not None:
+        write_whole(output.junit, junit_error(message))
+    output.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
+    if output.annotations is not None:
         console.say(github_error(message).rstrip("\n"))
 
 
-def _verdict(asked: Asked) -> GateResult:
+def _verdict(options: GateOptions) -> GateResult:
+    """Judges the run, and asks systems again where that is asked for."""
     from ragbench.gate.config import OPTIONS, demanded
     from ragbench.verbs.gate import gate_run
 
-    asks = asked.settle or asked.reask_baseline
-    if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
+    asks = options.settle or options.reask_baseline
+    has_stray_options = options.ask is not None and not asks
+    has_stray_limit = options.max_asked is not None and not options.settle
+    if has_stray_options or has_stray_limit:
         raise ConfigError(
             "--max-reruns needs --rerun-inconclusive, --rerun-options that or --reask-baseline"
         )
-    wanted = demanded(
-        asked.config,
-        baseline=asked.baseline,
-        strict=asked.strict,
-        must_pass=asked.must_pass or (),
-        labels=asked.labelled.labels or (),
-        **{name: getattr(asked, name) or () for name in OPTIONS},
+    config = demanded(
+        options.config,
+        baseline=options.baseline,
+        strict=options.strict,
+        must_pass=options.must_pass or (),
+        labels=options.labelled.labels or (),
+        **{name: getattr(options, name) or () for name in OPTIONS},
     )
-    if asked.settle and wanted.labels:
+    if options.settle and config.labels:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
     if not asks:
-        return gate_run(asked.run, wanted)
+        return gate_run(options.run, config)
     from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system
 
-    reask = partial(reasked_baseline, asked.run, asked.ask) if asked.reask_baseline else None
-    if not asked.settle:
-        return gate_run(asked.run, wanted, reask=reask)
-    return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=asked.max_asked, reask=reask)
+    reask: Reask | None = None
+    if options.reask_baseline:
+        reask = partial(reasked_baseline, options.run, options.ask)
+    if not options.settle:
+        return gate_run(options.run, config, reask=reask)
+    return settled_gate(
+        options.run, config, ask=options.ask, max_asked=options.max_asked, reask=reask
+    )
 
 
 def _document(verdict: GateResult) -> Document:
-    """With the run's causes, and its cases next to those of the baseline that are the same."""
+    """The verdict as a page: with the run's causes, and its cases beside those of the baseline."""
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
     from ragbench.views.gate import gate_document
 
-    run, against = read_run(verdict.run.source), None
+    run = read_run(verdict.run.source)
+    against = None
     if verdict.baseline is not None:
         with suppress(RunMismatchError):  # no case in common, which the verdict says
             against = cases_beside(run, read_run(verdict.baseline.source))

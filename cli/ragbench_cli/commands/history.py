@@ -42,6 +42,7 @@ def command(
 
 
 def _blocks(history: History) -> Blocks:
+    """The screen: the table of metrics, then what fell and what a reader must know."""
     from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
     span = span_text([run.date for run in history.runs])
@@ -49,47 +50,62 @@ def _blocks(history: History) -> Blocks:
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""
     yield _table(history)
-    falls = [(one.metric, one.fall) for one in history.metrics if one.fall is not None]
-    yield from paragraph("fell", ((fall_line(*one), "red") for one in falls))
+    falls: list[Cell] = []
+    unmeasured: list[str] = []
+    for metric in history.metrics:
+        if metric.fall is not None:
+            falls.append((fall_line(metric.metric, metric.fall), "red"))
+        if not _is_measured(metric):
+            unmeasured.append(metric.metric)
+    yield from paragraph("fell", falls)
     is_lower = any(run.aside for run in history.runs)
+    # Of too few runs the test says nothing yet.
     if not falls and not is_lower and history.followed >= history.least:
         yield ""
         yield "No fall is shown: runs of one system differ as much."
-    silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
-    yield from paragraph("never measured", [silent] if silent else [])
+    if unmeasured:
+        yield from paragraph("never measured", [", ".join(unmeasured)])
     yield from paragraph("corrected by labels of people", people_lines(history))
     yield from paragraph("notes", remarks(history))
 
 
+_FIGURE_COLUMNS = 3
+"""First, last and change, nine letters each with the gap."""
+
+
 def _table(history: History) -> Table:
+    """A row for each metric: its first and last mean, the change, and a line through all runs."""
     from ragbench.views.history import sparkline
 
-    shown = [metric for metric in history.metrics if _is_measured(metric)]
-    longest = max((len(metric.metric) for metric in shown), default=0)
-    width = console.data_console().width - longest - 3 * 9 - 10
+    metrics = [metric for metric in history.metrics if _is_measured(metric)]
+    longest_name = max((len(metric.metric) for metric in metrics), default=0)
+    # What the other columns leave; ten letters are for the gaps and "worse".
+    width = console.data_console().width - longest_name - _FIGURE_COLUMNS * 9 - 10
+    break_places = [history_break.at for history_break in history.breaks]
     rows: list[Sequence[Cell]] = []
-    for metric in shown:
-        since = [figure for figure in metric.figures[history.start :] if figure is not None]
+    for metric in metrics:
+        # Only runs since the last break are of comparable cases.
+        figures = [figure for figure in metric.figures[history.start :] if figure is not None]
         line = sparkline(
             metric.figures,
             scale=metric.scale,
-            breaks=[one.at for one in history.breaks],
+            breaks=break_places,
             width=max(10, width),
             plain=not can_show("▁"),
         )
         rows.append(
             (
                 metric.metric,
-                f"{since[0]:.3f}" if since else "-",
-                f"{since[-1]:.3f}" if since else "-",
-                f"{since[-1] - since[0]:+.3f}" if len(since) > 1 else "-",
+                f"{figures[0]:.3f}" if figures else "-",
+                f"{figures[-1]:.3f}" if figures else "-",
+                f"{figures[-1] - figures[0]:+.3f}" if len(figures) > 1 else "-",
                 ("worse" if metric.fall else "", "red"),
                 line,
             )
         )
-    found = table(("metric", "first", "last", "change", "", "runs"), rows)
-    found.columns[-1].justify = "left"
-    return found
+    history_table = table(("metric", "first", "last", "change", "", "runs"), rows)
+    history_table.columns[-1].justify = "left"
+    return history_table
 
 
 def _is_measured(metric: MetricHistory) -> bool:

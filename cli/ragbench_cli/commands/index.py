@@ -38,7 +38,9 @@ from ragbench_cli.output import show
 from ragbench_cli.stores import StoredIn, StoreOption, only_collection, settings_of
 
 
-class Asked(Record):
+class IndexOptions(Record):
+    """Which corpus is indexed, where, and how it is split."""
+
     store: StoreOption
     corpus: Annotated[str | None, argument("[CORPUS]")] = None
     """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and
@@ -73,7 +75,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: IndexOptions, json: JsonOption = False) -> None:
     """Split documents into chunks and store them with vectors.
 
     Run it again to update only the changes in the corpus: chunks that are already stored are not
@@ -89,55 +91,65 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench index --list --store memory:reports/index
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
-    if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
+    tasks = (options.corpus is not None, options.list_, options.check, options.drop is not None)
+    if sum(tasks) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
-    if asked.corpus is None:
-        _look(asked, json=json)
+    if options.corpus is None:
+        _without_corpus(options, json=json)
         return
-    if asked.corpus == "-":
+    if options.corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
-    encoding = asked.encoding
+    encoding = options.encoding
     if encoding is None:
-        encoding, guess = encoding_of(asked.corpus)
+        encoding, guess = encoding_of(options.corpus)
         if guess:
             console.say(guess)
     size = ChunkSize(
-        tokens=asked.chunk_size, overlap=asked.chunk_overlap, counter=token_counter(asked.counter)
+        tokens=options.chunk_size,
+        overlap=options.chunk_overlap,
+        counter=token_counter(options.counter),
     )
-    with console.users_code(), _progress(shown=not asked.quiet) as (progress, count):
+    with console.users_code(), _progress(shown=not options.quiet) as (progress, count):
         result = index(
-            asked.corpus,
-            asked.store,
-            asked.stored.collection or _collection_name(asked.corpus),
-            embedder=asked.stored.embedder,
-            embedder_settings=settings_of(asked.stored.embedder_setting, "--embedder-setting"),
-            chunker=make_chunker(asked.chunker, size),
-            format=asked.format,
+            options.corpus,
+            options.store,
+            options.stored.collection or _collection_name(options.corpus),
+            embedder=options.stored.embedder,
+            embedder_settings=settings_of(options.stored.embedder_setting, "--embedder-setting"),
+            chunker=make_chunker(options.chunker, size),
+            format=options.format,
             encoding=encoding,
-            fields=mapping(asked.field or (), "--field"),
-            engine=asked.on.engine,
-            workers=asked.on.workers,
-            words=asked.words,
+            fields=mapping(options.field or (), "--field"),
+            engine=options.on.engine,
+            workers=options.on.workers,
+            words=options.words,
             progress=progress,
             counted=count,
         )
-    for line in _notes(result, is_named=asked.stored.embedder is not None):
+    for line in _notes(result, is_named=options.stored.embedder is not None):
         console.say(line)
     show(result, lambda: typer.echo(_summary(result)), json=json)
 
 
 @contextmanager
 def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
-    """The progress bar of an indexing; Ctrl-C says what becomes of it."""
-    total = [0]
+    """What shows the progress of an indexing: with each step, and with the number of documents.
+
+    After Ctrl-C the error tells what becomes of the collection.
+    """
+    total = 0
     try:
         with console.progress(shown=shown) as bars:
 
             def advance(*, documents: int, **_: int) -> None:
                 if bars is not None:
-                    bars(Progress("index", total[-1], documents))
+                    bars(Progress("index", total, documents))
 
-            yield advance, total.append
+            def set_total(documents: int) -> None:
+                nonlocal total
+                total = documents
+
+            yield advance, set_total
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
@@ -151,47 +163,53 @@ def _collection_name(source: str) -> str:
     name = path.name.split(".")[0] or path.resolve().name
     if name in ("corpus", "documents"):
         name = path.resolve().parent.name
-    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
-    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    if name[:1].isalpha():
+        return name
+    return f"corpus_{name}".rstrip("_")
 
 
 def _notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
     """Which embedder was taken; which files of a folder were not read, and what would read them."""
     if not is_named:
         weight = result.dense_weight
-        counts = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
-        yield f"vectors by the embedder '{result.embedder}'{counts}; --embedder names another"
+        count = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
+        yield f"vectors by the embedder '{result.embedder}'{count}; --embedder names another"
     files = result.skipped
+    if not files:
+        return
     readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
-    count = len(files)
-    install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
-    if files:
-        are = " is" if count == 1 else "s are"
-        yield (
-            f"Warning: {count:,} file{are} skipped, only text, Markdown, PDF, HTML and Word are "
-            f"read: {listed(files)}{install}"
-        )
+    install = ""
+    if readable:
+        install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them"
+    are = " is" if len(files) == 1 else "s are"
+    yield (
+        f"Warning: {len(files):,} file{are} skipped, only text, Markdown, PDF, HTML and Word are "
+        f"read: {listed(files)}{install}"
+    )
 
 
-def _look(asked: Asked, *, json: bool) -> None:
-    """What needs no corpus: one collection dropped or checked, or all of them listed."""
-    if asked.drop is None and not (asked.check or asked.list_):
+def _without_corpus(options: IndexOptions, *, json: bool) -> None:
+    """Does what needs no corpus: one collection dropped or checked, or all of them listed."""
+    if options.drop is None and not (options.check or options.list_):
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
-    with closing(open_database(asked.store)) as database:
-        if asked.drop is not None:
-            _drop(database, asked.drop)
-        elif asked.check:
-            with database.open(asked.stored.collection or only_collection(database)) as opened:
-                found = check_index(opened)
-            show(found, partial(typer.echo, found), json=json)
+    with closing(open_database(options.store)) as database:
+        if options.drop is not None:
+            _drop(database, options.drop)
+        elif options.check:
+            with database.open(options.stored.collection or only_collection(database)) as opened:
+                result = check_index(opened)
+            show(result, partial(typer.echo, result), json=json)
         else:
             for name in database.collections():
                 _list(database, name, json=json)
 
 
 def _list(database: Database, name: str, *, json: bool) -> None:
+    """Prints a line on a collection."""
     with database.open(name) as opened:
-        info, chunks = opened.info(), opened.count()
+        info = opened.info()
+        chunks = opened.count()
         row = {
             "collection": name,
             "chunks": chunks,
@@ -203,26 +221,30 @@ def _list(database: Database, name: str, *, json: bool) -> None:
     if json:
         console.print_json(row, in_lines=False)
         return
-    whole = "  words by the store" * (info.words is not None) + "  not complete" * (
-        not info.complete
-    )
-    typer.echo(
+    line = (
         f"{name}  {counted(chunks, 'chunk')}  {info.made_by.embedder_name} "
-        f"({info.dimension} dimensions){whole}"
+        f"({info.dimension} dimensions)"
     )
+    if info.words is not None:
+        line += "  words by the store"
+    if not info.complete:
+        line += "  not complete"
+    typer.echo(line)
 
 
 def _drop(database: Database, name: str) -> None:
+    """Removes a collection that ragbench made."""
     names = database.collections()
     if name not in names:
-        known = f"there are: {', '.join(names)}" if names else "it holds none"
-        raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
+        existing = f"there are: {', '.join(names)}" if names else "it holds none"
+        raise StoreError(f"{database.address}: there is no collection '{name}'; {existing}")
     with sole_writer(database.folder, database.address):
         database.drop(name)
     console.say(f"{database.address}: '{name}' is removed")
 
 
 def _summary(result: IndexResult) -> str:
+    """How many documents and chunks there are, and what was written."""
     documents = counted(result.documents, "document")
     empty = f" ({result.empty:,} without text)" if result.empty else ""
     continued = ", an interrupted indexing continued" if result.continued else ""

@@ -35,31 +35,42 @@ def write_scaffold(
     *,
     force: bool = False,
     extras: Sequence[str] = (),
-    made: Mapping[str, bytes] | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet; names those written, and those left as they are.
 
-    ``made`` holds files with their content: in place of templates, or more.
+    Args:
+        force: overwrite those that are there.
+        extras: further templates, by what they are asked for with.
+        contents: files with their content, in place of templates or beside them.
     """
     from importlib.resources import files
 
     from ragbench.io.atomic import written_whole
 
     templates = files("ragbench_cli") / "templates"
-    written, kept = list[str](), list[str]()
-    wanted = FILES | {EXTRAS[extra]: EXTRAS[extra] for extra in extras}
-    contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
-    for name, content in (contents | dict(made or {})).items():
+    template_names = dict(FILES)
+    for extra in extras:
+        template_names[EXTRAS[extra]] = EXTRAS[extra]
+    files_to_write: dict[str, bytes] = {}
+    for name, template in template_names.items():
+        files_to_write[name] = (templates / template).read_bytes()
+    files_to_write.update(contents or {})
+    written: list[str] = []
+    existing: list[str] = []
+    for name, content in files_to_write.items():
         if (folder / name).exists() and not force:
-            kept.append(name)
+            existing.append(name)
             continue
         with written_whole(folder / name, make_folders=True) as file:
             file.write(content)
         written.append(name)
-    return written, kept
+    return written, existing
 
 
-class Asked(Record):
+class InitOptions(Record):
+    """What is written, and where."""
+
     folder: Annotated[Path, argument("[DIR]")] = Path()
     """Where to write; the current folder by default."""
     force: bool = False
@@ -73,7 +84,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, json: JsonOption = False) -> None:
+def command(options: InitOptions, json: JsonOption = False) -> None:
     """Write a project to start from.
 
     A configuration, an example RAG, a small dataset, a workflow for GitHub and one for GitLab. It
@@ -86,21 +97,24 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench init my-project --with pipeline
       ragbench init --measured run-1 --measured run-2
     """
-    wanted = asked.extras or ()
-    for name in wanted:
+    extras = options.extras or ()
+    for name in extras:
         if name not in EXTRAS:
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
-    made = _measured(asked.measured) if asked.measured else {}
-    written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
-    names = "".join(f"{asked.folder / name}\n" for name in written)
-    found = {"folder": str(asked.folder), "written": written, "left": kept}
-    show(found, partial(typer.echo, names, nl=False), json=json)
-    for name in kept:
-        console.say(f"exists, left as it is: {asked.folder / name}")
-    if kept:
+    folder = options.folder
+    contents = _measured(options.measured) if options.measured else {}
+    written, existing = write_scaffold(
+        folder, force=options.force, extras=extras, contents=contents
+    )
+    paths = "".join(f"{folder / name}\n" for name in written)
+    result = {"folder": str(folder), "written": written, "left": existing}
+    show(result, partial(typer.echo, paths, nl=False), json=json)
+    for name in existing:
+        console.say(f"exists, left as it is: {folder / name}")
+    if existing:
         console.say("--force overwrites them.")
     if written:
-        _say_next(asked.folder, pipeline="pipeline" in wanted)
+        _say_next(folder, pipeline="pipeline" in extras)
 
 
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
@@ -111,17 +125,24 @@ def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     from ragbench.gate.runs import read_run
     from ragbench.views.history import limits_yaml
 
-    scores, name = [read_run(run) for run in runs], "ragbench-baseline.json"
-    named = [word for run in runs for word in ("--measured", str(run))]
-    text = limits_yaml(fitted_limits(scores), scores, ["init", *named], name)
+    scores = [read_run(run) for run in runs]
+    name = "ragbench-baseline.json"
+    command_line = ["init"]  # the file names the command that wrote it
+    for run in runs:
+        command_line += ["--measured", str(run)]
+    text = limits_yaml(fitted_limits(scores), scores, command_line, name)
     return {"ragbench.yaml": text.encode(), name: baseline_bytes(baseline_of(scores))}
 
 
 def _say_next(folder: Path, *, pipeline: bool) -> None:
+    """Reports the commands that a new project is tried with."""
     import shlex
 
-    steps = [f"cd {shlex.quote(str(folder))}"] if folder != Path() else []
+    steps: list[str] = []
+    if folder != Path():
+        steps.append(f"cd {shlex.quote(str(folder))}")
     steps.append("ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
     steps.append("ragbench gate reports/ragbench")
-    steps += ["ragbench eval data --pipeline pipeline.yaml"] if pipeline else []
+    if pipeline:
+        steps.append("ragbench eval data --pipeline pipeline.yaml")
     console.say("\nnext  " + "\n      ".join(steps))

@@ -27,6 +27,8 @@ from ragbench_cli.output import entry, show
 
 
 class JudgeCardOptions(Record):
+    """Which labels a judge is held against, by which metric and probes."""
+
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[Path, argument("LABELS")]
@@ -99,6 +101,7 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
 
 
 def _object(card: JudgeCard) -> dict[str, object]:
+    """The card for JSON, with what its records compute."""
     conclusion = card.conclusion
     return {
         **asdict(card),
@@ -109,6 +112,7 @@ def _object(card: JudgeCard) -> dict[str, object]:
 
 
 def _print(card: JudgeCard) -> None:
+    """Prints the card: counts, the table of labels, the figures, the recommendation."""
     judge = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{judge['model']} with {card.metric} on {card.labels}")
     counts = f"{card.judged:,} of {card.claims:,} claims judged"
@@ -196,6 +200,7 @@ def _print_table(card: JudgeCard) -> None:
 
 
 def _figure(figure: CardFigure) -> str:
+    """A figure with its interval, where there is one."""
     if figure.value is None:
         return "-"
     if figure.low is None:

@@ -33,6 +33,8 @@ _SHORT = 700
 
 
 class LabelOptions(Record):
+    """Which answers are labelled, by whom, and where the labels go."""
+
     run: RunArgument
     metric: Annotated[str, option("--metric", "-m")]
     """Metric whose figure the labels correct, as the run writes it."""
@@ -159,6 +161,7 @@ class Session:
         return True
 
     def _add(self, task: LabelTask, answer: Judged, value: float | None) -> None:
+        """Adds a label to the file at once: whoever stops keeps all of them."""
         import orjson
 
         line = {**self.drawn.line(task, answer), "value": value, "by": self.by}
@@ -232,6 +235,7 @@ def _keys() -> Iterator[str]:
 def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
     """Shows how far people agree so far, and how their labels correct the figures."""
     scored = with_labels(read_run(run), book, validated=True)
+    # As in a comparison, the first run is a and the one that is compared with it b.
     runs = [("b", scored)]
     if against is not None:
         base = with_labels(read_run(against), book)

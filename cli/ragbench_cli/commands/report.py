@@ -13,7 +13,9 @@ from ragbench_cli.options import JsonOption, Labelled, RunArgument, option, take
 from ragbench_cli.output import Page
 
 
-class Asked(Record):
+class ReportOptions(Record):
+    """Which run is shown, and beside which other one."""
+
     run: RunArgument
     against: Annotated[Path | None, option("RUN", "--baseline")] = None
     """Show each case of the page beside the same one of another run, those that went another way
@@ -22,7 +24,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
+def command(options: ReportOptions, page: Page, json: JsonOption = False) -> None:
     """Print the report of a stored run.
 
     Nothing is recomputed. Where report.json, report.md, report.html, cases.csv or timings.json is
@@ -44,10 +46,11 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     from ragbench.views.write import are_written, write_reports
     from ragbench_cli.report_tables import print_report
 
-    if asked.against is not None and not page.is_wanted:
+    if options.against is not None and not page.is_wanted:
         raise ConfigError("--baseline shows cases in a page: name it with --html FILE")
-    run = run_around(asked.run)
-    report, book = report_of(run), asked.labelled.book
+    run = run_around(options.run)
+    report = report_of(run)
+    book = options.labelled.book
     if book is not None:
         report = corrected_report(report, run, book)
     if not os.access(run, os.W_OK):
@@ -55,8 +58,10 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     elif not are_written(report, run):
         write_reports(report, run)
     if page.is_wanted:
-        against = None if asked.against is None else read_run(asked.against)
-        beside = None if against is None else cases_beside(read_run(run), against)
+        beside = None
+        if options.against is not None:
+            against = read_run(options.against)
+            beside = cases_beside(read_run(run), against)
         page.write(run_page(report, beside))
     if json:
         console.write_json([report_json(report)])

@@ -27,7 +27,9 @@ _SNIPPET = 300
 """Characters of a chunk that are shown."""
 
 
-class Asked(Record):
+class SearchOptions(Record):
+    """What is searched for, in which store, and how."""
+
     store: StoreOption
     query: Annotated[str | None, argument("[QUERY]")] = None
     """The question. Without one, a terminal prompts for it."""
@@ -52,7 +54,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
+def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = False) -> None:
     """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
@@ -66,49 +68,86 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --field text=body --embedder openai:text-embedding-3-small
     """
-    settings = search_settings(asked)
-    questions = _asked(asked.query, asked.questions)
+    settings = search_settings(options)
+    questions = _questions(options.query, options.questions)
     choice = SearchChoice(
-        store=asked.store, where=where, settings=settings, strategy=asked.strategy,
-        score_threshold=asked.score_threshold, sparse_cache=asked.sparse_cache,
-        allow_incomplete=asked.allow_incomplete,
-    )  # fmt: skip
+        store=options.store,
+        where=where,
+        settings=settings,
+        strategy=options.strategy,
+        score_threshold=options.score_threshold,
+        sparse_cache=options.sparse_cache,
+        allow_incomplete=options.allow_incomplete,
+    )
+    form: Literal["json", "text", "none"] = "none"
+    if json:
+        form = "json"
+    elif options.dump is None or options.query:
+        form = "text"
     with choice.opened() as opened:
         # A collection of another program leaves out nothing that its filter passes.
         is_own = not (where.map or where.native_filter or where.embedder)
         rows = _rows(
-            _typed() if questions is None else iter(questions),
+            _typed_questions() if questions is None else iter(questions),
             opened.asking(),
-            at_once=1 if questions is None else _BATCH,
-            nothing=_why_nothing(settings) if is_own else "",
-            form="json" if json else "text" if asked.dump is None or asked.query else "none",
+            batch_size=1 if questions is None else _BATCH,
+            why_nothing=_why_nothing(settings) if is_own else "",
+            form=form,
             is_headed=questions is not None and len(questions) > 1,
         )
-        if asked.dump is None or questions is None:
-            for _ in rows:
+        if options.dump is None or questions is None:
+            for _ in rows:  # each is printed when it is made
                 pass
         else:
-            written = write_retrieval_dump(asked.dump, rows)
-            console.say(f"{asked.dump}: {counted(written, 'question')}")
+            count = write_retrieval_dump(options.dump, rows)
+            console.say(f"{options.dump}: {counted(count, 'question')}")
 
 
 class _Question(NamedTuple):
+    """A question with the id that a dump has for it."""
+
     id: str
     text: str
 
 
-def _lines(text: str, name: str) -> list[_Question]:
+def _questions(query: str | None, questions: str | None) -> list[_Question] | None:
+    """The questions that the options name; None where a person types them.
+
+    Args:
+        questions: a file, or '-' for standard input.
+    """
+    if query is not None and questions is not None:
+        raise ConfigError("give a question or --questions, not both")
+    if query is not None:
+        return [_Question("1", query)]
+    if questions == "-":
+        return _questions_of_lines(sys.stdin.read(), "<stdin>")
+    if questions is not None:
+        if questions.endswith(".txt") and Path(questions).is_file():
+            text = Path(questions).read_text("utf-8-sig", errors="replace")
+            return _questions_of_lines(text, questions)
+        return [_Question(case.id, case.query) for case in read_cases(questions)]
+    if not sys.stdin.isatty():
+        raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
+    return None
+
+
+def _questions_of_lines(text: str, name: str) -> list[_Question]:
     """A question per line: as it is, or a JSON object with it."""
-    problems, found = list[Problem](), list[_Question]()
+    questions: list[_Question] = []
+    problems: list[Problem] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line:
+            continue
         row: dict[str, Any] = {"query": line}
         if line.startswith("{"):
             row = {}
             with suppress(ValueError):
                 row = json.loads(line)
-        if isinstance(query := row.get("query"), str):
+        query = row.get("query")
+        if isinstance(query, str):
             id_ = row.get("id", row.get("query_id", number))
-            found += [_Question(str(id_), query)] if line else []
+            questions.append(_Question(str(id_), query))
         else:
             message = (
                 "expected a question, or a JSON object with the texts 'query' and perhaps 'id'"
@@ -116,39 +155,10 @@ def _lines(text: str, name: str) -> list[_Question]:
             problems.append(Problem(message=message, path=name, line=number))
     if problems:
         raise DataError(problems)
-    return found
+    return questions
 
 
-def _why_nothing(settings: RetrievalSettings) -> str:
-    if settings.score_threshold is not None:
-        return f"No results: no chunk scored at least {settings.score_threshold:g}."
-    words = "no chunk shares a word with the question"
-    if settings.strategy == "sparse":
-        return f"No results: {words}."
-    and_words = f", and {words}" if settings.strategy == "hybrid" else ""
-    return (
-        "No results: no chunk's vector scores 0 or more, the score of an unrelated text"
-        f"{and_words}. --score-threshold -9 shows the nearest anyway."
-    )
-
-
-def _asked(query: str | None, questions: str | None) -> list[_Question] | None:
-    if query is not None and questions is not None:
-        raise ConfigError("give a question or --questions, not both")
-    if query is not None:
-        return [_Question("1", query)]
-    if questions == "-":
-        return _lines(sys.stdin.read(), "<stdin>")
-    if questions is not None:
-        if questions.endswith(".txt") and Path(questions).is_file():
-            return _lines(Path(questions).read_text("utf-8-sig", errors="replace"), questions)
-        return [_Question(case.id, case.query) for case in read_cases(questions)]
-    if not sys.stdin.isatty():
-        raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
-    return None
-
-
-def _typed() -> Iterator[_Question]:
+def _typed_questions() -> Iterator[_Question]:
     """What is typed, until an empty line or the end of input."""
     console.say("Type a question; an empty line ends.")
     with suppress(EOFError):
@@ -156,24 +166,39 @@ def _typed() -> Iterator[_Question]:
             yield _Question("1", text)
 
 
+def _why_nothing(settings: RetrievalSettings) -> str:
+    """Why a search may find nothing, and what then helps."""
+    if settings.score_threshold is not None:
+        return f"No results: no chunk scored at least {settings.score_threshold:g}."
+    no_word = "no chunk shares a word with the question"
+    if settings.strategy == "sparse":
+        return f"No results: {no_word}."
+    reasons = "no chunk's vector scores 0 or more, the score of an unrelated text"
+    if settings.strategy == "hybrid":
+        reasons += f", and {no_word}"
+    return f"No results: {reasons}. --score-threshold -9 shows the nearest anyway."
+
+
 _BATCH = 64
+"""Questions that are searched for at a time."""
 
 
 def _rows(
     questions: Iterator[_Question],
     ask: Ask,
     *,
-    at_once: int,
-    nothing: str,
+    batch_size: int,
+    why_nothing: str,
     form: Literal["json", "text", "none"],
     is_headed: bool,
 ) -> Iterator[dict[str, Any]]:
     """What is found for each question, printed in a form; why nothing is, once."""
-    while batch := [*islice(questions, at_once)]:
-        for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
-            if nothing and not chunks:
-                console.say(nothing)
-                nothing = ""
+    while batch := list(islice(questions, batch_size)):
+        rankings = ask([question.text for question in batch])
+        for question, chunks in zip(batch, rankings, strict=True):
+            if why_nothing and not chunks:
+                console.say(why_nothing)
+                why_nothing = ""
             row = dump_row(question.id, question.text, chunks)
             if form == "json":
                 console.print_json(row, in_lines=False)
@@ -183,24 +208,36 @@ def _rows(
 
 
 def _about(chunk: Chunk) -> str:
-    """Its document and its metadata, in one line that is cut where it is long."""
-    found: list[str] = []
+    """A chunk's document and metadata, in one line that is cut where it is long."""
+    parts: list[str] = []
     if chunk.document_id not in (None, chunk.id):
-        span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"
-        found.append(f"{chunk.document_id}{span}")
-    found += [f"{name}={value}" for name, value in chunk.metadata.items() if name != LEGS]
-    return shortened_line("  ".join(found))
+        place = str(chunk.document_id)
+        if chunk.start is not None:
+            place += f" [{chunk.start}:{chunk.end}]"
+        parts.append(place)
+    for name, value in chunk.metadata.items():
+        if name != LEGS:
+            parts.append(f"{name}={value}")
+    return shortened_line("  ".join(parts))
 
 
 def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
+    """Prints the chunks of a question; of a hybrid search with their ranks in both searches."""
     if heading:
         typer.echo(f"# {heading}")
     if not chunks:
         typer.echo("Nothing found.\n" if heading else "Nothing found.")
     for rank, chunk in enumerate(chunks, start=1):
         legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
-        ranks = [f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items()]
-        found_by = f"  ({', '.join(ranks)})" if ranks else ""
+        leg_ranks: list[str] = []
+        for name, leg in legs.items():
+            leg_ranks.append(f"{name} {leg['rank']:.0f}. {leg['score']:.4f}")
+        found_by = f"  ({', '.join(leg_ranks)})" if leg_ranks else ""
         typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{found_by}")
-        shown, about = shown_line(chunk.text, longest=_SNIPPET), _about(chunk)
-        typer.echo(f"   {shown}\n   {about}\n" if about else f"   {shown}\n")
+        lines = [shown_line(chunk.text, longest=_SNIPPET)]
+        about = _about(chunk)
+        if about:
+            lines.append(about)
+        for line in lines:
+            typer.echo(f"   {line}")
+        typer.echo("")

@@ -13,18 +13,21 @@ from ragbench_cli.options import JsonOption, argument, complete_metrics, subcomm
 from ragbench_cli.output import entry, show
 
 if TYPE_CHECKING:
-    from ragbench.core.metric import MetricDefinition, Parameter
+    from ragbench.core.metric import Group, MetricDefinition, Parameter
     from ragbench.plugins import Registry
 
 app = subcommands("List metrics, formats, rerankers and what else can be named.")
 
 
 def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
+    """Prints a value as JSON, or the lines that describe it."""
     show(value, lambda: typer.echo("\n".join(lines)), json=json)
 
 
-def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
-    yield from (entry(name, text, width=width) for name, text in listed)
+def _entries(entries: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
+    """Names in a column, with their texts beside them."""
+    for name, text in entries:
+        yield entry(name, text, width=width)
 
 
 @app.command("metrics")
@@ -41,14 +44,17 @@ def metrics(json: JsonOption = False) -> None:
     """
     from ragbench.metrics.registry import definitions
 
-    known = definitions()
+    definitions_by_group: dict[Group, list[MetricDefinition]] = {}
+    for definition in definitions():
+        definitions_by_group.setdefault(definition.group, []).append(definition)
 
     def lines() -> Iterator[str]:
-        for group in dict.fromkeys(definition.group for definition in known):
+        """The metrics in their groups."""
+        for group, members in definitions_by_group.items():
             yield group.value
-            yield from _entries((_spelling(o), _summary(o)) for o in known if o.group is group)
+            yield from _entries((_spelling(member), _summary(member)) for member in members)
 
-    _print([_metric(definition) for definition in known], lines(), json=json)
+    _print([_metric(definition) for definition in definitions()], lines(), json=json)
 
 
 @app.command("metric")
@@ -72,13 +78,16 @@ def metric(
     from ragbench.metrics.registry import find_definition, read_spelling
 
     with console.users_code():
-        definition = find_definition(read_spelling(name)[0])
+        base_name, *_ = read_spelling(name)  # without its parameters and its cutoff
+        definition = find_definition(base_name)
     title = f"{_spelling(definition)}: {definition.summary}"
     _print(_metric(definition), (title, *_entries(_facts(definition))), json=json)
 
 
 def _spelling(definition: MetricDefinition) -> str:
-    return definition.name + {"required": "@k", "optional": "[@k]", "none": ""}[definition.cutoff]
+    """The name, with the cutoff that it takes."""
+    cutoffs = {"required": "@k", "optional": "[@k]", "none": ""}
+    return definition.name + cutoffs[definition.cutoff]
 
 
 def _summary(definition: MetricDefinition) -> str:
@@ -88,15 +97,20 @@ def _summary(definition: MetricDefinition) -> str:
     notes: list[str] = []
     if definition.direction is not Direction.HIGHER:
         notes.append(_better(definition))
-    notes.extend(_default(item) for item in definition.parameters)
+    for parameter in definition.parameters:
+        notes.append(_default(parameter))
     if definition.extra:
         notes.append(f"extra {definition.extra}")
-    return f"{definition.summary} [{', '.join(notes)}]" if notes else definition.summary
+    if not notes:
+        return definition.summary
+    return f"{definition.summary} [{', '.join(notes)}]"
 
 
 def _better(definition: MetricDefinition) -> str:
-    way = definition.direction.value
-    return "neither way is better" if way == "neither" else f"{way} is better"
+    direction = definition.direction.value
+    if direction == "neither":
+        return "neither way is better"
+    return f"{direction} is better"
 
 
 def _default(parameter: Parameter) -> str:
@@ -104,46 +118,76 @@ def _default(parameter: Parameter) -> str:
 
 
 def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A value as it is written in a file or in a metric's name."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def _range(definition: MetricDefinition) -> str:
-    low, high = definition.low, definition.high
+    """The values that a metric can have."""
+    low = definition.low
+    high = definition.high
+    if low is None and high is None:
+        return "any number"
     if low is None:
-        return "any number" if high is None else f"{high:g} or less"
-    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+        return f"{high:g} or less"
+    if high is None:
+        return f"{low:g} or more"
+    return f"{low:g} to {high:g}"
 
 
 def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
+    """What is to be known of a metric, a word and a sentence each."""
     unit = f" {definition.unit}" if definition.unit else ""
+    needs = ", ".join(sorted(need.value for need in definition.needs)) or "nothing"
     facts = [
         ("group", definition.group.value),
         ("range", f"{_range(definition)}{unit}, {_better(definition)}"),
-        ("reads", ", ".join(sorted(need.value for need in definition.needs)) or "nothing"),
+        ("reads", needs),
     ]
     if definition.abstains:
         facts.append(("declined", "a declined answer gives no score: it counts as abstained"))
     if definition.calls:
         facts.append(("costs", f"{definition.calls} (calls per case; K is the number of contexts)"))
-    for item in definition.parameters:
-        choices = f" One of {', '.join(map(_value, item.choices))}." if item.choices else ""
-        facts.append((_default(item), f"{item.summary.rstrip('.')}.{choices}"))
+    for parameter in definition.parameters:
+        text = f"{parameter.summary.rstrip('.')}."
+        if parameter.choices:
+            text += f" One of {', '.join(map(_value, parameter.choices))}."
+        facts.append((_default(parameter), text))
     if definition.aliases:
         facts.append(("also", ", ".join(definition.aliases)))
     if definition.extra:
         facts.append(("needs", f"pip install 'ragbench[{definition.extra}]'"))
-    return [*facts, ("source", definition.citation or definition.scorer)]
+    facts.append(("source", definition.citation or definition.scorer))
+    return facts
 
 
 _SHOWN = (
-    *("name", "aliases", "group", "direction", "low", "high", "unit", "cutoff", "parameters"),
-    *("abstains", "deterministic", "cost", "calls", "extra", "version", "summary", "citation"),
+    "name",
+    "aliases",
+    "group",
+    "direction",
+    "low",
+    "high",
+    "unit",
+    "cutoff",
+    "parameters",
+    "abstains",
+    "deterministic",
+    "cost",
+    "calls",
+    "extra",
+    "version",
+    "summary",
+    "citation",
 )
+"""The fields of a definition that JSON has, in this order."""
 
 
 def _metric(definition: MetricDefinition) -> dict[str, Any]:
-    known = {name: getattr(definition, name) for name in _SHOWN}
-    return {**known, "needs": sorted(definition.needs)}
+    fields = {name: getattr(definition, name) for name in _SHOWN}
+    return {**fields, "needs": sorted(definition.needs)}
 
 
 @app.command("formats")
@@ -154,17 +198,22 @@ def formats(json: JsonOption = False) -> None:
     Example:
       ragbench show formats
     """
-    from ragbench.io.detect import formats as known_formats
+    from ragbench.io.detect import formats as all_formats
 
-    def lines() -> Iterator[tuple[str, str]]:
-        for known in known_formats().values():
-            extra = f" [extra {known.extra}]" if known.extra else ""
-            reads = " and ".join(known.reads).capitalize()
-            recorded = f" Recorded: {known.records}." if known.records else ""
-            yield known.name, f"{known.summary} {reads}.{recorded}{extra}"
-            yield "", f"for example {known.example}"
+    form_list = list(all_formats().values())
 
-    _print([*known_formats().values()], _entries(lines(), width=14), json=json)
+    def entries() -> Iterator[tuple[str, str]]:
+        """A format and, below it, an example."""
+        for form in form_list:
+            text = f"{form.summary} {' and '.join(form.reads).capitalize()}."
+            if form.records:
+                text += f" Recorded: {form.records}."
+            if form.extra:
+                text += f" [extra {form.extra}]"
+            yield form.name, text
+            yield "", f"for example {form.example}"
+
+    _print(form_list, _entries(entries(), width=14), json=json)
 
 
 @app.command("dumps")
@@ -177,11 +226,16 @@ def dumps(json: JsonOption = False) -> None:
     """
     from ragbench.io.dumps.forms import RANKED, forms
 
-    known = [(form.name, form.summary, form.example) for form in forms().values()]
-    known += [(name, *texts) for name, texts in RANKED.items()]
-    lines = (line for n, s, e in known for line in ((n, s), ("", f"such as {e}")))
-    data = [{"name": n, "summary": s, "example": e} for n, s, e in known]
-    _print(data, _entries(lines, width=14), json=json)
+    data: list[dict[str, str]] = []
+    for form in forms().values():
+        data.append({"name": form.name, "summary": form.summary, "example": form.example})
+    for name, (summary, example) in RANKED.items():
+        data.append({"name": name, "summary": summary, "example": example})
+    entries: list[tuple[str, str]] = []
+    for form_data in data:
+        entries.append((form_data["name"], form_data["summary"]))
+        entries.append(("", f"such as {form_data['example']}"))
+    _print(data, _entries(entries, width=14), json=json)
 
 
 @app.command("exports")
@@ -195,9 +249,11 @@ def exports(json: JsonOption = False) -> None:
     from ragbench.io.export import EXPORTS
     from ragbench.io.settings import summary_of
 
-    known = {name: _unmarked(summary_of(EXPORTS.load(name))) for name in EXPORTS.targets()}
-    data = [{"name": name, "summary": summary} for name, summary in known.items()]
-    _print(data, _entries(known.items(), width=10), json=json)
+    summaries: dict[str, str] = {}
+    for name in EXPORTS.targets():
+        summaries[name] = _unmarked(summary_of(EXPORTS.load(name)))
+    data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
+    _print(data, _entries(summaries.items(), width=10), json=json)
 
 
 @app.command("pipeline")
@@ -225,11 +281,12 @@ def pipeline(json: JsonOption = False) -> None:
 
     def lines() -> Iterator[str]:
         yield "indexing"
-        settings = schema["properties"]["indexing"]["properties"]
-        yield from _entries((n, _unmarked(s.get("description", ""))) for n, s in settings.items())
+        for name, setting in schema["properties"]["indexing"]["properties"].items():
+            yield entry(name, _unmarked(setting.get("description", "")))
         for section, registry in sections.items():
             yield f"{section} (type)"
-            yield from _entries((name, _stage(registry.load(name))) for name in registry.targets())
+            for name in registry.targets():
+                yield entry(name, _stage(registry.load(name)))
         yield "post_retrieval: see docs/post_retrieval.md"
 
     _print(schema, lines(), json=json)
@@ -239,28 +296,38 @@ def _stage(target: object) -> str:
     """What an implementation of a stage does, and its settings with their defaults."""
     from ragbench.io.settings import schema_of_settings, summary_of
 
-    properties = schema_of_settings(target).get("properties", {})
-    named = [
-        f"{name}={_value(schema['default'])}" if "default" in schema else name
-        for name, schema in properties.items()
-    ]
-    settings = f" [{', '.join(named)}]" if named else ""
-    return f"{_unmarked(summary_of(target))}{settings}"
+    settings: list[str] = []
+    for name, schema in schema_of_settings(target).get("properties", {}).items():
+        if "default" in schema:
+            settings.append(f"{name}={_value(schema['default'])}")
+        else:
+            settings.append(name)
+    summary = _unmarked(summary_of(target))
+    if not settings:
+        return summary
+    return f"{summary} [{', '.join(settings)}]"
 
 
 def _unmarked(text: str) -> str:
+    """A text of a docstring without the marks of code."""
     return text.replace("`", "")
 
 
 def _operator_names(typed: str) -> list[str]:
+    """Completes the name of an operator or a reranker."""
     return [name for name in _post_retrieval() if name.startswith(typed)]
 
 
 def _post_retrieval() -> dict[str, Registry]:
+    """The registry of each operator and reranker, by the names that users know them by."""
     from ragbench.post.build import OPERATORS, RERANKERS
 
-    found = {name: OPERATORS for name in OPERATORS.targets()}
-    return found | {f"rerank.{name}": RERANKERS for name in RERANKERS.targets()}
+    registries: dict[str, Registry] = {}
+    for name in OPERATORS.targets():
+        registries[name] = OPERATORS
+    for name in RERANKERS.targets():
+        registries[f"rerank.{name}"] = RERANKERS
+    return registries
 
 
 @app.command("operators")
@@ -313,35 +380,41 @@ def operator(
     from ragbench.post.build import described
     from ragbench.safe_text import listed_names
 
-    known = _post_retrieval()
+    registries = _post_retrieval()
     # Rerankers are known by their own names, too.
-    wanted = name if name in known else f"rerank.{name}"
-    if wanted not in known:
-        raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(known))}")
-    registry = known[wanted]
-    own = wanted.removeprefix("rerank.") if registry.kind == "rerankers" else wanted
-    _print(one := described(registry, own), _explained({**one, "name": wanted}), json=json)
+    full_name = name if name in registries else f"rerank.{name}"
+    if full_name not in registries:
+        raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(registries))}")
+    registry = registries[full_name]
+    registered_name = full_name
+    if registry.kind == "rerankers":
+        registered_name = full_name.removeprefix("rerank.")
+    description = described(registry, registered_name)
+    _print(description, _explained({**description, "name": full_name}), json=json)
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
+    """Lists what a registry has, by name and in a sentence."""
     from ragbench.post.build import described
 
-    known = [described(registry, name) for name in registry.targets()]
-    _print(known, _entries((one["name"], _unmarked(one["summary"])) for one in known), json=json)
+    descriptions = [described(registry, name) for name in registry.targets()]
+    entries = [(each["name"], _unmarked(each["summary"])) for each in descriptions]
+    _print(descriptions, _entries(entries), json=json)
 
 
-def _explained(one: dict[str, Any]) -> Iterator[str]:
-    schema = one["settings"]
-    needed = schema.get("required", ())
-    yield entry(one["name"], _unmarked(one["summary"]), indent=0)
-    yield from _entries([("needs", ", ".join(one["needs"]))] if one["needs"] else [])
-    yield from _entries(
-        (name, _setting_text(setting, needed=name in needed))
-        for name, setting in schema.get("properties", {}).items()
-    )
+def _explained(description: dict[str, Any]) -> Iterator[str]:
+    """An operator's summary, what it needs, and its settings."""
+    schema = description["settings"]
+    required = schema.get("required", ())
+    yield entry(description["name"], _unmarked(description["summary"]), indent=0)
+    if description["needs"]:
+        yield entry("needs", ", ".join(description["needs"]))
+    for name, setting in schema.get("properties", {}).items():
+        yield entry(name, _setting_text(setting, needed=name in required))
 
 
 def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
+    """A setting's type, its default, and what it does."""
     kind = _kind(setting)
     if needed:
         kind = f"{kind} (required)"
@@ -351,22 +424,23 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
+    """What a setting's value is, in words."""
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
     if "anyOf" in schema:
-        kinds = [_kind(one) for one in schema["anyOf"] if one != {"type": "null"}]
-        return " or ".join(kinds)
+        alternatives = [each for each in schema["anyOf"] if each != {"type": "null"}]
+        return " or ".join(map(_kind, alternatives))
     if schema.get("type") == "array":
         return f"list of {_kind(schema['items'])}"
     if "properties" in schema:
         return f"mapping of {', '.join(schema['properties'])}"
     if isinstance(schema.get("type"), list):
         return "name or mapping"
-    plain = {
+    words = {
         "boolean": "true or false",
         "integer": "whole number",
         "number": "number",
         "string": "text",
         "object": "mapping",
     }
-    return plain.get(schema.get("type", ""), "any value")
+    return words.get(schema.get("type", ""), "any value")

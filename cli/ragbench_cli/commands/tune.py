@@ -17,7 +17,9 @@ from ragbench_cli.output import draw, show, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
-class Asked(Record):
+class TuneOptions(Record):
+    """Which questions a store is searched for, and what counts."""
+
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     questions: Annotated[str, option("FILE")]
@@ -33,7 +35,7 @@ class Asked(Record):
 
 
 @takes_records
-def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
+def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = False) -> None:
     """Find the fastest search settings within a quality margin.
 
     Every question is searched by words, by vectors (exactly, and with several efforts of an
@@ -47,45 +49,52 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench tune-search postgresql://localhost/app --collection docs --field text=body \
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
-    cases = list(read_cases(asked.questions))
-    choice = SearchChoice(store=asked.store, where=where, settings=search_settings())
+    cases = list(read_cases(options.questions))
+    choice = SearchChoice(store=options.store, where=where, settings=search_settings())
     with choice.opened_to_tune() as opened, console.users_code():
-        found = tune(
+        tuning = tune(
             opened,
             cases,
-            k=asked.top_k,
-            measure=asked.measure,
-            margin=asked.margin,
-            advance=console.searching(quiet=asked.quiet),
+            k=options.top_k,
+            measure=options.measure,
+            margin=options.margin,
+            advance=console.searching(quiet=options.quiet),
         )
-    # p50_ms alone differs from run to run
-    show(found, partial(_print, found), json=json)
+    show(tuning, partial(_print, tuning), json=json)
 
 
-def _print(found: Tuning) -> None:
-    heading = f"{found.measure} over {found.questions:,} questions"
-    if found.skipped:
-        heading += f" ({found.skipped:,} more have no gold that can be compared)"
+def _print(tuning: Tuning) -> None:
+    """Prints every setting, and the one to take."""
+    heading = f"{tuning.measure} over {tuning.questions:,} questions"
+    if tuning.skipped:
+        heading += f" ({tuning.skipped:,} more have no gold that can be compared)"
     typer.echo(f"{heading}\n")
-    places = (("best", found.best), ("now", found.present), ("take", found.chosen))
-    rows = (
-        (
-            one.name,
-            number_text(one.score.mean),
-            range_text(one.score),
-            "" if one.name == found.best else range_text(one.difference, sign=True),
-            "" if one.overlap is None else number_text(one.overlap.mean),
-            f"{one.p50_ms:.1f} ms",
-            "+".join(word for word, name in places if one.name == name),
+    marks = (("best", tuning.best), ("now", tuning.present), ("take", tuning.chosen))
+    rows: list[list[str]] = []
+    for setting in tuning.settings:
+        difference = ""
+        if setting.name != tuning.best:
+            difference = range_text(setting.difference, sign=True)
+        overlap = "" if setting.overlap is None else number_text(setting.overlap.mean)
+        setting_marks = [mark for mark, name in marks if name == setting.name]
+        rows.append(
+            [
+                setting.name,
+                number_text(setting.score.mean),
+                range_text(setting.score),
+                difference,
+                overlap,
+                f"{setting.p50_ms:.1f} ms",
+                "+".join(setting_marks),
+            ]
         )
-        for one in found.settings
-    )
     columns = ("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
     draw([table(columns, rows)])
-    why = f"the cheapest that surely loses less than {found.margin:g} against '{found.best}'"
-    if found.chosen == found.best:
-        why = f"it scores best, and nothing cheaper surely loses less than {found.margin:g}"
+    if tuning.chosen == tuning.best:
+        why = f"it scores best, and nothing cheaper surely loses less than {tuning.margin:g}"
+    else:
+        why = f"the cheapest that surely loses less than {tuning.margin:g} against '{tuning.best}'"
     typer.echo(
-        f"\nTake '{found.chosen}': {why}. It was chosen by these questions: others will score it a "
-        "little lower."
+        f"\nTake '{tuning.chosen}': {why}. It was chosen by these questions: others will score it "
+        "a little lower."
     )

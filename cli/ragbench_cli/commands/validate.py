@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
-class Given(Record):
+class ValidateOptions(Record):
+    """Which dump is judged, what is written, and what is demanded."""
+
     PANEL: ClassVar = Panel.DEMANDED
 
     dump: Annotated[str, argument("DUMP")]
@@ -80,7 +82,7 @@ class Given(Record):
 
 
 @takes_records
-def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
+def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedChoice) -> None:
     """Check retrieved chunks for the answer.
 
     Shows which chunks are relevant, whether they contain the answer, where it is, and how
@@ -97,68 +99,97 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     """
     from ragbench.verbs.validate import validate_dump
 
-    is_auto = asked.name == DEFAULT_VALIDATOR
-    judge = asked.named if is_auto else asked
-    if given.self_test:
-        _self_test(judge, given.dump, given.limit or _SELF_TEST, json=given.json)
+    is_auto = validator.name == DEFAULT_VALIDATOR
+    if is_auto:
+        validator = validator.named
+    if options.self_test:
+        _self_test(validator, options.dump, options.limit or _SELF_TEST, json=options.json)
         return
-    if str(given.out) == "-":
-        given = replace(given, out=None, json=True)
-    out, quiet, on = given.out, given.quiet, given.on
-    if out is not None and out.exists() and Path(given.dump).exists() and out.samefile(given.dump):
+    if str(options.out) == "-":
+        options = replace(options, out=None, json=True)
+    out = options.out
+    if out is not None and _is_same_file(out, Path(options.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
-    if is_auto and judge.name == "local" and not quiet:
+    if is_auto and validator.name == "local" and not options.quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = None if given.page == Page() else _page(given)
-    emit, demands = _emitter(page, json=given.json, text=out is None), _demands(given)
-    with judging(judge, given.dump, choice, on.engine, quiet=quiet) as at:
-        if not quiet and at.engine != "local" and at.source.whole:
-            console.say(f"read by this command, not by the workers: {at.source.whole}")
-        found = validate_dump(
-            at.source, at.make, out=out, emit=emit, demands=demands, against=given.against,
-            engine=at.engine, workers=on.workers, strict=given.strict,
-            limit=given.limit, sample=given.sample, seed=given.seed,
-            threads=1 if at.may_be_many else on.workers or CALLS, fresh=given.fresh,
-            stopped=at.stopped,
-            advance=None if at.bars is None else _advance(at.bars, given, at.source),
-        )  # fmt: skip
-    _report(found, given, page)
-    if not found.queries:
+    page = _page(options)
+    emit = _emitter(page, json=options.json, text=out is None)
+    demands = _demands(options)
+    workers = options.on.workers
+    with judging(validator, options.dump, dump, options.on.engine, quiet=options.quiet) as opened:
+        if not options.quiet and opened.engine != "local" and opened.source.whole:
+            console.say(f"read by this command, not by the workers: {opened.source.whole}")
+        # A language model is asked in this process, by threads that wait for its answers.
+        threads = 1 if opened.may_be_many else workers or CALLS
+        summary = validate_dump(
+            opened.source,
+            opened.make,
+            out=out,
+            emit=emit,
+            demands=demands,
+            against=options.against,
+            engine=opened.engine,
+            workers=workers,
+            threads=threads,
+            strict=options.strict,
+            limit=options.limit,
+            sample=options.sample,
+            seed=options.seed,
+            fresh=options.fresh,
+            stopped=opened.stopped,
+            advance=_advance(opened.bars, options, opened.source),
+        )
+    _report(summary, options, page)
+    if not summary.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-    if not found.is_met:
+    if not summary.is_met:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _page(given: Given) -> DumpPage:
+def _is_same_file(out: Path, dump: Path) -> bool:
+    return out.exists() and dump.exists() and out.samefile(dump)
+
+
+def _page(options: ValidateOptions) -> DumpPage | None:
+    """A page that takes in verdicts, beside those on an earlier dump; None if none is wanted."""
+    if not options.page.is_wanted:
+        return None
     from ragbench.stages.doctor import earlier_retrievals
     from ragbench.views.html.dump_page import DumpPage
 
-    return DumpPage({} if given.against is None else earlier_retrievals(given.against))
+    if options.against is None:
+        return DumpPage({})
+    return DumpPage(earlier_retrievals(options.against))
 
 
 _SELF_TEST = 40
 """Near misses of each kind, unless --limit says otherwise."""
 
 
-def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -> None:
+def _self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: bool) -> None:
+    """Judges near misses that are made of a dataset."""
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
-    with validator_maker(judge) as (make, _):
-        found = run_self_test(make(), corpus, limit=limit)
-    show(found, lambda: typer.echo("\n".join(self_test_lines(found))), json=json)
+    with validator_maker(choice) as (make, _):
+        result = run_self_test(make(), dataset, limit=limit)
+    show(result, lambda: typer.echo("\n".join(self_test_lines(result))), json=json)
 
 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
-    """Hands verdicts to a page, and prints them on standard output as it is now."""
+    """Hands verdicts to a page, and prints them on standard output as it is now.
+
+    While a dump is judged, standard output is redirected, for what workers print.
+    """
     from ragbench.views.validation import validation_lines
 
     stream = sys.stdout
 
     def emit(judged: ValidatedQuery) -> None:
+        """Passes one verdict on."""
         if page is not None:
             page.add(judged.query_id, judged.query, judged.outcome)
         if json:
@@ -172,70 +203,90 @@ def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[Vali
     return emit
 
 
-def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
+def _advance(
+    bars: StageAdvance | None, options: ValidateOptions, dump: OpenDump
+) -> StageAdvance | None:
     """Shows progress, with about how many queries there are where a look at the file tells it."""
+    if bars is None:
+        return None
     from ragbench.io.dumps.pieces import count_lines
 
-    total = count_lines(given.dump) if dump.mapping.layout == "queries" else None
-    if total is not None and (most := given.limit or given.sample) is not None:
+    total: int | None = None
+    if dump.mapping.layout == "queries":  # a line is a query
+        total = count_lines(options.dump)
+    most = options.limit or options.sample
+    if total is not None and most is not None:
         total = min(most, total)
     return lambda event: bars(event._replace(cases=total))
 
 
-def _report(found: DumpSummary, given: Given, page: DumpPage | None) -> None:
+def _report(summary: DumpSummary, options: ValidateOptions, page: DumpPage | None) -> None:
+    """Writes the summary and the page, and shows the summary."""
     from ragbench.io.atomic import write_whole
     from ragbench.views.report import json_bytes
     from ragbench.views.validation import summary_lines, summary_object
 
-    path, out = given.summary, given.out
+    out = options.out
+    path = options.summary
     if path is None and out is not None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
-        write_whole(path, json_bytes(summary_object(found)))
-    # What is excluded from every figure is said in any case.
-    for line in summary_lines(found, troubles_only=given.quiet):
+        write_whole(path, json_bytes(summary_object(summary)))
+    # What is excluded from every figure is reported in any case.
+    for line in summary_lines(summary, troubles_only=options.quiet):
         console.say(line)
-    if out is not None and not given.quiet:
+    if out is not None and not options.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
     if page is not None:
-        given.page.write(page.page(found))
+        options.page.write(page.page(summary))
 
 
-def _demands(given: Given) -> Demands:
+def _demands(options: ValidateOptions) -> Demands:
+    """The shares that the options demand.
+
+    Raises:
+        ConfigError: one of them is no share, or a rating is named twice.
+    """
     from ragbench.verbs.validate import Demands
 
-    pairs = [_quality(text) for text in given.min_quality or ()]
-    levels = dict(pairs)
-    if len(levels) < len(pairs):
-        raise ConfigError(f"--min-quality {', '.join(given.min_quality or ())}: each rating once")
-    for name, share in (
-        ("--min-answer-present", given.min_answer_present),
-        ("--min-relevant", given.min_relevant),
-        ("--max-malformed", given.max_malformed),
-        *(("--min-quality", share) for share in levels.values()),
-    ):
+    texts = options.min_quality or ()
+    quality: dict[RetrievalQuality, float] = {}
+    for text in texts:
+        level, least = _quality(text)
+        quality[level] = least
+    if len(quality) < len(texts):
+        raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
+    shares: list[tuple[str, float | None]] = [
+        ("--min-answer-present", options.min_answer_present),
+        ("--min-relevant", options.min_relevant),
+        ("--max-malformed", options.max_malformed),
+    ]
+    shares += [("--min-quality", least) for least in quality.values()]
+    for name, share in shares:
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")
     return Demands(
-        answer_present=given.min_answer_present,
-        quality=levels,
-        relevant=given.min_relevant,
-        malformed=given.max_malformed,
+        answer_present=options.min_answer_present,
+        quality=quality,
+        relevant=options.min_relevant,
+        malformed=options.max_malformed,
     )
 
 
 def _quality(text: str) -> tuple[RetrievalQuality, float]:
+    """A rating and its share from ``LEVEL=SHARE``, ``LEVEL`` (all), or ``SHARE`` (of Good)."""
     from ragbench.core.validation import RetrievalQuality
 
-    name, equals, written = text.partition("=")
+    name, equals, share = text.partition("=")
     if not equals:
         try:
-            name, written = RetrievalQuality.GOOD.value, str(float(name))
+            share = str(float(name))
+            name = RetrievalQuality.GOOD.value
         except ValueError:
-            written = "1"
+            share = "1"
     levels = {level.value.lower(): level for level in RetrievalQuality}
     try:
-        return levels[name.strip().lower()], float(written)
+        return levels[name.strip().lower()], float(share)
     except (KeyError, ValueError):
         raise ConfigError(
             f"--min-quality {text}: expected Good, Partial or a share, such as Good=0.8"

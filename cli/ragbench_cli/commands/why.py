@@ -26,6 +26,8 @@ from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
 
 
 class WhyOptions(Record):
+    """Which store is searched, for which questions, and how it is searched now."""
+
     store: Annotated[str, argument("STORE")]
     """Address of the store, such as qdrant+http://HOST:6333."""
     question: Annotated[str | None, argument("[QUESTION]")] = None
@@ -196,6 +198,7 @@ def _print_run(reasons: Reasons) -> None:
 
 
 def _change_row(change: Change) -> list[str]:
+    """A change with its gain, the interval, and how far it can be trusted."""
     remarks: list[str] = []
     if change.is_sure:
         remarks.append("sure")
@@ -219,6 +222,7 @@ def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def _print_notes(reasons: Reasons) -> None:
+    """Reports how estimates were made, and what could not be estimated."""
     if any(change.is_estimate for change in reasons.changes):
         console.say(
             "estimated: tried on the store's own texts, in memory; nothing was indexed anew"

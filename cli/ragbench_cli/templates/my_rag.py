@@ -13,10 +13,12 @@ from pathlib import Path
 from ragbench import RAGInterface, RetrievalResult
 
 CORPUS = Path(__file__).parent / "data" / "corpus.jsonl"
-SMALL_WORDS = frozenset({
-    "a", "an", "are", "at", "by", "can", "do", "does", "for", "how", "in", "is", "it", "many", "of",
-    "on", "the", "to", "what", "when", "where", "who",
-})  # fmt: skip
+SMALL_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an are at by can do does for how in is it many of on the to what when where who",
+    )
+)
 
 
 class MyRAG(RAGInterface):
@@ -25,30 +27,38 @@ class MyRAG(RAGInterface):
     def __init__(self) -> None:
         """Reads the documents. Here yours connects to its index."""
         super().__init__()
-        lines = CORPUS.read_text(encoding="utf-8").splitlines()
-        self.documents: dict[str, str] = {
-            document["id"]: document["text"] for document in map(json.loads, lines)
-        }
+        self.documents: dict[str, str] = {}
+        for line in CORPUS.read_text(encoding="utf-8").splitlines():
+            document = json.loads(line)
+            self.documents[document["id"]] = document["text"]
 
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
     ) -> RetrievalResult[dict[str, object]]:
         """The best documents, with the ids and scores that the metrics need."""
-        scores = {id_: len(words(query) & words(text)) for id_, text in self.documents.items()}
-        best = sorted(scores, key=lambda id_: (-scores[id_], id_))[: top_k or 3]
-        found = [id_ for id_ in best if scores[id_]]
+        scores: dict[str, int] = {}
+        for id_, text in self.documents.items():
+            scores[id_] = len(words(query) & words(text))
+        best_first = sorted(scores, key=lambda id_: (-scores[id_], id_))
+        # A document without a word of the question is no result.
+        best = [id_ for id_ in best_first[: top_k or 3] if scores[id_]]
         return RetrievalResult(
-            contexts=[self.documents[id_] for id_ in found],
-            context_ids=found,
-            scores=[float(scores[id_]) for id_ in found],
+            contexts=[self.documents[id_] for id_ in best],
+            context_ids=best,
+            scores=[float(scores[id_]) for id_ in best],
         )
 
     def generate(self, query: str, contexts: Sequence[str]) -> str:
         """The sentence that shares most words with the question. Here yours asks its model."""
-        sentences = [part for text in contexts for part in re.split(r"(?<=[.!?])\s+", text)]
-        best = max(sentences, key=lambda part: len(words(query) & words(part)), default="")
-        shared = len(words(query) & words(best))
-        return best if shared >= 2 else "I don't know."
+        best = ""
+        most_shared = 0
+        for text in contexts:
+            for sentence in re.split(r"(?<=[.!?])\s+", text):
+                shared = len(words(query) & words(sentence))
+                if shared > most_shared:
+                    best = sentence
+                    most_shared = shared
+        return best if most_shared >= 2 else "I don't know."
 
 
 def words(text: str) -> frozenset[str]:
