@@ -50,7 +50,9 @@ def best_of_n(
 def candidate_agreement(multi_responses: Sequence[str]) -> float | Skip:
     """Mean token F1 over all pairs of candidates: how alike they are."""
     pairs = list(combinations(multi_responses, 2))
-    return sum(token_f1(one, other) for one, other in pairs) / len(pairs) if pairs else _TOO_FEW
+    if not pairs:
+        return _TOO_FEW
+    return sum([token_f1(first, second) for first, second in pairs]) / len(pairs)
 
 
 @metric(

@@ -72,16 +72,19 @@ class Expected(Record, dict=True):
         return "not cited by the answer" if self._cited.names else "the answer cites nothing"
 
     def _holds(self, expectation: Expectation) -> bool | None:
-        is_there: bool | None
+        """Whether an expectation holds; None where that cannot be known."""
+        is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
-            is_there = self._is_used(expectation)
+            is_met = self._is_used(expectation)
         elif self._answer is None:
-            is_there = None
+            is_met = None
         elif expectation.kind is ExpectationKind.CITES:
-            is_there = self._is_cited(expectation)
+            is_met = self._is_cited(expectation)
         else:
-            is_there = _is_answered(expectation, self._answer.response)
-        return None if is_there is None else is_there is not expectation.negated
+            is_met = _is_answered(expectation, self._answer.response)
+        if is_met is None:
+            return None
+        return is_met is not expectation.negated
 
     @property
     def _answer(self) -> GenerationResult[Any] | None:
@@ -186,27 +189,37 @@ def is_mentioned(text: str, answer: str) -> bool:
     Accents, digits and punctuation inside of it count. Of scripts without spaces between words
     every place counts.
     """
-    wanted, said = spelled(text), spelled(answer)
-    at = said.find(wanted)
-    while at >= 0:
-        if _is_whole(said, at, at + len(wanted)):
+    text = spelled(text)
+    answer = spelled(answer)
+    start = answer.find(text)
+    while start >= 0:
+        if _is_whole(answer, start, start + len(text)):
             return True
-        at = said.find(wanted, at + 1)
+        start = answer.find(text, start + 1)
     return False
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether neither a word nor a number goes on beyond the ends of a match."""
     return not _is_inside(text, start, -1) and not _is_inside(text, end, 1)
 
 
-def _is_inside(text: str, at: int, step: int) -> bool:
+def _is_inside(text: str, end: int, step: int) -> bool:
     """Whether a word or a number goes on beyond one end of a match.
 
     A number ends at a letter and a word at a digit: 10 is in 10km.
+
+    Args:
+        step: -1 for the left end, 1 for the right one.
     """
-    around = text[max(at - 2, 0) : at][::-1] if step < 0 else text[at : at + 2]
-    inner = text[at] if step < 0 else text[at - 1]
-    outer, beyond = around[:1], around[1:2]
+    if step < 0:
+        inner = text[end]
+        around = text[max(end - 2, 0) : end][::-1]
+    else:
+        inner = text[end - 1]
+        around = text[end : end + 2]
+    outer = around[:1]
+    beyond = around[1:2]
     if not outer:
         return False
     if inner.isdigit():
@@ -226,10 +239,15 @@ def _is_spaceless(letter: str) -> bool:
 
 
 _SPACELESS = (
-    ("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
-    ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"),
-)  # fmt: skip
-"""Thai and Lao, Burmese, Khmer, kana, Han."""
+    ("\u0e00", "\u0eff"),  # Thai and Lao
+    ("\u1000", "\u109f"),  # Burmese
+    ("\u1780", "\u17ff"),  # Khmer
+    ("\u3040", "\u30ff"),  # kana
+    ("\u3400", "\u4dbf"),  # Han, here and below
+    ("\u4e00", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\U00020000", "\U0003ffff"),
+)
 
 
 def is_json(text: str) -> bool:
@@ -246,13 +264,13 @@ def holds_json(text: str) -> bool:
 
     decoder = json.JSONDecoder()
     tries = 0
-    for at, letter in enumerate(text):
+    for start, letter in enumerate(text):
         if letter in "{[":
             tries += 1
             if tries > _MOST_TRIES:
                 return False
             try:
-                decoder.raw_decode(text, at)
+                decoder.raw_decode(text, start)
             except (ValueError, RecursionError):
                 continue
             return True
@@ -260,6 +278,7 @@ def holds_json(text: str) -> bool:
 
 
 _MOST_TRIES = 1000
+"""Braces that are tried: each may cost a look at all that comes behind it."""
 _TESTS: Mapping[ExpectationKind, Callable[[str, str], bool]] = {
     ExpectationKind.MENTIONS: is_mentioned,
     ExpectationKind.SUBSTRING: lambda text, answer: text in answer,
