@@ -20,8 +20,8 @@ _CITE = (
 )
 
 
-_RIGHT = 0.8
-_WRONG = 0.2
+_LEAST_RIGHT = 0.8
+_MOST_WRONG = 0.2
 """From and up to which probability an answer is called right and wrong: nearly sure."""
 AGREED = 0.95
 CONTRADICTED = 0.08
@@ -83,9 +83,9 @@ def is_same(response: str, reference: str) -> bool:
 
 def sure_verdict(probability: float) -> bool | None:
     """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
-    if probability >= _RIGHT:
+    if probability >= _LEAST_RIGHT:
         return True
-    if probability <= _WRONG:
+    if probability <= _MOST_WRONG:
         return False
     return None
 
@@ -334,7 +334,8 @@ class AnswerBeside:
         names = _CAPITALISED.findall(self.reference)
         if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
             return False
-        first_name, family_name = names[0], names[-1]
+        first_name = names[0]
+        family_name = names[-1]
         if family_name not in self.response:
             return False
         words = _CAPITALISED.findall(self.response)
@@ -415,6 +416,7 @@ _HINTS = ("not ", "no ", "unknown", "unclear", "unable", "sorry", "couldn", "as 
 
 
 def _is_unsure(answer: str) -> bool:
+    """Whether an answer in small letters says that it does not know."""
     if not any(hint in answer for hint in _HINTS):
         return False
     return _UNSURE.search(answer) is not None

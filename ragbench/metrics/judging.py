@@ -51,6 +51,11 @@ class JudgeScorer(Protocol):
 
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:
+    """A judge's answer with what it cost, as a run keeps it.
+
+    Args:
+        asked: the name of the form of the answer.
+    """
     usage = reply.usage if reply.usage.reported else None
     return JudgeStep(
         asked=asked,

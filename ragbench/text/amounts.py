@@ -19,6 +19,8 @@ TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
 
 
 class Amount(NamedTuple):
+    """A number with what it counts."""
+
     dimension: str
     """A base unit (``seconds``), a currency, ``percent``; empty for a number alone."""
     value: float
@@ -71,10 +73,10 @@ class Wording(NamedTuple):
 
     def is_named_by(self, other: Wording) -> bool:
         """Whether the other text names all amounts and dates of this one."""
-        named = list(other.amounts)
-        named += [Amount("", date.year, date.year) for date in other.dates if date.year]
+        amounts = list(other.amounts)
+        amounts += [Amount("", date.year, date.year) for date in other.dates if date.year]
         for amount in self.amounts:
-            if not any(map(amount.equals, named)):
+            if not any(map(amount.equals, amounts)):
                 return False
         return all(any(map(date.is_within, other.dates)) for date in self.dates)
 
@@ -149,9 +151,9 @@ _HAN_DIGITS = {
 }
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
-_LONGEST = 300
+_MOST_DIGITS = 300
 """Digits of a number that are read."""
-_MOST = 1e300
+_LARGEST = 1e300
 """The largest number."""
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)(?<=\d..)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
@@ -214,6 +216,8 @@ def _day_of_iso(match: re.Match[str]) -> str:
 
 
 class _Words(NamedTuple):
+    """The words of ``amounts.toml``, as they are looked up."""
+
     months: dict[str, int]
     ambiguous: frozenset[str]
     """Names of months that are other words, too: may, march."""
@@ -235,6 +239,7 @@ class _Words(NamedTuple):
 
 @cache
 def _words() -> _Words:
+    """The words of all languages, read once."""
     entries = table("ragbench.text", "amounts")
     numbers = _values_of(entries["numbers"])
     ordinals = _values_of(entries["ordinals"])
@@ -317,9 +322,9 @@ def _amount(tokens: list[str], begin: int, words: _Words) -> tuple[Amount, int]:
             number += digit
             end += 1
     else:
-        number = float(token[:_LONGEST])
+        number = float(token[:_MOST_DIGITS])
     while tokens[end] in words.scales:
-        number = min(number * words.scales[tokens[end]], _MOST)
+        number = min(number * words.scales[tokens[end]], _LARGEST)
         end += 1
     unit = tokens[end + 1] if tokens[end] in words.between else tokens[end]
     dimension, factor = words.units.get(unit, _NO_UNIT)

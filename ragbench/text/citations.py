@@ -42,7 +42,7 @@ def without_citations(answer: str) -> str:
 
 def without_sources(answer: str) -> str:
     """An answer without the list of its sources, which states nothing, where there is more."""
-    plain = _SOURCES.sub(lambda found: "" if _PLACES.search(found[0]) else found[0], answer)
+    plain = _SOURCES.sub(lambda match: "" if _PLACES.search(match[0]) else match[0], answer)
     return plain if plain.strip() else answer
 
 

@@ -27,6 +27,8 @@ _WORDS = Patterns("ragbench.validators", "words", "statement")
 
 
 class _Sentence(NamedTuple):
+    """A sentence of a quote, by words, names and numbers."""
+
     words: frozenset[str]
     names: Mapping[str, str]
     """The words with a capital that are not in the query, each with how it is written."""
@@ -35,6 +37,8 @@ class _Sentence(NamedTuple):
 
 
 class _Statement(NamedTuple):
+    """A quote, as it is compared with another one."""
+
     evidence: EvidenceQuote
     words: frozenset[str]
     """Its words without numbers."""
@@ -69,6 +73,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 
 
 def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
+    """A quote with what it says beyond the query."""
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
     dates = frozenset(_WORDS["date"].findall(text)) - query_tokens
@@ -99,6 +104,8 @@ def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
 
 
 class _Difference(NamedTuple):
+    """What two statements contradict each other in."""
+
     kind: str
     detail: str
 

@@ -50,7 +50,7 @@ from ragbench.validators.lexical import (
     LEXICAL_FEATURES,
     ChunkReading,
     LexicalValidator,
-    ask,
+    prepare_question,
     read_in_windows,
 )
 from ragbench.validators.slots import without_echo, without_marks
@@ -199,19 +199,19 @@ class LocalValidator(LearnedValidator, Checked):
 
         The first few chunks are read, and the others only where none of these answers.
         """
-        asked = ask(query, shipped_rarity)
+        question = prepare_question(query, shipped_rarity)
         weights = self._weights
         limits = self.limits.thresholds
         texts = [without_echo(query, chunk.text) for chunk in chunks]
         lexical = shipped_weights("lexical", LEXICAL_FEATURES)
-        readings_by_words = read_in_windows(asked, texts, lexical.chunk)
+        readings_by_words = read_in_windows(question, texts, lexical.chunk)
         logits = [reading.logit for reading in readings_by_words]
         highest_unread = limits.relevant / 2  # no model has read them: never called relevant
         findings: list[Finding] = []
         for chunk, logit in zip(chunks, logits, strict=True):
             probability = min(weights.probability(logit), highest_unread)
             findings.append(Finding(chunk=chunk, probability=probability))
-        if not asked.weights:
+        if not question.weights:
             return findings
         reader = partial(
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads

@@ -26,7 +26,10 @@ _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
     """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
 
-    ``quoted`` are the sentences of the text that seem to answer.
+    Args:
+        text: of the chunk.
+        quoted: the sentences of it that seem to answer.
+        rules: names of the rules of `RULES` that count.
     """
     applicable = _applicable_rules(query)
     for name in rules:
@@ -87,6 +90,7 @@ _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
 
 @lru_cache(maxsize=4096)
 def identifiers(text: str) -> tuple[str, ...]:
+    """The identifiers in a text, in its order: INC-48213, load_config, v2.3, --force."""
     return tuple([word for word in _CODE.findall(text) if _is_identifier(word)])
 
 
@@ -219,9 +223,11 @@ def _forms(number: str) -> str:
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
-_LOOSE = {("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
-"""Words before names of any kind."""
-_AKIN = 4
+_TELLS_NOTHING = {
+    ("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")
+}
+"""Words before names of any kind: that two names follow them does not make them rivals."""
+_COMMON_LETTERS = 4
 """Letters that two forms of one name share at their beginning: Korea and Korean."""
 
 
@@ -230,7 +236,7 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
     for name in _NAME.finditer(query, 1):
-        neighbours = _neighbours(query.lower(), name.span()) - _LOOSE
+        neighbours = _neighbours(query.lower(), name.span()) - _TELLS_NOTHING
         if not neighbours or name[0].lower() in common or _is_like(name[0], text):
             continue
         for rival in _NAME.finditer(quoted):
@@ -244,7 +250,7 @@ def _is_like(name: str, text: str) -> bool:
     """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
     name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
-    if any(word[:_AKIN] == name[:_AKIN] for word in words):
+    if any(word[:_COMMON_LETTERS] == name[:_COMMON_LETTERS] for word in words):
         return True
     return bool(get_close_matches(name, words, n=1, cutoff=0.75))
 
@@ -259,6 +265,8 @@ def _folded(text: str) -> str:
 
 
 class _Word(NamedTuple):
+    """A word of a text, as it is written, with the words beside it."""
+
     written: str
     neighbours: set[Neighbour]
 
@@ -284,7 +292,7 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     words: dict[str, _Word] = {}
     for match in re.finditer(r"[a-z]+", plain):
-        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _LOOSE)
+        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _TELLS_NOTHING)
     return words
 
 
@@ -325,7 +333,7 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
         yield "it says what is so, and the question asks what is not"
 
 
-_NEW = 3
+_MOST_NEW_WORDS = 3
 """Words beside the question's up to which a sentence that says "unknown" says no more than that."""
 
 
@@ -336,7 +344,7 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
         return  # a question about what is unknown
     around = f"{quoted[: unknown.start()]} {quoted[unknown.end() :]}"
     new_tokens = set(parse_question(around).tokens).difference(tokenise(query))
-    if len(new_tokens) <= _NEW:
+    if len(new_tokens) <= _MOST_NEW_WORDS:
         yield f"it says '{unknown[0].strip(' :')}'"
 
 
