@@ -37,7 +37,7 @@ _CHECKED = 512
 _DRAWS = 1 << 32
 """How many numbers four bytes of a digest may be."""
 _REMEMBERED = 2048
-"""Names of what was retrieved that are kept, the first ones in the order of texts."""
+"""Names of what was retrieved that are kept for examples, the first ones in the order of texts."""
 
 
 _ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")

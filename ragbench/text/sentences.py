@@ -192,7 +192,7 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     while first < len(pieces):
         last = first
         while last + 1 < len(pieces) and pieces[last + 1].end - pieces[first].start <= characters:
-            last += 1
+            last += 1  # the next sentence fits, too
         windows.append(Span(pieces[first].start, pieces[last].end))
         if last + 1 == len(pieces):
             break

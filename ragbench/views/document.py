@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LONGEST = 300
 """Letters of a text in Markdown."""
 _LONGEST_LINE = 1000
-_IDS = 5
+_MOST_IDS = 5
 """How many ids of a kind are named."""
 _LONGEST_TEXT = 200
 """Letters of a response, a question or a reason that are shown."""
@@ -64,6 +64,8 @@ class Section(Record):
 
 
 class Document(Record):
+    """A result in sections, with the sentence that says most of it."""
+
     kind: str
     """What it is: ``"ragbench gate"``."""
     title: str
@@ -131,6 +133,7 @@ def markdown(document: Document, *, level: int = 3) -> str:
 
 
 def _section(section: Section, hashes: str) -> Iterator[str]:
+    """A section as lines of Markdown; charts and details are the page's alone."""
     yield f"{hashes} {markdown_text(section.title)}"
     if section.lines:
         yield ""
@@ -162,6 +165,7 @@ def _table(section: Section) -> Iterator[str]:
 
 
 def _changes(group: Changes, most: int) -> Iterator[str]:
+    """Cases that went another way, as a list with what changed of each."""
     yield ""
     yield f"**{markdown_text(group.title)}**"
     yield ""
@@ -176,8 +180,8 @@ def _changes(group: Changes, most: int) -> Iterator[str]:
 
 def flip_text(flip: Flip) -> str:
     """One respect in which a case changed."""
-    old = _state(flip.before, flip.before_status)
-    new = _state(flip.after, flip.after_status)
+    old = _cell_text(flip.before, flip.before_status)
+    new = _cell_text(flip.after, flip.after_status)
     text = f"{shown_line(flip.subject)} {old} -> {new}"
     if flip.reason:
         text += f" ({shown_line(flip.reason, longest=_LONGEST_TEXT)})"
@@ -196,7 +200,7 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
     parts: list[str] = []
     for kind, ids in (("lost", lost), ("gained", gained), ("moved", moved)):
         if ids:
-            parts.append(f"{kind} {as_line(ids, _IDS)}")
+            parts.append(f"{kind} {as_line(ids, _MOST_IDS)}")
     return "; ".join(parts)
 
 
@@ -250,7 +254,8 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
     yield case.second, new
 
 
-def _state(value: float | None, status: Status) -> str:
+def _cell_text(value: float | None, status: Status) -> str:
+    """A value, or how the cell ended that has none."""
     return number_text(value) if value is not None else status.value
 
 
