@@ -469,7 +469,7 @@ def _with_tuples(result: Any) -> Any:
 
 def _trace_with_tuples(trace: Trace) -> Trace:
     """A trace whose results hold tuples for their lists."""
-    outcomes: dict[str, Outcome[Any]] = {}
+    outcomes: dict[str, Any] = {}
     for name in _RESULTS:
         outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome:

@@ -142,9 +142,8 @@ def parse_metric(given: MetricLike) -> Metric:
         return given
     if isinstance(given, str):
         name, texts, k = read_spelling(given)
-        definition = find_definition(name)
-        spelled = name if ".py:" in name else definition.name
-        return bound(definition, texts, k, spelled=spelled)
+        known = find_definition(name)
+        return bound(known, texts, k, spelled=name if ".py:" in name else known.name)
     function = given
     values: dict[str, Any] = {}
     if isinstance(given, partial):
