@@ -138,10 +138,10 @@ _VERSION = 1
 @metric(group="generator", version=RULES + _VERSION, cite="promptfoo, deterministic assertions")
 def expectations(expectations: Expected) -> float | Skip:
     """Share of a case's expectations that hold: must_contain, must_match, expected_sources ..."""
-    known = [holds for _, holds in expectations.results if holds is not None]
-    if not known:
+    verdicts = [holds for _, holds in expectations.results if holds is not None]
+    if not verdicts:
         return Skip("no ids or sources of what was retrieved or cited")
-    return sum(known) / len(known)
+    return sum(verdicts) / len(verdicts)
 
 
 def blocked_expectations(trace: Trace) -> Cell | None:

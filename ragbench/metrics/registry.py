@@ -128,7 +128,7 @@ def find_definition(name: str) -> MetricDefinition:
     if spelling in index:
         return index[spelling]
     # "ragas:" begins the names of metrics; what stands before another colon is a module.
-    prefixes = {known.partition(":")[0] for known in index if ":" in known}
+    prefixes = {indexed.partition(":")[0] for indexed in index if ":" in indexed}
     if ":" in name and name.partition(":")[0].casefold() not in prefixes:
         return _loaded(name)
     close = dict.fromkeys(index[match].name for match in get_close_matches(spelling, index, n=3))
@@ -142,8 +142,8 @@ def parse_metric(given: MetricLike) -> Metric:
         return given
     if isinstance(given, str):
         name, texts, k = read_spelling(given)
-        known = find_definition(name)
-        return bound(known, texts, k, spelled=name if ".py:" in name else known.name)
+        written = find_definition(name)
+        return bound(written, texts, k, spelled=name if ".py:" in name else written.name)
     function = given
     values: dict[str, Any] = {}
     if isinstance(given, partial):
@@ -241,15 +241,16 @@ def computable(metric: Metric) -> Metric:
 
 @cache
 def _index(family: str) -> dict[str, MetricDefinition]:
+    """The definitions of a module of ragbench by every name that they go by."""
     return _spellings(_family(family))
 
 
-def _spellings(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+def _spellings(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     """The definitions by every name that they go by; a name comes before an alias of another."""
     index: dict[str, MetricDefinition] = {}
-    for definition in known:
+    for definition in definitions:
         index.setdefault(definition.name.casefold(), definition)
-    for definition in known:
+    for definition in definitions:
         for alias in definition.aliases:
             index.setdefault(alias.casefold(), definition)
     return index

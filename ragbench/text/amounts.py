@@ -112,15 +112,20 @@ def wording(text: str) -> Wording:
         tokens = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
     special = _words().special
     if not special.isdisjoint(tokens):
-        begins = [at for at, token in enumerate(tokens) if token in special or _is_number(token)]
+        begins = [
+            position
+            for position, token in enumerate(tokens)
+            if token in special or _is_number(token)
+        ]
     elif has_digit:
-        begins = [at for at, token in enumerate(tokens) if _is_number(token)]
+        begins = [position for position, token in enumerate(tokens) if _is_number(token)]
     else:
         return Wording(tuple(tokens), (), ())
     return _read(tokens, begins)
 
 
 def _is_number(token: str) -> bool:
+    """Whether a token is written in digits: no other one ends with one."""
     return token[-1].isdecimal()
 
 
@@ -186,6 +191,7 @@ def _with_plain_numbers(text: str) -> str:
 
 
 def _unmarked(match: re.Match[str]) -> str:
+    """A character as it is, an accent as nothing."""
     return "" if unicodedata.combining(match[0]) else match[0]
 
 
@@ -209,6 +215,7 @@ def _han_number(match: re.Match[str]) -> str:
 
 
 def _day_of_iso(match: re.Match[str]) -> str:
+    """2024-03-12 as "12 march 2024"; as it is where that is no month."""
     year, month, day = match.groups()
     if not 1 <= int(month) <= 12:
         return match[0]

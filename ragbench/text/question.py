@@ -100,7 +100,7 @@ def asked_type(query: str) -> AnswerType:
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 
-def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
+def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
     """Whether a text holds something of a kind that the question does not say itself."""
     if kind is AnswerType.OTHER:
         return True
@@ -118,7 +118,7 @@ def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
-    return any(asked.isdisjoint(tokenise(candidate)) for candidate in candidates)
+    return any(query_tokens.isdisjoint(tokenise(candidate)) for candidate in candidates)
 
 
 def _may_hold_any_name(text: str, kind: AnswerType) -> bool:

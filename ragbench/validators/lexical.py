@@ -244,11 +244,14 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
     if len(sentences) < 2:
         return passage
     # Most tokens are none of the query's: the sets that are compared are small.
-    held = [weights.keys() & sentence.tokens for sentence in sentences]
-    coverages = [_coverage(weights, left | right) for left, right in pairwise(held)]
+    query_tokens = [weights.keys() & sentence.tokens for sentence in sentences]
+    coverages = [
+        _coverage(weights, tokens | next_tokens) for tokens, next_tokens in pairwise(query_tokens)
+    ]
     position = coverages.index(max(coverages))
-    left, right = sentences[position], sentences[position + 1]
-    return _Passage((left, right), left.tokens | right.tokens)
+    sentence = sentences[position]
+    next_sentence = sentences[position + 1]
+    return _Passage((sentence, next_sentence), sentence.tokens | next_sentence.tokens)
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:

@@ -122,7 +122,7 @@ class _Rules(Record, kw_only=False):
         drawn = self.draw.sample(others, min(_MOST_OTHERS, len(others)))
         answer = pair.answer.lower()
         texts = [text]
-        texts += [other.text for other in drawn if answer not in other.text.lower()]
+        texts += [passage.text for passage in drawn if answer not in passage.text.lower()]
         return [Chunk(id=f"c{number}", text=text) for number, text in enumerate(texts)]
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:

@@ -143,8 +143,8 @@ def _section(section: Section, hashes: str) -> Iterator[str]:
         yield ""
         yield from _table(section)
     for group in section.changes:
-        most = len(group.cases) if section.most is None else section.most
-        yield from _changes(group, most)
+        count = len(group.cases) if section.most is None else section.most
+        yield from _changes(group, count)
     if section.hint:
         yield ""
         yield f"*{markdown_text(section.hint)}*"

@@ -134,8 +134,8 @@ def remarks(history: History) -> Iterator[str]:
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
     if lower:
-        more = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
-        yield f"shown to be lower than the runs before: {lower[0]}{more}"
+        later = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
+        yield f"shown to be lower than the runs before: {lower[0]}{later}"
     if history.followed < history.least:
         runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"

@@ -188,8 +188,8 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     stages = ""
     if len(shared) < len(latencies):
         stages = f"{', '.join(latency.stage for latency in shared)}: "
-    most = max(latency.sharing for latency in shared)
-    return f"{stages}up to {most:,} cases shared a call; --batch-size 1 measures each alone"
+    cases = max(latency.sharing for latency in shared)
+    return f"{stages}up to {cases:,} cases shared a call; --batch-size 1 measures each alone"
 
 
 def timings_json(report: Report) -> bytes:

@@ -549,8 +549,8 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         examples = ", ".join(loser.examples[:3])
         yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
     if table.gold:
-        found = counted(table.found, "gold context")
-        line = f"Of {found} that were found, generation was given {table.kept:,}."
+        contexts = counted(table.found, "gold context")
+        line = f"Of {contexts} that were found, generation was given {table.kept:,}."
         missing = table.gold - table.found
         if missing:
             line += f" {counted(missing, 'gold context')} never found."
