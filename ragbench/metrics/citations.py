@@ -223,7 +223,9 @@ def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) ->
         if _is_comparable(sentence, contexts):
             compared += 1
             right += _misattribution(sentence, contexts) is None
-    return right / compared if compared else _NOT_COMPARABLE
+    if not compared:
+        return _NOT_COMPARABLE
+    return right / compared
 
 
 def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:

@@ -58,6 +58,7 @@ class Expected(Record, dict=True):
         return "; ".join(places)
 
     def _reason_not_retrieved(self) -> str:
+        """Why an expected document is not among what was retrieved, as far as is known."""
         if self.trace.context.value is None:
             return "no retrieval"
         if self._retrieved is None:
@@ -65,6 +66,7 @@ class Expected(Record, dict=True):
         return "not retrieved"
 
     def _reason_not_cited(self) -> str:
+        """Why an expected document is not among what the answer cites, as far as is known."""
         if self._cited is None:
             return "no answer"
         if not self._cited.are_known:
@@ -101,11 +103,13 @@ class Expected(Record, dict=True):
         return False if is_known else None
 
     def _is_retrieved(self, expectation: Expectation) -> bool | None:
+        """Whether a document was retrieved; None where no name of what was retrieved is known."""
         if self._retrieved is None:
             return None
         return not self._retrieved.isdisjoint(wanted_names(expectation.texts))
 
     def _is_cited(self, expectation: Expectation) -> bool | None:
+        """Whether the answer cites a document; None where that cannot be told."""
         if self._cited is None:
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
@@ -165,6 +169,7 @@ def blocked_expectations(trace: Trace) -> Cell | None:
 
 
 def _without_value(trace: Trace, name: str) -> Cell | None:
+    """The cell of a case in which a stage gave nothing; None where it gave something."""
     outcome = getattr(trace, name)
     if outcome.value is not None:
         return None
@@ -177,6 +182,7 @@ def _without_value(trace: Trace, name: str) -> Cell | None:
 
 
 def _is_answered(expectation: Expectation, response: str) -> bool:
+    """Whether an answer has one of the texts of an expectation, or the form that it asks for."""
     if not expectation.texts:
         return _TESTS_OF_JSON[expectation.kind](response)
     test = _TESTS[expectation.kind]

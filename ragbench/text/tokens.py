@@ -142,9 +142,11 @@ def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
 
 
 def _runs(normal: str) -> re.Pattern[str]:
+    """The pattern that cuts a text into runs: the fastest that its letters allow."""
     if normal.isascii():
         return _ASCII
-    return re.compile(_CAREFUL if re.search(_NEEDS_CARE, normal) else _PLAIN)
+    pattern = _CAREFUL if re.search(_NEEDS_CARE, normal) else _PLAIN
+    return re.compile(pattern)
 
 
 # Most runs are words that come again and again.
@@ -154,7 +156,9 @@ def _tokens_of(run: str) -> tuple[str, ...]:
     if run.isalpha() and run.isascii():
         return (_stem(run),)
     if re.match(_UNSPACED_START, run):
-        return (run,) if len(run) == 1 else tuple(map("".join, pairwise(run)))
+        if len(run) == 1:
+            return (run,)
+        return tuple(map("".join, pairwise(run)))
     if _GROUPED.fullmatch(run):
         return (run.replace(",", ""),)
     if _DIGIT.search(run):

@@ -95,11 +95,14 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 
 def _is_identifier(word: str) -> bool:
+    """Whether a word has letter and digit, an underscore, dashes before it or inner dots."""
     if _PLAIN.fullmatch(word):
         return False
     if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
         return True
-    return bool("_" in word or _FLAG.match(word) or _DOTTED.fullmatch(word))
+    if "_" in word:
+        return True
+    return _FLAG.match(word) is not None or _DOTTED.fullmatch(word) is not None
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -421,10 +424,14 @@ def without_marks(query: str, text: str) -> str:
     def blank(mark: re.Match[str]) -> str:
         # The group that matched, if any, is the mark's number or label.
         label = mark[mark.lastindex or 0]
-        return mark[0] if label.lower() in query_words else " " * len(mark[0])
+        if label.lower() in query_words:
+            return mark[0]
+        return " " * len(mark[0])
 
     unmarked = _WORDS["marks"].sub(blank, text)
-    return unmarked if unmarked.strip() else text  # there is nothing but marks
+    if not unmarked.strip():
+        return text  # there is nothing but marks
+    return unmarked
 
 
 RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {

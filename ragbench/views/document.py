@@ -225,7 +225,9 @@ def response_text(response: str | None, generated: Status | None) -> str:
     if response is None:
         return "failed" if generated is Status.FAILED else "none"
     text = f'"{shown_line(response, longest=_LONGEST_TEXT)}"'
-    return f"{text} (abstained)" if generated is Status.ABSTAINED else text
+    if generated is Status.ABSTAINED:
+        text += " (abstained)"
+    return text
 
 
 def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
@@ -233,7 +235,8 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
     if case.query is not None:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
     for flip in case.flips:
-        yield "fails" if flip.newly_fails else "passes", flip_text(flip)
+        label = "fails" if flip.newly_fails else "passes"
+        yield label, flip_text(flip)
     if case.cause_after is not None:
         yield "cause", cause_text(case)
     if case.ids is not None:
@@ -266,9 +269,13 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
     plus = "+" if sign else ""
     if unit == "share":
         return f"{value:{plus}.1%}"
+    if unit == "s" and abs(value) < 1:
+        return f"{value * 1e3:{plus}.1f} ms"
     if unit == "s":
-        return f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
-    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
+        return f"{value:{plus}.2f} s"
+    if abs(value) < 100:
+        return f"{value:{plus}.3f}"
+    return f"{value:{plus},.1f}"
 
 
 class Ends(Protocol):
@@ -282,6 +289,7 @@ class Ends(Protocol):
 
 
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
+    """An interval from end to end; ``-`` where one is not known."""
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

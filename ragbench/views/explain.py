@@ -199,7 +199,9 @@ def chunk_ranks(chunk: ChunkStory) -> str:
     """At which rank a chunk was retrieved, and at which generation was given it."""
     before = "-" if chunk.retrieved is None else str(chunk.retrieved)
     after = "dropped" if chunk.shown is None else str(chunk.shown)
-    return after if before == after else f"{before} > {after}"
+    if before == after:
+        return after
+    return f"{before} > {after}"
 
 
 def chunk_fate(chunk: ChunkStory) -> str:
@@ -220,7 +222,10 @@ def _chunk(chunk: ChunkStory) -> str:
 
 
 def score_text(cell: Cell) -> str:
-    return cell.status.value if cell.value is None else f"{cell.value:.3f}"
+    """The value of a cell, or how it ended that has none."""
+    if cell.value is None:
+        return cell.status.value
+    return f"{cell.value:.3f}"
 
 
 def _judge_answers(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:

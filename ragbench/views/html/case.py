@@ -332,7 +332,10 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
 
 
 def _cell_text(cell: Cell) -> str:
-    return cell.status.value if cell.value is None else f"{cell.value:.3g}"
+    """The value of a cell, or how it ended that has none."""
+    if cell.value is None:
+        return cell.status.value
+    return f"{cell.value:.3g}"
 
 
 def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:

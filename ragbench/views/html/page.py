@@ -27,7 +27,9 @@ _BODY = "\0body\0"
 
 def clean(text: str) -> str:
     """A text in which no letter acts: what would is spelled by its number."""
-    return text if text.isascii() and text.isprintable() else shown_text(text)
+    if text.isascii() and text.isprintable():  # most texts, at once
+        return text
+    return shown_text(text)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -131,7 +133,11 @@ def page_number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "–"
     if unit != "s":
-        return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+        if abs(value) < 100:
+            return f"{value:.3f}"
+        return f"{value:,.1f}"
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
-    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+    if value < 1:
+        return f"{value * 1e3:.1f} ms"
+    return f"{value:.2f} s"
