@@ -37,8 +37,8 @@ def best_of_n(
     metric: Annotated[_Name, "the metric that scores each candidate"] = "token_f1",
 ) -> float:
     """Score of the best of the first n candidates: the score of a perfect choice."""
-    chosen = multi_responses[:n] if n else multi_responses
-    return max(_best(metric, candidate, references) for candidate in chosen)
+    candidates = multi_responses[:n] if n else multi_responses
+    return max([_best(metric, candidate, references) for candidate in candidates])
 
 
 @metric(

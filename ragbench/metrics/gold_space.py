@@ -173,6 +173,7 @@ class MatchingTally:
         ranks_by_id: list[int] = []
         ranks_by_document: list[int] = []
         for rank, (id, names) in enumerate(_names_in(result), 1):
+            # A chunk without a name is neither gold nor foreign: it cannot be compared by id.
             if names:
                 self.named += 1
             else:
@@ -340,5 +341,7 @@ def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequen
     """Of each chunk its id, and the names of its documents with the id behind them."""
     ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
-        documents = documents_of(id, metadata or {})
-        yield id, documents if id is None else (*documents, id)
+        names = documents_of(id, metadata or {})
+        if id is not None:
+            names = (*names, id)
+        yield id, names

@@ -160,7 +160,9 @@ def metric(function: Any = None, /, **options: Unpack[Options]) -> Any:
         cast("Any", function).__metric__ = _Signature(function).definition(options)
         return function
 
-    return define if function is None else define(function)
+    if function is None:  # @metric(...), with options
+        return define
+    return define(function)
 
 
 def definition_of(thing: object) -> MetricDefinition | None:

@@ -12,7 +12,7 @@ from ragbench.plugins import require
 from ragbench.text.tables import table
 from ragbench.text.tokens import normalise
 
-_SURE = 0.5
+_LEAST_CONFIDENCE = 0.5
 """Confidence from which on py3langid is believed."""
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -51,7 +51,9 @@ def language_of(query: str) -> str | None:
     if find_spec("py3langid") is None or not any(letter.isalpha() for letter in query):
         return None
     language, confidence = _identifier().classify(query)
-    return str(language) if confidence >= _SURE else None
+    if confidence < _LEAST_CONFIDENCE:
+        return None
+    return str(language)
 
 
 @lru_cache(maxsize=1)

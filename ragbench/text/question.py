@@ -44,8 +44,8 @@ def parse_question(query: str) -> ParsedQuestion:
         # A single character left between fillers is not a pair that a sentence could hold.
         unfilled = tokenise(_FILLERS[language].sub(" ", text))
         tokens = [token for token in unfilled if len(token) > 1 or token.isascii()] or tokens
-    functional = function_tokens(language)
-    content = tuple(dict.fromkeys([token for token in tokens if token not in functional]))
+    functional_tokens = function_tokens(language)
+    content = tuple(dict.fromkeys([token for token in tokens if token not in functional_tokens]))
     if not content:
         content = tuple(dict.fromkeys(tokens))
     content_set = set(content)

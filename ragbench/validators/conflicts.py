@@ -17,11 +17,11 @@ from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns
 from ragbench.text.tokens import normalise, tokenise
 
-_ALIKE = 0.5
+_LEAST_ALIKE = 0.5
 """Share of common words from which on two statements speak of the same thing."""
-_COVERED = 0.75
+_LEAST_COVERED = 0.75
 """Share of the query's words that a statement holds that answers it."""
-_SAME = 0.6
+_LEAST_COMMON = 0.6
 """Share of all words of two statements that are common, from which on they say the same."""
 _WORDS = Patterns("ragbench.validators", "words", "statement")
 
@@ -88,7 +88,8 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
         numbers=frozenset(numbers) - dates - query_tokens,
         sentences=sentences,
         is_negated=_WORDS["negation"].search(text) is not None,
-        covers=bool(query_tokens) and len(query_tokens & tokens) >= _COVERED * len(query_tokens),
+        covers=bool(query_tokens)
+        and len(query_tokens & tokens) >= _LEAST_COVERED * len(query_tokens),
     )
 
 
@@ -115,7 +116,7 @@ def _differences(
 ) -> Iterator[_Difference]:
     """What two statements contradict each other in, the surest first."""
     fewest_words = max(1, min(len(left.words), len(right.words)))
-    is_alike = len(left.words & right.words) / fewest_words >= _ALIKE
+    is_alike = len(left.words & right.words) / fewest_words >= _LEAST_ALIKE
     are_answers = left.covers and right.covers
     values = (("date", left.dates, right.dates), ("number", left.numbers, right.numbers))
     for name, left_values, right_values in values:
@@ -173,7 +174,7 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
     only_left = left.words - right.words
     only_right = right.words - left.words
     common = len(left.words & right.words)
-    is_same = common >= _SAME * len(left.words | right.words)
+    is_same = common >= _LEAST_COMMON * len(left.words | right.words)
     if not (is_same and only_left and only_right):
         return
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
