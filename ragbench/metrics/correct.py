@@ -38,7 +38,7 @@ _LIKE = 0.75
 """From which likeness on two words may be one, spelled in two ways."""
 _MOST_OF_A_SENTENCE = 0.6
 """Share of a sentence's words from which on the answer says the sentence."""
-_LONG = 12
+_MOST_WORDS_OF_FACT = 12
 """Telling words from which a reference is no longer one fact."""
 
 
@@ -92,7 +92,7 @@ def sure_verdict(probability: float) -> bool | None:
 
 def is_long(reference: str) -> bool:
     """Whether a reference is more than one fact, of which words tell less."""
-    return len(_telling_words(reference[:_LONGEST])) > _LONG
+    return len(_telling_words(reference[:_LONGEST])) > _MOST_WORDS_OF_FACT
 
 
 _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
@@ -131,7 +131,7 @@ class AnswerBeside:
         self.right = wording(self.reference)
         self.answer_words = _telling_words(self.response)
         self.right_words = _telling_words(self.reference)
-        self.is_long = len(self.right_words) > _LONG
+        self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         query_tokens = set(self.query_wording.tokens)
         new_words = tuple([word for word in self.right_words if word not in query_tokens])
         self.new_words = new_words or self.right_words

@@ -35,7 +35,7 @@ It is a part of the version of each metric that reads a ranking, so that values 
 run's folder are not used.
 
 2: a text that is retrieved twice is one chunk."""
-_LONG = 40
+_LEAST_LONG = 40
 """Characters from which a text is long enough to be recognised when it is not verbatim."""
 _LEAST_SHARED_WORDS = 0.5
 """Smallest share of the shorter text's words that the longer one has: separates most pairs before
@@ -88,10 +88,10 @@ def holds(chunk: str, gold: str) -> bool:
     """
     if gold in chunk:
         return True
-    if len(gold) >= _LONG and _is_cut(chunk, gold):
+    if len(gold) >= _LEAST_LONG and _is_cut(chunk, gold):
         return True
     shorter, longer = sorted((gold, chunk), key=len)
-    if len(shorter) < _LONG:
+    if len(shorter) < _LEAST_LONG:
         return False
     words = _words(shorter)
     if len(words & _words(longer)) < _LEAST_SHARED_WORDS * len(words):

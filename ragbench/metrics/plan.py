@@ -173,7 +173,7 @@ class _Column:
             names = (*names, "references")
         for name in names:
             if name not in arguments:
-                arguments[name] = [*map(_READ[name], traces)]
+                arguments[name] = [*map(_ARGUMENT_READERS[name], traces)]
         columns = [arguments[name] for name in self.arguments]
         if self._is_pure:
             cells = self._by_ranking
@@ -479,7 +479,7 @@ def _trace_with_tuples(trace: Trace) -> Trace:
 
 # A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
 # one metric does with them must reach neither the next nor the report.
-_READ: dict[str, Callable[[Any], Any]] = {
+_ARGUMENT_READERS: dict[str, Callable[[Any], Any]] = {
     "query": lambda trace: trace.case.query,
     "response": lambda trace: trace.generation.value.response,
     "multi_responses": lambda trace: tuple(trace.generation.value.multi_responses),

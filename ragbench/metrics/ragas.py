@@ -39,7 +39,7 @@ from ragbench.text.tables import table
 Values = list[float | Skip | Exception]
 
 _ES = "Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4"
-_READ: Mapping[str, Mapping[str, str]] = {
+_SAMPLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "ids": {
         "context_ids": "retrieved_context_ids",
         "reference_context_ids": "reference_context_ids",
@@ -62,7 +62,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
 
 def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> MetricDefinition:
     """A metric that asks a class of RAGAS, and what else has to be installed for it."""
-    fields = _READ[reads]
+    fields = _SAMPLE_FIELDS[reads]
     is_of_answer = reads == "answer"
 
     def prepare() -> None:

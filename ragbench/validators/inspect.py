@@ -21,7 +21,7 @@ _CLEAR_TOKENS = 2
 _VAGUE_TOKENS = 3
 """Content tokens up to which a query that says "it" or "there" does not name what it means."""
 _WORDS = Patterns("ragbench.validators", "words", "retrieval", re.IGNORECASE)
-_LONG = 40_000
+_LEAST_LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
 _DAMAGE = re.compile("[\ufffd\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]|Ã[\x80-\xbf¤¶¼Ÿ©¨]|â€[™œ“”˜]")
@@ -135,8 +135,8 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     yield _Suspicion(WarningKind.DAMAGED_TEXT, message, damaged)
     message = "with the text of an earlier chunk"
     yield _Suspicion(WarningKind.DUPLICATE_TEXT, message, _repeated(written))
-    message = f"longer than {_LONG} characters: read in windows, whole"
-    long = [chunk for chunk in written if len(chunk.text) > _LONG]
+    message = f"longer than {_LEAST_LONG} characters: read in windows, whole"
+    long = [chunk for chunk in written if len(chunk.text) > _LEAST_LONG]
     yield _Suspicion(WarningKind.LONG_TEXT, message, long)
     message = "that end in the middle of a sentence"
     truncated = [chunk for chunk in written if _is_truncated(chunk.text)]
