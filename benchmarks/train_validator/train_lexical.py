@@ -20,7 +20,7 @@ from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.tokens import tokenise
-from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_pool
+from ragbench.validators.lexical import LEXICAL_FEATURES, prepare_question, read_pool
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
 RARE = 3
@@ -42,7 +42,9 @@ def main() -> None:
     def read(pools: list[Pool]) -> list[tuple[Pool, Matrix]]:
         found: list[tuple[Pool, Matrix]] = []
         for pool in pools:
-            readings = read_pool(ask(pool.question.text, rarity), [c.text for c in pool.chunks])
+            readings = read_pool(
+                prepare_question(pool.question.text, rarity), [c.text for c in pool.chunks]
+            )
             if readings:
                 found.append((pool, np.array([one.features for one in readings])))
         return found

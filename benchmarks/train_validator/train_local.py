@@ -24,7 +24,7 @@ from benchmarks.train_validator.thresholds import relevant_from, smallest_at_pre
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
-from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
+from ragbench.validators.lexical import LEXICAL_FEATURES, prepare_question, read_in_windows
 from ragbench.validators.local import (
     LOCAL_FEATURES,
     local_features,
@@ -82,9 +82,9 @@ def _arguments() -> argparse.Namespace:
 def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | None:
     if not pool.chunks:
         return None
-    asked = ask(pool.question.text, shipped_rarity)
+    question = prepare_question(pool.question.text, shipped_rarity)
     words = read_in_windows(
-        asked,
+        question,
         [chunk.text for chunk in pool.chunks],
         shipped_weights("lexical", LEXICAL_FEATURES).chunk,
     )

@@ -51,18 +51,21 @@ def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilin
     """F1 of the tokens that answer and reference share; characters in Chinese."""
     if response == reference:
         return 1.0
-    tokens = _TOKENS[normalise]
-    given, wanted = tokens(response), tokens(reference)
-    if not given or not wanted:  # 1 when neither has any, else 0, as in SQuAD 2.0
-        return float(given == wanted)
-    distinct, distinct_wanted = set(given), set(wanted)
-    shared = len(distinct & distinct_wanted)
+    tokens_of = _TOKENS[normalise]
+    tokens = tokens_of(response)
+    right_tokens = tokens_of(reference)
+    if not tokens or not right_tokens:  # 1 when neither has any, else 0, as in SQuAD 2.0
+        return float(tokens == right_tokens)
+    distinct = set(tokens)
+    right_distinct = set(right_tokens)
+    shared = len(distinct & right_distinct)
     # Where either side repeats no token, no repetition can be shared.
-    if len(distinct) < len(given) and len(distinct_wanted) < len(wanted):
-        shared = (Counter(given) & Counter(wanted)).total()
+    if len(distinct) < len(tokens) and len(right_distinct) < len(right_tokens):
+        shared = (Counter(tokens) & Counter(right_tokens)).total()
     if not shared:
         return 0.0
-    precision, recall = shared / len(given), shared / len(wanted)
+    precision = shared / len(tokens)
+    recall = shared / len(right_tokens)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -90,13 +93,18 @@ def _end_to_end(
 ) -> float | Skip:
     """The score of SQuAD 2.0's script: no answer is the empty text, on both sides."""
     if not case.references and case.answerable is not False:
+        # Whoever declines a question with an answer is wrong, whatever the answer is.
         return 0.0 if declined and case.answerable else _NO_REFERENCE
-    tokens = _TOKENS[normalise]
-    given = not declined and bool(tokens(response))
-    wanted = [] if case.answerable is False else [one for one in case.references if tokens(one)]
-    if not wanted:
-        return float(not given)
-    return max(score(response, one, normalise=normalise) for one in wanted) if given else 0.0
+    tokens_of = _TOKENS[normalise]
+    has_answered = not declined and bool(tokens_of(response))
+    references: list[str] = []
+    if case.answerable is not False:
+        references = [reference for reference in case.references if tokens_of(reference)]
+    if not references:
+        return float(not has_answered)
+    if not has_answered:
+        return 0.0
+    return max([score(response, reference, normalise=normalise) for reference in references])
 
 
 @metric(
@@ -143,9 +151,12 @@ def bleu(response: str, references: Sequence[str]) -> float:
     """Sentence BLEU with effective order, divided by 100."""
     # Without effective order, an answer of fewer than four tokens is always 0.
     text = "".join(references)
-    is_zh = re.search(_HAN, text)
-    tokens = "char" if re.search(_OTHER_SPACELESS, text) else "zh" if is_zh else "13a"
-    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokens)
+    tokenizer = "13a"
+    if re.search(_OTHER_SPACELESS, text):
+        tokenizer = "char"
+    elif re.search(_HAN, text):
+        tokenizer = "zh"
+    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokenizer)
     return _sentence_score(scorer, response, references)
 
 
@@ -208,9 +219,9 @@ def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
 
 # --- whether a chunk holds an answer, by its words alone
 
-_SHORT = 12
+_MOST_QUOTED = 12
 """Tokens up to which an answer is expected to be quoted as it is."""
-_COVERED = 0.7
+_LEAST_COVERED = 0.7
 """Share of a long text's distinct tokens from which another text holds it."""
 _UNTELLING = frozenset({"yes", "no", "true", "false", "none", "both", "neither", "ja", "nein"})
 """Answers that stand in any chunk: their presence says nothing."""
@@ -229,16 +240,20 @@ def holds_answer(chunk: str, answer: str) -> bool:
     one mostly.
     """
     plain = answer.rstrip(".")
-    at = chunk.find(plain)
-    while at >= 0:
-        before, after = chunk[max(at - 1, 0) : at], chunk[at + len(plain) : at + len(plain) + 1]
-        if not (before.isalnum() and plain[:1].isalnum()) and not after.isdigit():
+    start = chunk.find(plain)
+    while start >= 0:
+        end = start + len(plain)
+        before = chunk[max(start - 1, 0) : start]
+        after = chunk[end : end + 1]
+        # "art" does not stand in "part", nor "1" in "12".
+        is_within_word = before.isalnum() and plain[:1].isalnum()
+        if not is_within_word and not after.isdigit():
             return True
-        at = chunk.find(plain, at + 1)
-    right = wording(answer)
-    if right.is_typed:
-        return right.is_named_by(wording(chunk))
-    wanted = set(multilingual_tokens(answer))
-    if len(wanted) <= _SHORT:
+        start = chunk.find(plain, start + 1)
+    answer_wording = wording(answer)
+    if answer_wording.is_typed:
+        return answer_wording.is_named_by(wording(chunk))
+    tokens = set(multilingual_tokens(answer))
+    if len(tokens) <= _MOST_QUOTED:
         return False
-    return len(wanted & set(multilingual_tokens(chunk))) >= _COVERED * len(wanted)
+    return len(tokens & set(multilingual_tokens(chunk))) >= _LEAST_COVERED * len(tokens)

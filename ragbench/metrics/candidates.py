@@ -37,8 +37,8 @@ def best_of_n(
     metric: Annotated[_Name, "the metric that scores each candidate"] = "token_f1",
 ) -> float:
     """Score of the best of the first n candidates: the score of a perfect choice."""
-    chosen = multi_responses[:n] if n else multi_responses
-    return max(_best(metric, candidate, references) for candidate in chosen)
+    candidates = multi_responses[:n] if n else multi_responses
+    return max([_best(metric, candidate, references) for candidate in candidates])
 
 
 @metric(
@@ -50,7 +50,9 @@ def best_of_n(
 def candidate_agreement(multi_responses: Sequence[str]) -> float | Skip:
     """Mean token F1 over all pairs of candidates: how alike they are."""
     pairs = list(combinations(multi_responses, 2))
-    return sum(token_f1(one, other) for one, other in pairs) / len(pairs) if pairs else _TOO_FEW
+    if not pairs:
+        return _TOO_FEW
+    return sum([token_f1(first, second) for first, second in pairs]) / len(pairs)
 
 
 @metric(

@@ -119,7 +119,10 @@ def _sentences_with_marks(response: str) -> list[str]:
     response = without_sources(response)
     for span in sentences_of(response):
         text = response[span.start : span.end]
-        while sentences and (mark := MARKS.match(text)) is not None:
+        while sentences:
+            mark = MARKS.match(text)
+            if mark is None:
+                break
             sentences[-1] += mark[0]
             text = text[mark.end() :].lstrip()
         if text.strip(" ."):
@@ -133,7 +136,8 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
         before_dagger = mark[0].partition("†")[0]
         for number_range in _NUMBER_RANGE.findall(before_dagger):
             ends = [int(number) for number in re.split(r"\s?[–-]\s?", number_range)]
-            low, high = ends[0], ends[-1]
+            low = ends[0]
+            high = ends[-1]
             for number in range(low, min(high, low + _WIDEST_RANGE) + 1):
                 yield str(number)
     for mark in _BRACKETED.finditer(text):
@@ -219,7 +223,9 @@ def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) ->
         if _is_comparable(sentence, contexts):
             compared += 1
             right += _misattribution(sentence, contexts) is None
-    return right / compared if compared else _NOT_COMPARABLE
+    if not compared:
+        return _NOT_COMPARABLE
+    return right / compared
 
 
 def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:

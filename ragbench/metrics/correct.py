@@ -20,8 +20,8 @@ _CITE = (
 )
 
 
-_RIGHT = 0.8
-_WRONG = 0.2
+_LEAST_RIGHT = 0.8
+_MOST_WRONG = 0.2
 """From and up to which probability an answer is called right and wrong: nearly sure."""
 AGREED = 0.95
 CONTRADICTED = 0.08
@@ -38,7 +38,7 @@ _LIKE = 0.75
 """From which likeness on two words may be one, spelled in two ways."""
 _MOST_OF_A_SENTENCE = 0.6
 """Share of a sentence's words from which on the answer says the sentence."""
-_LONG = 12
+_MOST_WORDS_OF_FACT = 12
 """Telling words from which a reference is no longer one fact."""
 
 
@@ -83,16 +83,16 @@ def is_same(response: str, reference: str) -> bool:
 
 def sure_verdict(probability: float) -> bool | None:
     """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
-    if probability >= _RIGHT:
+    if probability >= _LEAST_RIGHT:
         return True
-    if probability <= _WRONG:
+    if probability <= _MOST_WRONG:
         return False
     return None
 
 
 def is_long(reference: str) -> bool:
     """Whether a reference is more than one fact, of which words tell less."""
-    return len(_telling_words(reference[:_LONGEST])) > _LONG
+    return len(_telling_words(reference[:_LONGEST])) > _MOST_WORDS_OF_FACT
 
 
 _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
@@ -131,11 +131,11 @@ class AnswerBeside:
         self.right = wording(self.reference)
         self.answer_words = _telling_words(self.response)
         self.right_words = _telling_words(self.reference)
-        self.is_long = len(self.right_words) > _LONG
+        self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         query_tokens = set(self.query_wording.tokens)
         new_words = tuple([word for word in self.right_words if word not in query_tokens])
         self.new_words = new_words or self.right_words
-        """Those of the reference that the question does not hold; all where it holds them all."""
+        """Words of the reference that the question does not hold; all where it holds them all."""
         self.reference_count = reference_count
         """An answer like none of twenty references is wrong more often than one that is not like
         the only one."""
@@ -217,20 +217,24 @@ class AnswerBeside:
 
     def _features_of_amounts(self) -> dict[str, float]:
         """How many of the reference's amounts the answer has, and how many others."""
-        named = self.answer.amounts
+        in_answer = self.answer.amounts
         right = self.right.amounts
         in_query = self.query_wording.amounts
-        if not right and not named:
+        if not right and not in_answer:
             return _NO_AMOUNTS
+        # What the question says already shows nothing, unless it says them all.
         new = [amount for amount in right if amount not in in_query] or right
-        held = len([amount for amount in new if amount in named or _equals_any(amount, named)])
-        numbers = {amount.number for amount in named}
-        numbers.difference_update([amount.number for amount in right + in_query])
+        held_count = 0
+        for amount in new:
+            if amount in in_answer or _equals_any(amount, in_answer):
+                held_count += 1
+        other_numbers = {amount.number for amount in in_answer}
+        other_numbers.difference_update([amount.number for amount in right + in_query])
         return {
-            "amounts": float(bool(held) and held == len(new)),
-            "amounts_missing": float(held < len(new)),
-            "amounts_held": held / len(new) if new else 0.0,
-            "other_amounts": min(len(numbers), 5) / 5,
+            "amounts": float(held_count > 0 and held_count == len(new)),
+            "amounts_missing": float(held_count < len(new)),
+            "amounts_held": held_count / len(new) if new else 0.0,
+            "other_amounts": min(len(other_numbers), 5) / 5,
         }
 
     def _share_of_sentences(self, answer_stems: set[str]) -> float:
@@ -287,12 +291,12 @@ class AnswerBeside:
             return False
         in_query = self.query_wording.amounts
         expected = [amount for amount in self.right.amounts if amount not in in_query]
-        known = (*self.right.amounts, *in_query, *_years(self.right))
-        named = (*self.answer.amounts, *_years(self.answer))
-        others = [amount for amount in named if not _equals_any(amount, known)]
+        right_or_in_query = (*self.right.amounts, *in_query, *_years(self.right))
+        in_answer = (*self.answer.amounts, *_years(self.answer))
+        others = [amount for amount in in_answer if not _equals_any(amount, right_or_in_query)]
         if not expected or not others or self._is_between(expected, others):
             return False
-        missing = [amount for amount in expected if not _equals_any(amount, named)]
+        missing = [amount for amount in expected if not _equals_any(amount, in_answer)]
         if not missing:
             return False
         dimensions = {amount.dimension for amount in missing if amount.dimension}
@@ -321,11 +325,13 @@ class AnswerBeside:
             return True
         if not self.right.amounts and not self.right.dates:
             return False
-        right = self.right.years - self.query_wording.years
-        named = self.answer.years - self.query_wording.years
-        if len(right) == 2 and any(min(right) < year < max(right) for year in named):
-            return False  # within "1135-1154"
-        return bool(right and named and not right & named)
+        right_years = self.right.years - self.query_wording.years
+        answer_years = self.answer.years - self.query_wording.years
+        if len(right_years) == 2:
+            first_year, last_year = sorted(right_years)
+            if any(first_year < year < last_year for year in answer_years):
+                return False  # within "1135-1154"
+        return bool(right_years and answer_years and not right_years & answer_years)
 
     def is_other_person(self) -> bool:
         """The family name is there with another first name, and the right one nowhere."""
@@ -334,7 +340,8 @@ class AnswerBeside:
         names = _CAPITALISED.findall(self.reference)
         if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
             return False
-        first_name, family_name = names[0], names[-1]
+        first_name = names[0]
+        family_name = names[-1]
         if family_name not in self.response:
             return False
         words = _CAPITALISED.findall(self.response)
@@ -343,10 +350,10 @@ class AnswerBeside:
         words_before = _capitalised_before(family_name, self.response)
         if not words_before:
             return False
-        known = {*names, *_CAPITALISED.findall(self.query)}
+        names_and_query = {*names, *_CAPITALISED.findall(self.query)}
         titles = word_list("before_names")
         for word in words_before:
-            if word in known or word.lower().rstrip(".") in titles:
+            if word in names_and_query or word.lower().rstrip(".") in titles:
                 return False
             if first_name.startswith(word.rstrip(".")) or word.startswith(first_name):
                 return False  # an initial, or a short form
@@ -415,6 +422,7 @@ _HINTS = ("not ", "no ", "unknown", "unclear", "unable", "sorry", "couldn", "as 
 
 
 def _is_unsure(answer: str) -> bool:
+    """Whether an answer in small letters says that it does not know."""
     if not any(hint in answer for hint in _HINTS):
         return False
     return _UNSURE.search(answer) is not None
@@ -483,10 +491,13 @@ def _likeness_to(words: set[str]) -> Callable[[str], float]:
 
 def _side(tokens: Sequence[str]) -> int:
     """1 for a yes at the beginning, -1 for a no, else 0."""
-    beginning = tokens[0] if tokens else ""
-    if beginning in word_list("yes"):
+    if not tokens:
+        return 0
+    if tokens[0] in word_list("yes"):
         return 1
-    return -1 if beginning in word_list("no") else 0
+    if tokens[0] in word_list("no"):
+        return -1
+    return 0
 
 
 def _denies(clause: Sequence[str], right_stems: set[str], denials: frozenset[str]) -> bool:

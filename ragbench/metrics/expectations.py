@@ -58,6 +58,7 @@ class Expected(Record, dict=True):
         return "; ".join(places)
 
     def _reason_not_retrieved(self) -> str:
+        """Why an expected document is not among what was retrieved, as far as is known."""
         if self.trace.context.value is None:
             return "no retrieval"
         if self._retrieved is None:
@@ -65,6 +66,7 @@ class Expected(Record, dict=True):
         return "not retrieved"
 
     def _reason_not_cited(self) -> str:
+        """Why an expected document is not among what the answer cites, as far as is known."""
         if self._cited is None:
             return "no answer"
         if not self._cited.are_known:
@@ -72,16 +74,19 @@ class Expected(Record, dict=True):
         return "not cited by the answer" if self._cited.names else "the answer cites nothing"
 
     def _holds(self, expectation: Expectation) -> bool | None:
-        is_there: bool | None
+        """Whether an expectation holds; None where that cannot be known."""
+        is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
-            is_there = self._is_used(expectation)
+            is_met = self._is_used(expectation)
         elif self._answer is None:
-            is_there = None
+            is_met = None
         elif expectation.kind is ExpectationKind.CITES:
-            is_there = self._is_cited(expectation)
+            is_met = self._is_cited(expectation)
         else:
-            is_there = _is_answered(expectation, self._answer.response)
-        return None if is_there is None else is_there is not expectation.negated
+            is_met = _is_answered(expectation, self._answer.response)
+        if is_met is None:
+            return None
+        return is_met is not expectation.negated
 
     @property
     def _answer(self) -> GenerationResult[Any] | None:
@@ -98,11 +103,13 @@ class Expected(Record, dict=True):
         return False if is_known else None
 
     def _is_retrieved(self, expectation: Expectation) -> bool | None:
+        """Whether a document was retrieved; None where no name of what was retrieved is known."""
         if self._retrieved is None:
             return None
         return not self._retrieved.isdisjoint(wanted_names(expectation.texts))
 
     def _is_cited(self, expectation: Expectation) -> bool | None:
+        """Whether the answer cites a document; None where that cannot be told."""
         if self._cited is None:
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
@@ -135,10 +142,10 @@ _VERSION = 1
 @metric(group="generator", version=RULES + _VERSION, cite="promptfoo, deterministic assertions")
 def expectations(expectations: Expected) -> float | Skip:
     """Share of a case's expectations that hold: must_contain, must_match, expected_sources ..."""
-    known = [holds for _, holds in expectations.results if holds is not None]
-    if not known:
+    verdicts = [holds for _, holds in expectations.results if holds is not None]
+    if not verdicts:
         return Skip("no ids or sources of what was retrieved or cited")
-    return sum(known) / len(known)
+    return sum(verdicts) / len(verdicts)
 
 
 def blocked_expectations(trace: Trace) -> Cell | None:
@@ -162,6 +169,7 @@ def blocked_expectations(trace: Trace) -> Cell | None:
 
 
 def _without_value(trace: Trace, name: str) -> Cell | None:
+    """The cell of a case in which a stage gave nothing; None where it gave something."""
     outcome = getattr(trace, name)
     if outcome.value is not None:
         return None
@@ -174,6 +182,7 @@ def _without_value(trace: Trace, name: str) -> Cell | None:
 
 
 def _is_answered(expectation: Expectation, response: str) -> bool:
+    """Whether an answer has one of the texts of an expectation, or the form that it asks for."""
     if not expectation.texts:
         return _TESTS_OF_JSON[expectation.kind](response)
     test = _TESTS[expectation.kind]
@@ -186,27 +195,37 @@ def is_mentioned(text: str, answer: str) -> bool:
     Accents, digits and punctuation inside of it count. Of scripts without spaces between words
     every place counts.
     """
-    wanted, said = spelled(text), spelled(answer)
-    at = said.find(wanted)
-    while at >= 0:
-        if _is_whole(said, at, at + len(wanted)):
+    text = spelled(text)
+    answer = spelled(answer)
+    start = answer.find(text)
+    while start >= 0:
+        if _is_whole(answer, start, start + len(text)):
             return True
-        at = said.find(wanted, at + 1)
+        start = answer.find(text, start + 1)
     return False
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether neither a word nor a number goes on beyond the ends of a match."""
     return not _is_inside(text, start, -1) and not _is_inside(text, end, 1)
 
 
-def _is_inside(text: str, at: int, step: int) -> bool:
+def _is_inside(text: str, end: int, step: int) -> bool:
     """Whether a word or a number goes on beyond one end of a match.
 
     A number ends at a letter and a word at a digit: 10 is in 10km.
+
+    Args:
+        step: -1 for the left end, 1 for the right one.
     """
-    around = text[max(at - 2, 0) : at][::-1] if step < 0 else text[at : at + 2]
-    inner = text[at] if step < 0 else text[at - 1]
-    outer, beyond = around[:1], around[1:2]
+    if step < 0:
+        inner = text[end]
+        around = text[max(end - 2, 0) : end][::-1]
+    else:
+        inner = text[end - 1]
+        around = text[end : end + 2]
+    outer = around[:1]
+    beyond = around[1:2]
     if not outer:
         return False
     if inner.isdigit():
@@ -226,10 +245,15 @@ def _is_spaceless(letter: str) -> bool:
 
 
 _SPACELESS = (
-    ("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
-    ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"),
-)  # fmt: skip
-"""Thai and Lao, Burmese, Khmer, kana, Han."""
+    ("\u0e00", "\u0eff"),  # Thai and Lao
+    ("\u1000", "\u109f"),  # Burmese
+    ("\u1780", "\u17ff"),  # Khmer
+    ("\u3040", "\u30ff"),  # kana
+    ("\u3400", "\u4dbf"),  # Han, here and below
+    ("\u4e00", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\U00020000", "\U0003ffff"),
+)
 
 
 def is_json(text: str) -> bool:
@@ -246,13 +270,13 @@ def holds_json(text: str) -> bool:
 
     decoder = json.JSONDecoder()
     tries = 0
-    for at, letter in enumerate(text):
+    for start, letter in enumerate(text):
         if letter in "{[":
             tries += 1
             if tries > _MOST_TRIES:
                 return False
             try:
-                decoder.raw_decode(text, at)
+                decoder.raw_decode(text, start)
             except (ValueError, RecursionError):
                 continue
             return True
@@ -260,6 +284,7 @@ def holds_json(text: str) -> bool:
 
 
 _MOST_TRIES = 1000
+"""Braces that are tried: each may cost a look at all that comes behind it."""
 _TESTS: Mapping[ExpectationKind, Callable[[str, str], bool]] = {
     ExpectationKind.MENTIONS: is_mentioned,
     ExpectationKind.SUBSTRING: lambda text, answer: text in answer,

@@ -34,9 +34,10 @@ from ragbench.metrics.matching import (
 
 _CHECKED = 512
 """Cases whose ids are checked against their texts, about; more would only take time."""
-_STEPS = 1 << 32
+_DRAWS = 1 << 32
+"""How many numbers four bytes of a digest may be."""
 _REMEMBERED = 2048
-"""Names of what was retrieved that are kept, the first ones in the order of texts."""
+"""Names of what was retrieved that are kept for examples, the first ones in the order of texts."""
 
 
 _ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")
@@ -54,13 +55,21 @@ def loosely(id: str) -> str:
         >>> loosely("/Docs/Caf%C3%A9-007.pdf") == loosely("docs/cafe\u0301-7")
         True
     """
-    plain = id if id.isascii() and "%" not in id else normalize("NFC", unquote(id))
-    text = plain.casefold().strip().strip("/").removeprefix("./")
-    text = _ENDING.sub("", text) if "." in text else text
-    return _ZEROS.sub("", text) if "0" in text else text
+    # Each step asks first whether it has anything to do: most ids are plain.
+    text = id
+    if not id.isascii() or "%" in id:
+        text = normalize("NFC", unquote(id))
+    text = text.casefold().strip().strip("/").removeprefix("./")
+    if "." in text:
+        text = _ENDING.sub("", text)
+    if "0" in text:
+        text = _ZEROS.sub("", text)
+    return text
 
 
 class MatchingVerdict(NamedTuple):
+    """How the chunks of a run are compared with its gold, as all of its cases say."""
+
     matching: Matching
     """Never AUTO."""
     notes: tuple[str, ...] = ()
@@ -77,12 +86,14 @@ class GoldSpace:
     has_texts: bool = False
 
     def add(self, case: Case) -> None:
-        judged = case.judgements
-        if judged:
-            self.ids.update(judged)
+        """Takes in what is relevant to a case."""
+        judgements = case.judgements
+        if judgements:
+            self.ids.update(judgements)
         if case.reference_contexts or case.evidence:
             self.has_texts = True
-            self.checkable += bool(judged)
+            if judgements:
+                self.checkable += 1
 
 
 @dataclass(slots=True)
@@ -117,70 +128,105 @@ class MatchingTally:
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
-        result, case, judged = trace.context.value, trace.case, trace.case.judgements
-        if result is None or not result.contexts or not judged:
+        """Counts what was retrieved for a case, where ids of its gold are known."""
+        case = trace.case
+        result = trace.context.value
+        judgements = case.judgements
+        if result is None or not result.contexts or not judgements:
             return
         plain = plain_ids(result)
         if plain:
-            own = other = [rank for rank, id in enumerate(plain, 1) if id in judged]
+            ranks_by_id = [rank for rank, id in enumerate(plain, 1) if id in judgements]
+            ranks_by_document = ranks_by_id
             self.named += len(plain)
             self.shared += sum(map(self.gold.ids.__contains__, plain))
             self._names.update(plain)
         else:
-            own, other = self._count(result, judged)
+            ranks_by_id, ranks_by_document = self._count(result, judgements)
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(sorted(self._names)[:_REMEMBERED])
-        self.by_id += len(own)
-        self.by_document += len(other)
-        if not own and not other:
-            self._count_nearly(result, judged)
-        checkable = self.gold.checkable
-        if checkable > _CHECKED:  # a sample, the same one in any order of the cases
-            drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
-            checkable *= drawn * checkable < _CHECKED * _STEPS
-        texts = gold_texts(case) if checkable and not result.is_ids_alone else None
+        self.by_id += len(ranks_by_id)
+        self.by_document += len(ranks_by_document)
+        if not ranks_by_id and not ranks_by_document:
+            self._count_nearly(result, judgements)
+        if result.is_ids_alone or not self._is_in_sample(case):
+            return
+        texts = gold_texts(case)
         if texts and all(map(is_telling, texts)):  # texts that are found are no accident
-            self._check(case, result, own, other)
+            self._check_texts(case, result, {*ranks_by_id, *ranks_by_document})
+
+    def _is_in_sample(self, case: Case) -> bool:
+        """Whether a case is one of those whose ids are checked against their texts.
+
+        Its id decides, so that the sample is the same one in any order of the cases.
+        """
+        checkable = self.gold.checkable
+        if checkable <= _CHECKED:
+            return bool(checkable)
+        draw = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
+        return draw * checkable < _CHECKED * _DRAWS
 
     def _count(
-        self, result: RetrievalResult[Any], judged: Mapping[str, int]
+        self, result: RetrievalResult[Any], judgements: Mapping[str, int]
     ) -> tuple[list[int], list[int]]:
-        """The ranks that are gold by their own id, and by their document."""
-        own: list[int] = []
-        other: list[int] = []
+        """Counts chunks; gives the ranks that are gold by their own id, and by their document."""
+        ranks_by_id: list[int] = []
+        ranks_by_document: list[int] = []
         for rank, (id, names) in enumerate(_names_in(result), 1):
-            self.named += bool(names)
-            self.unnamed += not names
-            self.shared += not self.gold.ids.isdisjoint(names)
+            # A chunk without a name is neither gold nor foreign: it cannot be compared by id.
+            if names:
+                self.named += 1
+            else:
+                self.unnamed += 1
+            if not self.gold.ids.isdisjoint(names):
+                self.shared += 1
             self._names.update(names)
-            own += [rank] if id in judged else []
-            found = named_by(id, names if id is None else names[:-1], judged)
-            other += [] if found is None else [rank]
-            self.of_documents += found is not None and found[1] is MatchedBy.DOCUMENT
-        return own, other
+            if id in judgements:
+                ranks_by_id.append(rank)
+            documents = names if id is None else names[:-1]
+            match = named_by(id, documents, judgements)
+            if match is None:
+                continue
+            ranks_by_document.append(rank)
+            if match[1] is MatchedBy.DOCUMENT:
+                self.of_documents += 1
+        return ranks_by_id, ranks_by_document
 
-    def _count_nearly(self, result: RetrievalResult[Any], judged: Mapping[str, int]) -> None:
+    def _count_nearly(self, result: RetrievalResult[Any], judgements: Mapping[str, int]) -> None:
         """Counts chunks that only how their ids are written keeps from being gold."""
-        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
+        gold_by_form = {loosely(id): id for id, grade in judgements.items() if grade > 0}
         for _, names in _names_in(result):
-            pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
-            if pairs:
+            is_near = False
+            for name in names:
+                form = loosely(name)
+                if form not in gold_by_form:
+                    continue
+                is_near = True
+                pair = (name, gold_by_form[form])
+                if self._pair is None or pair < self._pair:
+                    self._pair = pair
+            if is_near:
                 self.nearly += 1
-                self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
 
-    def _check(
-        self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
-    ) -> None:
+    def _check_texts(self, case: Case, result: RetrievalResult[Any], ranks: set[int]) -> None:
+        """Counts whether ids and texts of a case say the same.
+
+        Args:
+            ranks: of the chunks that are gold by id or document.
+        """
         by_text = match(case, result, Matching.TEXT)
-        self.cases_by_text += isinstance(by_text, Matched) and bool(by_text.matches)
-        self.cases_by_id += bool(own or document)
+        if isinstance(by_text, Matched) and by_text.matches:
+            self.cases_by_text += 1
+        if ranks:
+            self.cases_by_id += 1
         if case.reference_contexts is None:
             return  # a passage of the right document need not hold the evidence
-        gold = [normalised(text) for text in case.reference_contexts]
-        for rank in {*own, *document}:
+        golds = [normalised(text) for text in case.reference_contexts]
+        for rank in ranks:
             chunk = normalised(result.contexts[rank - 1])
             self.checked += 1
-            self.agreeing += any(chunk in text or holds(chunk, text) for text in gold)
+            if any(chunk in gold or holds(chunk, gold) for gold in golds):
+                self.agreeing += 1
 
     @property
     def is_sure(self) -> bool:
@@ -188,13 +234,22 @@ class MatchingTally:
         return not self.gold.ids or (bool(self.shared) and not self.gold.has_texts)
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
+        """Decides how chunks are compared.
+
+        Args:
+            corpus: gives the ids of all documents. It is asked only where retrieval and gold have
+                no id in common, and tells whether both are of that corpus all the same.
+        """
         gold = self.gold
         if not gold.ids:
-            found = _by_text("the dataset names no ids of what is relevant")
-            return found if gold.has_texts else MatchingVerdict(Matching.TEXT)
+            if not gold.has_texts:
+                return MatchingVerdict(Matching.TEXT)
+            return _by_text("the dataset names no ids of what is relevant")
         if self.unnamed and not self.named:
-            found = _by_text("the RAG gives neither ids nor documents")
-            return found if gold.has_texts else MatchingVerdict(Matching.DOCUMENT_ID)
+            if not gold.has_texts:
+                return MatchingVerdict(Matching.DOCUMENT_ID)
+            return _by_text("the RAG gives neither ids nor documents")
+        # Texts find gold in more than twice as many cases as ids: equal ids are an accident.
         if self.cases_by_text > 2 * self.cases_by_id:
             return _by_text(self._foreign())
         if 2 * self.agreeing < self.checked and 2 * self.cases_by_text >= self.cases_by_id:
@@ -219,15 +274,19 @@ class MatchingTally:
 
     def _is_of_one(self, corpus: Iterable[str]) -> bool:
         """Whether both what was retrieved and the gold are documents of a corpus."""
-        names, wanted = self._names, [False, False]
+        has_retrieved = False
+        has_gold = False
         for id in corpus:
-            wanted[0] |= id in names
-            wanted[1] |= id in self.gold.ids
-            if all(wanted):
+            if id in self._names:
+                has_retrieved = True
+            if id in self.gold.ids:
+                has_gold = True
+            if has_retrieved and has_gold:
                 return True
         return False
 
     def _by_id_or_document(self) -> MatchingVerdict:
+        """Ids are compared: of documents, unless the chunks' own ids find more."""
         notes: list[str] = []
         matching = Matching.DOCUMENT_ID if self.by_document >= self.by_id else Matching.ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:
@@ -241,22 +300,23 @@ class MatchingTally:
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
                 "resemble a reference context: check that both sides mean the same ids."
             )
-        if self._pair is not None:
-            notes += self._written_differently()
+        notes += self._written_differently()
         return MatchingVerdict(matching, tuple(notes))
 
     def _written_differently(self) -> Iterator[str]:
         """That ids of the two sides differ in how they are written, as far as is known."""
-        if self._pair is not None:
-            name, gold = self._pair
-            counts = "chunk does" if self.nearly == 1 else "chunks do"
-            yield (
-                f"{self.nearly:,} retrieved {counts} not count as relevant though only the writing "
-                f"of an id differs, such as '{name}' for the gold's '{gold}'{_forms(name, gold)}: "
-                "ids are compared as they are. Write them alike."
-            )
+        if self._pair is None:
+            return
+        name, gold = self._pair
+        counts = "chunk does" if self.nearly == 1 else "chunks do"
+        yield (
+            f"{self.nearly:,} retrieved {counts} not count as relevant though only the writing "
+            f"of an id differs, such as '{name}' for the gold's '{gold}'{_forms(name, gold)}: "
+            "ids are compared as they are. Write them alike."
+        )
 
     def _foreign(self) -> str:
+        """Why ids of the two sides cannot be compared, with the counts that show it."""
         reason = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
         if 2 * self.shared > self.named:
             return f"ids of the two sides do not mean the same, though {reason}"
@@ -267,11 +327,12 @@ def _forms(name: str, gold: str) -> str:
     """How two ids differ that look the same; empty where the difference can be seen."""
     if normalize("NFC", name) != normalize("NFC", gold):
         return ""
-    first, second = ("NFC", "NFD") if is_normalized("NFC", name) else ("NFD", "NFC")
-    return f" (its accents are in Unicode's form {first}, those of the gold in {second})"
+    name_form, gold_form = ("NFC", "NFD") if is_normalized("NFC", name) else ("NFD", "NFC")
+    return f" (its accents are in Unicode's form {name_form}, those of the gold in {gold_form})"
 
 
 def _by_text(reason: str) -> MatchingVerdict:
+    """The verdict that texts are compared, with a note that gives the reason."""
     note = f"Retrieved chunks were compared with the gold by their text: {reason}."
     return MatchingVerdict(Matching.TEXT, (note,))
 
@@ -280,5 +341,7 @@ def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequen
     """Of each chunk its id, and the names of its documents with the id behind them."""
     ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
-        documents = documents_of(id, metadata or {})
-        yield id, documents if id is None else (*documents, id)
+        names = documents_of(id, metadata or {})
+        if id is not None:
+            names = (*names, id)
+        yield id, names

@@ -22,9 +22,9 @@ from ragbench.text.sentences import Span, split_sentences, touched
 from ragbench.text.tokens import tokenise
 
 _LIST_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
-_SMALL = 10
+_LARGEST_SMALL = 10
 """Up to here a number in letters is as often a word: "one of the", "in two ways"."""
-_CLOSE = 0.5
+_LEAST_CLOSE = 0.5
 """Share of a sentence's words from which on a passage says it or its opposite."""
 LONGEST = 20_000
 """Characters of an answer that are read: nobody answers at such a length."""
@@ -163,7 +163,7 @@ _SHORT_YEAR = re.compile(r"\b(1[5-9]|20)(\d\d)[-–/](\d\d)\b(?![-–/]\d)")
 
 def _is_number(amount: Amount, text: str) -> bool:
     """Whether an amount counts as a number: large, with a unit, or written in digits."""
-    if amount.dimension or abs(amount.number) > _SMALL:
+    if amount.dimension or abs(amount.number) > _LARGEST_SMALL:
         return True
     digits = re.escape(f"{amount.number:.12g}")
     return re.search(rf"(?<!\d){digits}(?!\d)", text) is not None
@@ -288,9 +288,11 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
         return f"no quote has {', '.join(missing[:3])}"
     if is_foreign(sentence, passages[0].text):
         # The words of two languages cannot be compared: a number or a name must be common.
-        named = numbers_of(sentence)
-        anchors = len(named.amounts) + len(named.dates) + len(names_of(sentence))
-        return None if anchors > len(numbers) + len(names) else _FOREIGN
+        all_of_sentence = numbers_of(sentence)
+        anchor_count = len(all_of_sentence.amounts) + len(all_of_sentence.dates)
+        anchor_count += len(names_of(sentence))
+        missing_count = len(numbers) + len(names)
+        return None if anchor_count > missing_count else _FOREIGN
     words = words_of(sentence)
     quoted = words_of(" ".join(passage.quote for passage in passages))
     if words and not words & quoted:
@@ -328,7 +330,7 @@ _APOSTROPHES = re.compile("['’]")
 def _contradiction(sentence: str, passage: str) -> str | None:
     """How a passage says most of a sentence with another sign; None where it does not."""
     words = words_of(sentence)
-    if len(words) < 2 or len(words & words_of(passage)) < _CLOSE * len(words):
+    if len(words) < 2 or len(words & words_of(passage)) < _LEAST_CLOSE * len(words):
         return None
     in_sentence = _lower_words(sentence)
     in_passage = _lower_words(passage)

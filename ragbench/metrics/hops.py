@@ -37,14 +37,17 @@ class Search(NamedTuple):
 
 def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     """The searches of a retrieval; none where it does not say."""
-    found: list[Search] = []
+    searches: list[Search] = []
     if retrieval is None:
-        return found
+        return searches
     seen: set[int] = set()
     metadata: Mapping[str, object] = retrieval.metadata or {}
     for hop in filter(is_object, as_list(metadata.get(HOPS))):
-        places, query, seconds = _places(hop, retrieval), hop.get("query"), hop.get("seconds")
-        found.append(
+        # A system writes what it likes here: what is of another type is not known.
+        query = hop.get("query")
+        seconds = hop.get("seconds")
+        places = _places(hop, retrieval)
+        searches.append(
             Search(
                 query=query if isinstance(query, str) else None,
                 places=places or (),
@@ -53,16 +56,27 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
             )
         )
         seen.update(places or ())
-    return found
+    return searches
 
 
 def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple[int, ...] | None:
-    """Where a hop's contexts stand in the whole; one that stands nowhere was left out of it."""
-    for key, whole in (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts)):
-        named = hop.get(key)
-        if is_list(named) and whole is not None:
-            known = {name: at for at, name in reversed([*enumerate(whole)])}
-            return tuple(dict.fromkeys(known[one] for one in map(str, named) if one in known))
+    """Where a hop's contexts stand in the whole; one that stands nowhere was left out of it.
+
+    None where the hop does not say what it found.
+    """
+    sides = (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts))
+    for key, contexts in sides:
+        hop_contexts = hop.get(key)
+        if not is_list(hop_contexts) or contexts is None:
+            continue
+        place_of: dict[object, int] = {}
+        for place, context in enumerate(contexts):
+            place_of.setdefault(context, place)
+        places: dict[int, None] = {}
+        for context in map(str, hop_contexts):
+            if context in place_of:
+                places[place_of[context]] = None
+        return tuple(places)
     return None
 
 
@@ -73,9 +87,10 @@ def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
         return gold
     chunks = retrieval.to_chunks()
     for number, search in enumerate(searches_of(retrieval), start=1):
-        shown = (chunks[at] for at in search.places)
-        if any(gold.held_by(one.id, one.metadata, one.text) for one in shown):
-            return number
+        for place in search.places:
+            chunk = chunks[place]
+            if gold.held_by(chunk.id, chunk.metadata, chunk.text):
+                return number
     return 0
 
 
@@ -95,14 +110,18 @@ def first_gold_hop(trace: Trace) -> float | Skip:
     result = trace.retrieval.value
     if result is None or not searches_of(result):
         return _NO_HOPS
-    found = gold_hop(trace.case, result)
-    return found if isinstance(found, Skip) else found or Skip("no search found relevant contexts")
+    hop = gold_hop(trace.case, result)
+    if hop == 0:
+        return Skip("no search found relevant contexts")
+    return hop
 
 
 @metric(group="retriever", direction="lower", high=None, cite=_CITE)
 def redundant_hops(trace: Trace) -> float | Skip:
     """How many searches found nothing that an earlier one had not found."""
-    found = searches_of(trace.retrieval.value)
-    if not found or any(search.new is None for search in found):
-        return _NO_HOPS if not found else Skip("not every search says what it found")
-    return sum(search.new == 0 for search in found)
+    searches = searches_of(trace.retrieval.value)
+    if not searches:
+        return _NO_HOPS
+    if any(search.new is None for search in searches):
+        return Skip("not every search says what it found")
+    return sum(search.new == 0 for search in searches)

@@ -51,6 +51,11 @@ class JudgeScorer(Protocol):
 
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:
+    """A judge's answer with what it cost, as a run keeps it.
+
+    Args:
+        asked: the name of the form of the answer.
+    """
     usage = reply.usage if reply.usage.reported else None
     return JudgeStep(
         asked=asked,
@@ -77,6 +82,8 @@ INJECTION = (
 
 
 class JudgePlan:
+    """The judged metrics of a run, with what computes each of them and whom it asks."""
+
     def __init__(
         self, metrics: Sequence[Metric], *, repeats: int = 1, panel: Sequence[Endpoint] = ()
     ) -> None:
@@ -89,17 +96,22 @@ class JudgePlan:
         targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
         loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
         self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
-        self.prompts = {m.name: self._scorers[m.name].prepare(m) for m in metrics}
+        self.prompts = {
+            metric.name: self._scorers[metric.name].prepare(metric) for metric in metrics
+        }
         """A digest of each metric's prompts."""
         self.identities: dict[str, object] = {
             target: scorer.identity() for target, scorer in sorted(loaded.items())
         }
         """What each scorer's judgements depend on."""
-        own = {
-            m.name: self.prompts[m.name] for m in self.metrics if "rubrics" in dict(m.parameters)
+        # Prompts with a user's rubrics in them differ from run to run: each metric's digest counts.
+        with_files = {
+            metric.name: self.prompts[metric.name]
+            for metric in self.metrics
+            if "rubrics" in dict(metric.parameters)
         }
-        if own:
-            self.identities["files"] = own
+        if with_files:
+            self.identities["files"] = with_files
 
     @property
     def needs_chat(self) -> bool:
@@ -110,29 +122,38 @@ class JudgePlan:
         return any(Need.EMBEDDINGS in metric.definition.needs for metric in self.metrics)
 
     def check(self, chat: Endpoint | None, embeddings: Endpoint | None) -> None:
-        for need, who, problem in (
+        """Refuses metrics whose model is not named.
+
+        Raises:
+            ConfigError: a language model, or one for embeddings, is needed and not there.
+        """
+        for need, endpoint, problem in (
             (Need.LLM, chat, _NO_CHAT),
             (Need.EMBEDDINGS, embeddings, _NO_EMBEDDINGS),
         ):
-            names = [m.name for m in self.metrics if need in m.definition.needs]
-            if names and who is None:
+            names = [metric.name for metric in self.metrics if need in metric.definition.needs]
+            if names and endpoint is None:
                 raise ConfigError(f"{', '.join(names)}: {problem}")
 
     async def judge(self, metric: Metric, trace: Trace, panel: ModelClients) -> JudgedCell:
         """Judges a case by a metric, as often as is asked for."""
-        found = not_asked(metric, trace)
-        if found is not None:
-            return JudgedCell(cell=found)
+        unasked = not_asked(metric, trace)
+        if unasked is not None:
+            return JudgedCell(cell=unasked)
         jurors = panel.jurors or (("", panel),)
-        verdicts: list[tuple[Judgement, ...]] = []
+        all_judgements: list[Judgement] = []
+        cells: list[Cell] = []  # one a juror
         for name, models in jurors:
-            verdicts.append(await self._verdict(metric, trace, name, models))
-            if not any(j.steps or j.cell.status is Status.FAILED for j in verdicts[-1]):
-                break  # nobody was asked: the others would not be, either
-        return JudgedCell(
-            cell=mean_cell([mean_cell([j.cell for j in judgements]) for judgements in verdicts]),
-            judgements=tuple(judgement for judgements in verdicts for judgement in judgements),
-        )
+            judgements = await self._verdict(metric, trace, name, models)
+            all_judgements += judgements
+            cells.append(mean_cell([judgement.cell for judgement in judgements]))
+            was_asked = any(
+                judgement.steps or judgement.cell.status is Status.FAILED
+                for judgement in judgements
+            )
+            if not was_asked:
+                break  # the others would not be, either
+        return JudgedCell(cell=mean_cell(cells), judgements=tuple(all_judgements))
 
     async def _verdict(
         self, metric: Metric, trace: Trace, name: str, models: ModelClients
@@ -168,7 +189,9 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     unproved = [cell for cell in cells if cell.status is Status.UNPROVED]
     if unproved and len(unproved) >= len(values):
         return unproved[0]
-    return Cell.measured(math.fsum(values) / len(values)) if values else cells[0]
+    if not values:
+        return cells[0]
+    return Cell.measured(math.fsum(values) / len(values))
 
 
 _NO_CHAT = (
@@ -185,10 +208,11 @@ _NO_EMBEDDINGS = (
 _CANARIES_HOLD = frozenset(
     {Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS}
 )
+"""What a canary has, a made-up case that shows whether a judge obeys the text it judges."""
 
 
 def reads_canaries(metric: Metric) -> bool:
     """Whether a metric asks a model about an answer and its contexts, and about nothing else."""
     needs = metric.definition.needs
-    wanted = {Need.RESPONSE, Need.RETRIEVED_CONTEXTS}
-    return metric.is_judged and wanted <= needs <= _CANARIES_HOLD
+    least = {Need.RESPONSE, Need.RETRIEVED_CONTEXTS}
+    return metric.is_judged and least <= needs <= _CANARIES_HOLD

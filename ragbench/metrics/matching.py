@@ -35,14 +35,14 @@ It is a part of the version of each metric that reads a ranking, so that values 
 run's folder are not used.
 
 2: a text that is retrieved twice is one chunk."""
-_LONG = 40
+_LEAST_LONG = 40
 """Characters from which a text is long enough to be recognised when it is not verbatim."""
-_SHARED = 0.5
+_LEAST_SHARED_WORDS = 0.5
 """Smallest share of the shorter text's words that the longer one has: separates most pairs before
 their characters are compared, which takes a millisecond."""
-_SIMILAR = 90.0
+_LEAST_RATIO = 90.0
 """Smallest partial ratio (0 to 100) of two texts that count as the same passage."""
-_TELLING = 20
+_TELLING_BYTES = 20
 """UTF-8 bytes from which a span hardly turns up by chance: 20 Latin or 7 Chinese letters."""
 _NUMBER = re.compile(r"\d+")
 
@@ -73,7 +73,7 @@ def gold_texts(case: Case) -> tuple[str, ...] | None:
 
 def is_telling(text: str) -> bool:
     """Whether a normalised text hardly turns up by chance."""
-    return len(text.encode()) >= _TELLING
+    return len(text.encode()) >= _TELLING_BYTES
 
 
 def holds(chunk: str, gold: str) -> bool:
@@ -88,30 +88,33 @@ def holds(chunk: str, gold: str) -> bool:
     """
     if gold in chunk:
         return True
-    if len(gold) >= _LONG and _is_cut(chunk, gold):
+    if len(gold) >= _LEAST_LONG and _is_cut(chunk, gold):
         return True
     shorter, longer = sorted((gold, chunk), key=len)
-    if len(shorter) < _LONG:
+    if len(shorter) < _LEAST_LONG:
         return False
-    words, others = _words(shorter), _words(longer)
-    if len(words & others) < _SHARED * len(words):
+    words = _words(shorter)
+    if len(words & _words(longer)) < _LEAST_SHARED_WORDS * len(words):
         return False
-    if not set(_NUMBER.findall(shorter)) <= set(_NUMBER.findall(longer)):
+    numbers = set(_NUMBER.findall(shorter))
+    if not numbers <= set(_NUMBER.findall(longer)):
         return False
+    # Loaded only where it is needed: most pairs are told apart before.
     from rapidfuzz.fuzz import partial_ratio
 
-    return bool(partial_ratio(shorter, longer, score_cutoff=_SIMILAR))
+    return bool(partial_ratio(shorter, longer, score_cutoff=_LEAST_RATIO))
 
 
 def _is_cut(chunk: str, gold: str) -> bool:
     """Whether at least half of the gold text stands at an end of the chunk, and no more there."""
     half = (len(gold) + 1) // 2
-    first, last = gold[:half], gold[-half:]
-    at = chunk.rfind(first)
-    if at >= 0 and gold.startswith(chunk[at:]):
+    # The chunk ends within the gold text.
+    start = chunk.rfind(gold[:half])
+    if start >= 0 and gold.startswith(chunk[start:]):
         return True
-    at = chunk.find(last)
-    return at >= 0 and gold.endswith(chunk[: at + half])
+    # The chunk begins within the gold text.
+    start = chunk.find(gold[-half:])
+    return start >= 0 and gold.endswith(chunk[: start + half])
 
 
 @lru_cache(maxsize=512)
@@ -120,7 +123,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found for text in texts if (found := normalised(text))))
+    """The texts in normalised form, each once and none empty, in their order."""
+    distinct = dict.fromkeys(map(normalised, texts))
+    distinct.pop("", None)
+    return tuple(distinct)
 
 
 NO_GOLD = "no relevant context is known"
@@ -174,94 +180,110 @@ class Gold(Record):
     spans: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     """The place of a text in its document, where that is known."""
 
-    def found_in(
+    def matches_in(
         self, id: str | None, metadata: Mapping[str, Any], text: str
     ) -> list[tuple[int, MatchedBy]]:
         """The gold contexts that a chunk holds, or is: their positions, and what shows it."""
-        labels, matching = self.labels, self.matching
-        if matching is not Matching.TEXT:
-            id = id if self.has_ids else None
-            if id is not None and id in labels and matching is not Matching.DOCUMENT_ID:
-                return [(labels[id], MatchedBy.ID)]
-            if matching is Matching.ID:
-                return []
-            named = named_by(id, documents_of(id, metadata), labels)
-            return [] if named is None else [(labels[named[0]], named[1])]
+        if self.matching is Matching.TEXT:
+            return self._text_matches(metadata, text)
+        labels = self.labels
+        if not self.has_ids:
+            id = None
+        if id is not None and id in labels and self.matching is not Matching.DOCUMENT_ID:
+            return [(labels[id], MatchedBy.ID)]
+        if self.matching is Matching.ID:
+            return []
+        match = named_by(id, documents_of(id, metadata), labels)
+        if match is None:
+            return []
+        label, by = match
+        return [(labels[label], by)]
+
+    def _text_matches(self, metadata: Mapping[str, Any], text: str) -> list[tuple[int, MatchedBy]]:
+        """What `matches_in` gives where texts are compared; offsets come before wording."""
         chunk = normalised(text)
-        found: list[tuple[int, MatchedBy]] = []
-        for gold, at in labels.items():
-            inside = _shares_place(metadata, self.spans.get(gold))
-            if inside or (inside is None and holds(chunk, gold)):
-                found.append((at, MatchedBy.TEXT if inside is None else MatchedBy.OVERLAP))
-        return found
+        matches: list[tuple[int, MatchedBy]] = []
+        for gold, position in self.labels.items():
+            overlaps = _shares_place(metadata, self.spans.get(gold))
+            if overlaps:
+                matches.append((position, MatchedBy.OVERLAP))
+            elif overlaps is None and holds(chunk, gold):
+                matches.append((position, MatchedBy.TEXT))
+        return matches
 
     def held_by(self, id: str | None, metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
-        """The positions alone of what `found_in` gives."""
-        return tuple(at for at, _ in self.found_in(id, metadata, text))
+        """The positions of the gold contexts that a chunk holds, or is."""
+        return tuple(position for position, _ in self.matches_in(id, metadata, text))
 
 
 def gold_of(
     case: Case, result: RetrievalResult[Any], matching: Matching, *, only_relevant: bool = True
 ) -> Gold | Skip:
-    """What a case's chunks are compared with."""
+    """What a case's chunks are compared with.
+
+    Args:
+        only_relevant: whether ids that are judged as not relevant are left out.
+
+    Returns:
+        A `Skip` that says why, where there is nothing to compare with.
+    """
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
-        golds = {id: grade for id, grade in grades.items() if grade > 0 or not only_relevant}
-        if not golds:
+        grade_by_id = {id: grade for id, grade in grades.items() if grade > 0 or not only_relevant}
+        if not grade_by_id:
             return _NO_GOLD
+        has_ids = result.context_ids is not None
         # An empty retrieval can be recognized by id or document, too.
-        has_ids, by_document = result.context_ids is not None, matching is not Matching.ID
-        metadata = result.context_metadata or () if by_document else ()
-        if has_ids or not result.contexts or any(documents_of(None, one) for one in metadata):
+        if has_ids or not result.contexts or _names_documents(result, matching):
             if matching is Matching.NOT_COMPARABLE:
                 return _NOT_COMPARABLE
-            labels = {label: at for at, label in enumerate(golds)}
-            of_each = tuple(golds.values())
-            return Gold(labels=labels, grades=of_each, matching=matching, has_ids=has_ids)
+            return Gold(
+                labels={label: position for position, label in enumerate(grade_by_id)},
+                grades=tuple(grade_by_id.values()),
+                matching=matching,
+                has_ids=has_ids,
+            )
     texts = gold_texts(case)
     if texts and result.is_ids_alone:
         return _IDS_ALONE
     if texts:
-        spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
-        labels = {label: at for at, label in enumerate(texts)}
-        return Gold(labels=labels, grades=(1,) * len(labels), matching=Matching.TEXT, spans=spans)
+        return Gold(
+            labels={label: position for position, label in enumerate(texts)},
+            grades=(1,) * len(texts),
+            matching=Matching.TEXT,
+            spans={normalised(span.text): span for span in case.evidence if span.start is not None},
+        )
     if texts is not None or not grades:
         return _NO_GOLD
-    return _NO_TEXTS if matching is Matching.TEXT else _NO_IDS
+    if matching is Matching.TEXT:
+        return _NO_TEXTS
+    return _NO_IDS
+
+
+def _names_documents(result: RetrievalResult[Any], matching: Matching) -> bool:
+    """Whether the metadata of a chunk name its document, and that may decide what it is."""
+    if matching is Matching.ID:
+        return False
+    return any(documents_of(None, metadata) for metadata in result.context_metadata or ())
 
 
 def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Matched | Skip:
-    """Compares what was retrieved with what is relevant; arguments as of `gold_of`."""
+    """Compares what was retrieved with what is relevant.
+
+    Returns:
+        A `Skip` that says why, where there is nothing to compare with.
+    """
     gold = gold_of(case, result, matching, only_relevant=False)
     if isinstance(gold, Skip):
         return gold
     is_by_id = gold.matching is not Matching.TEXT
-    matches: list[Match] = []
-    repeated: list[int] = []
-    seen: set[str] = set()
     plain = plain_ids(result) if is_by_id and gold.has_ids else ()
-    chunks = zip_longest(result.context_ids or (), result.context_metadata or (), result.contexts)
-    for rank, id in enumerate(plain, 1):
-        if id in seen:
-            repeated.append(rank)
-        elif id in gold.labels:
-            matches.append(Match(rank=rank, gold=gold.labels[id], by=MatchedBy.ID))
-        seen.add(id)
-    for rank, (id, metadata, text) in enumerate(() if plain else chunks, 1):
-        name = id if is_by_id else _text_once(text, metadata or {}, gold)
-        if name is not None:
-            if name in seen:
-                repeated.append(rank)
-                continue
-            seen.add(name)
-        for at, by in gold.found_in(id, metadata or {}, text):
-            matches.append(Match(rank=rank, gold=at, by=by))
-    golds = tuple(gold.labels)
-    if is_by_id and gold.matching is not Matching.ID and not plain:
-        labels = {match.rank: golds[match.gold] for match in matches}
-        repeated = sorted({*repeated, *_later_chunks(result, labels, skipped=repeated)})
+    if plain:  # most retrievals: an id is looked up, and there is nothing else to ask
+        matches, repeated = _match_plain(plain, gold)
+    else:
+        matches, repeated = _match_chunks(result, gold)
     return Matched(
-        golds=golds,
+        golds=tuple(gold.labels),
         grades=gold.grades,
         is_by_id=is_by_id,
         chunks=len(result.contexts),
@@ -270,7 +292,48 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
     )
 
 
-def _text_once(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None:
+def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]]:
+    """The matches of chunks that are their id and nothing else, and the ranks of repeated ids."""
+    matches: list[Match] = []
+    repeated: list[int] = []
+    seen: set[str] = set()
+    for rank, id in enumerate(ids, 1):
+        if id in seen:
+            repeated.append(rank)
+        elif id in gold.labels:
+            matches.append(Match(rank=rank, gold=gold.labels[id], by=MatchedBy.ID))
+        seen.add(id)
+    return matches, repeated
+
+
+def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match], list[int]]:
+    """The matches of any chunks, and the ranks that are no place of their own.
+
+    A chunk has none that is an earlier one again, or one of a document that stands above.
+    """
+    is_by_id = gold.matching is not Matching.TEXT
+    matches: list[Match] = []
+    repeated: list[int] = []
+    seen: set[str] = set()
+    chunks = zip_longest(result.context_ids or (), result.context_metadata or (), result.contexts)
+    for rank, (id, metadata, text) in enumerate(chunks, 1):
+        name = id if is_by_id else _text_name(text, metadata or {}, gold)
+        if name is not None:
+            if name in seen:
+                repeated.append(rank)
+                continue
+            seen.add(name)
+        for position, by in gold.matches_in(id, metadata or {}, text):
+            matches.append(Match(rank=rank, gold=position, by=by))
+    if is_by_id and gold.matching is not Matching.ID:
+        golds = tuple(gold.labels)
+        label_by_rank = {match.rank: golds[match.gold] for match in matches}
+        further = _further_chunks(result, label_by_rank, skipped=repeated)
+        repeated = sorted({*repeated, *further})
+    return matches, repeated
+
+
+def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None:
     """What a chunk is by its text: a second chunk of that name is the same one again.
 
     None where it has no text. Where offsets are compared, equal texts of two places differ.
@@ -279,30 +342,38 @@ def _text_once(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
     if not name:
         return None
     if gold.spans and metadata.get("start") is not None:
-        places = ",".join(documents_of(None, metadata))
-        return f"{name}\n{places}\n{metadata['start']}"
+        documents = ",".join(documents_of(None, metadata))
+        return f"{name}\n{documents}\n{metadata['start']}"
     return name
 
 
-def _later_chunks(
-    result: RetrievalResult[Any], golds: Mapping[int, str], *, skipped: Sequence[int]
+def _further_chunks(
+    result: RetrievalResult[Any], label_by_rank: Mapping[int, str], *, skipped: Sequence[int]
 ) -> list[int]:
-    later: list[int] = []
+    """The ranks of chunks whose document stands above already: a document has one place.
+
+    None where a chunk is relevant by itself, and not by its document: then chunks are ranked.
+
+    Args:
+        label_by_rank: the gold context that the chunk at a rank is.
+        skipped: ranks that have no place anyway.
+    """
+    further: list[int] = []
     above: set[str] = set()
     chunks = zip_longest(result.context_ids or (), result.context_metadata or ())
     for rank, (id, metadata) in enumerate(chunks, 1):
         documents = documents_of(id, metadata or {})
-        place = golds.get(rank)
-        if place is None:
-            place = documents[0] if documents else id
-        elif documents and place not in documents:
+        document = label_by_rank.get(rank)
+        if document is None:
+            document = documents[0] if documents else id
+        elif documents and document not in documents:
             return []
-        if place is None or rank in skipped:
+        if document is None or rank in skipped:
             continue
-        if place in above:
-            later.append(rank)
-        above.add(place)
-    return later
+        if document in above:
+            further.append(rank)
+        above.add(document)
+    return further
 
 
 def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
@@ -310,20 +381,22 @@ def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
 
     Empty where one names a document, or may. Most retrievals are such, and compared at once.
     """
-    ids, metadata = result.context_ids or (), result.context_metadata
+    ids = result.context_ids or ()
+    metadata = result.context_metadata
     if (metadata is not None and any(metadata)) or None in ids:
         return ()
-    joined = "\n".join(ids)
-    first, second = _PART_MARKS
-    return () if first in joined or second in joined else ids
+    joined = "\n".join(ids)  # one look at all ids is faster than one at each
+    if any(mark in joined for mark in _PART_MARKS):
+        return ()
+    return ids
 
 
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """The documents that a chunk may have been cut from, as its metadata or its id name them."""
     if metadata:
-        found = [str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key) is not None]
-        if found:
-            return tuple(found)
+        documents = [str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key) is not None]
+        if documents:
+            return tuple(documents)
     if id is None:
         return ()
     return tuple([id.partition(mark)[0] for mark in _PART_MARKS if mark in id[1:]])
@@ -338,12 +411,19 @@ def named_by(
     """
     for document in documents:
         if document in golds:
-            return document, MatchedBy.ID if document == id else MatchedBy.DOCUMENT
+            by = MatchedBy.ID if document == id else MatchedBy.DOCUMENT
+            return document, by
     if id is None or id not in golds:
         return None
-    # A chunk's own number may be that of a gold document by chance.
-    parts = [f"{document}{mark}" for document in documents for mark in _PART_MARKS]
-    return (id, MatchedBy.ID) if not documents or id.startswith(tuple(parts)) else None
+    if not documents:
+        return id, MatchedBy.ID
+    # The id of a chunk that says its document counts only where it begins with that: a chunk's own
+    # number may be that of a gold document by chance.
+    for document in documents:
+        for mark in _PART_MARKS:
+            if id.startswith(f"{document}{mark}"):
+                return id, MatchedBy.ID
+    return None
 
 
 def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | None:
@@ -355,9 +435,12 @@ def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | 
         return None
     if span.document_id not in documents_of(None, metadata):
         return None
-    start, end = metadata.get("start"), metadata.get("end")
+    start = metadata.get("start")
+    end = metadata.get("end")
     if not isinstance(start, int) or not isinstance(end, int):
         return None
-    last = span.start + len(span.text) if span.end is None else span.end
-    shared = min(end, last) - max(start, span.start)
-    return shared > 0 and 2 * shared >= min(end - start, last - span.start)
+    span_end = span.end
+    if span_end is None:
+        span_end = span.start + len(span.text)
+    shared = min(end, span_end) - max(start, span.start)
+    return shared > 0 and 2 * shared >= min(end - start, span_end - span.start)

@@ -42,19 +42,33 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _CONTEXTS = Need.RETRIEVED_CONTEXTS
 ARGUMENTS: Mapping[str, tuple[Need, ...]] = {
-    "query": (), "response": (Need.RESPONSE,), "multi_responses": (Need.MULTI_RESPONSES,),
-    "confidence": (Need.CONFIDENCE,), "declined": (Need.RESPONSE,),
-    "citations": (Need.RESPONSE, _CONTEXTS), "reference": (Need.REFERENCE,),
-    "references": (Need.REFERENCE,), "answerable": (Need.ANSWERABLE,), "contexts": (_CONTEXTS,),
-    "context_ids": (Need.RETRIEVED_CONTEXT_IDS,), "scores": (_CONTEXTS, Need.SCORES),
+    "query": (),
+    "response": (Need.RESPONSE,),
+    "multi_responses": (Need.MULTI_RESPONSES,),
+    "confidence": (Need.CONFIDENCE,),
+    "declined": (Need.RESPONSE,),
+    "citations": (Need.RESPONSE, _CONTEXTS),
+    "reference": (Need.REFERENCE,),
+    "references": (Need.REFERENCE,),
+    "answerable": (Need.ANSWERABLE,),
+    "contexts": (_CONTEXTS,),
+    "context_ids": (Need.RETRIEVED_CONTEXT_IDS,),
+    "scores": (_CONTEXTS, Need.SCORES),
     "context_metadata": (_CONTEXTS, Need.CONTEXT_METADATA),
-    "ranking": (_CONTEXTS, Need.JUDGEMENTS), "reference_contexts": (Need.REFERENCE_CONTEXTS,),
-    "reference_context_ids": (Need.REFERENCE_CONTEXT_IDS,), "grades": (Need.GRADES,),
-    "evidence": (Need.EVIDENCE,), "retrieval_seconds": (Need.RETRIEVAL_LATENCY,),
-    "tokens": (Need.TOKENS,), "generation_seconds": (Need.GENERATION_LATENCY,),
-    "retrieval": (_CONTEXTS,), "generation": (Need.RESPONSE,), "case": (), "trace": (Need.TRACE,),
+    "ranking": (_CONTEXTS, Need.JUDGEMENTS),
+    "reference_contexts": (Need.REFERENCE_CONTEXTS,),
+    "reference_context_ids": (Need.REFERENCE_CONTEXT_IDS,),
+    "grades": (Need.GRADES,),
+    "evidence": (Need.EVIDENCE,),
+    "retrieval_seconds": (Need.RETRIEVAL_LATENCY,),
+    "tokens": (Need.TOKENS,),
+    "generation_seconds": (Need.GENERATION_LATENCY,),
+    "retrieval": (_CONTEXTS,),
+    "generation": (Need.RESPONSE,),
+    "case": (),
+    "trace": (Need.TRACE,),
     "expectations": (Need.EXPECTATIONS,),
-}  # fmt: skip
+}
 """By name: what a case needs to have for a positional parameter of that name. What each is given is
 in docs/your_own_metric.md; `ragbench.metrics.plan` reads it."""
 
@@ -146,19 +160,27 @@ def metric(function: Any = None, /, **options: Unpack[Options]) -> Any:
         cast("Any", function).__metric__ = _Signature(function).definition(options)
         return function
 
-    return define if function is None else define(function)
+    if function is None:  # @metric(...), with options
+        return define
+    return define(function)
 
 
 def definition_of(thing: object) -> MetricDefinition | None:
     """The definition of a function that `metric` made one; None for anything else."""
-    found = getattr(thing, "__metric__", None)
-    return found if isinstance(found, MetricDefinition) else None
+    definition = getattr(thing, "__metric__", None)
+    return definition if isinstance(definition, MetricDefinition) else None
 
 
 def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
     """The metrics that a module defines, in their order there."""
-    own = [v for v in module.values() if getattr(v, "__module__", None) == module["__name__"]]
-    return tuple(found for value in own if (found := definition_of(value)) is not None)
+    definitions: list[MetricDefinition] = []
+    for value in module.values():
+        if getattr(value, "__module__", None) != module["__name__"]:
+            continue  # imported from another one
+        definition = definition_of(value)
+        if definition is not None:
+            definitions.append(definition)
+    return tuple(definitions)
 
 
 _GENERATOR = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE})
@@ -167,6 +189,8 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class _Signature:
+    """A function as it is written: what it reads of a case, its own parameters, its docstring."""
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -174,12 +198,15 @@ class _Signature:
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
             self.refuse("is a coroutine function: a metric is a plain one")
-        parameters = inspect.signature(function).parameters.values()
-        for one in parameters:
-            if one.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-                self.refuse(f"takes '{one}': name what it reads, one parameter each")
-        self.positional = [one for one in parameters if one.kind in _POSITIONAL]
-        self.keywords = [one for one in parameters if one.kind not in _POSITIONAL]
+        self.positional: list[inspect.Parameter] = []
+        self.keywords: list[inspect.Parameter] = []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+                self.refuse(f"takes '{parameter}': name what it reads, one parameter each")
+            if parameter.kind in _POSITIONAL:
+                self.positional.append(parameter)
+            else:
+                self.keywords.append(parameter)
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
         section = _ARGS.search(text)
@@ -190,15 +217,23 @@ class _Signature:
 
     def refuse(self, problem: str) -> NoReturn:
         """Says what is wrong with it, and where it stands."""
+        place = ""
         code = getattr(self.function, "__code__", None)
-        place = "" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
+        if code is not None:
+            place = f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
         raise ConfigError(f"{place}the metric '{self.name}' {problem}")
 
     def definition(self, options: Options) -> MetricDefinition:
+        """The metric's definition, from the function and what else is said of it.
+
+        Raises:
+            ConfigError: the function or an option is none of a metric.
+        """
         arguments = self._arguments()
-        needs = frozenset(need for one in arguments for need in ARGUMENTS[one])
-        cutoff, aggregate = options.get("cutoff"), options.get("aggregate")
-        facts = {name: value for name, value in options.items() if name in _AS_GIVEN}
+        needs = frozenset[Need]().union(*(ARGUMENTS[argument] for argument in arguments))
+        cutoff = options.get("cutoff")
+        aggregate = options.get("aggregate")
+        facts = {name: value for name, value in options.items() if name in _FACTS}
         unknown = options.keys() - Options.__annotations__.keys()
         if unknown:
             self.refuse(f"has the option {_unknown(min(unknown), Options.__annotations__)}")
@@ -207,8 +242,11 @@ class _Signature:
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
         rules = self._rules(arguments, abstains=options.get("abstains", False))
-        reads = "retriever" if needs & _RETRIEVER else "overall"
-        group = options.get("group") or ("generator" if needs & _GENERATOR else reads)
+        group: str | None = options.get("group")
+        if group is None and needs & _GENERATOR:
+            group = "generator"
+        elif group is None:
+            group = "retriever" if needs & _RETRIEVER else "overall"
         return MetricDefinition(
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
             version=options.get("version", 1) + rules,
@@ -243,48 +281,54 @@ class _Signature:
         return declining + comparing
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
+        """The member of an enumeration that an option names."""
         try:
             return kind(value)
         except ValueError:
             self.refuse(f"has the {option} {value!r}: it is one of {', '.join(kind)}")
 
     def _arguments(self) -> tuple[str, ...]:
-        for one in self.positional:
-            if one.name not in ARGUMENTS:
-                unknown = _unknown(one.name, ARGUMENTS)
+        """The names of what the function reads of a case."""
+        for parameter in self.positional:
+            name = parameter.name
+            if name not in ARGUMENTS:
+                unknown = _unknown(name, ARGUMENTS)
                 self.refuse(
                     f"reads {unknown}. A parameter of its own comes after a '*' and has a default"
                 )
-            if one.default is not one.empty:
+            if parameter.default is not parameter.empty:
                 self.refuse(
-                    f"has a default for '{one.name}', and a case that lacks it is skipped. A "
+                    f"has a default for '{name}', and a case that lacks it is skipped. A "
                     "parameter of its own stands behind a '*'"
                 )
         if not self.positional:
             self.refuse(f"reads nothing of a case. Known: {', '.join(ARGUMENTS)}")
-        return tuple(one.name for one in self.positional)
+        return tuple(parameter.name for parameter in self.positional)
 
     def _parameters(self, cutoff: str | None) -> Iterator[Parameter]:
+        """The metric's own parameters: all keywords but the cutoff."""
         try:
             hints = get_type_hints(self.function, include_extras=True)
         except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
             hints = {}
-        for one in self.keywords:
-            if one.name == cutoff:
+        for keyword in self.keywords:
+            if keyword.name == cutoff:
                 continue
-            hint, low, summary = hints.get(one.name), None, self.explained.get(one.name, "")
+            hint = hints.get(keyword.name)
+            low: float | None = None
+            summary = self.explained.get(keyword.name, "")
             if get_origin(hint) is Annotated:
                 hint, *extras = get_args(hint)
                 low = next((extra.value for extra in extras if isinstance(extra, AtLeast)), None)
                 summary = next((extra for extra in extras if isinstance(extra, str)), summary)
-            default = one.default
+            default = keyword.default
             if not isinstance(default, (str, int, float)):
                 self.refuse(
-                    f"has the parameter '{one.name}' without a default that is a text, a number or "
-                    "a truth value"
+                    f"has the parameter '{keyword.name}' without a default that is a text, a "
+                    "number or a truth value"
                 )
             yield Parameter(
-                name=one.name,
+                name=keyword.name,
                 default=float(default) if hint is float else default,
                 summary=summary,
                 choices=get_args(hint) if get_origin(hint) is Literal else (),
@@ -292,31 +336,35 @@ class _Signature:
             )
 
     def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
+        """Whether ``@k`` must, may or may not stand behind the metric's name."""
         if cutoff is None:
             return "none"
-        for one in self.keywords:
-            if one.name == cutoff:
-                return "required" if one.default is one.empty else "optional"
+        for keyword in self.keywords:
+            if keyword.name == cutoff:
+                return "required" if keyword.default is keyword.empty else "optional"
         self.refuse(f"has cutoff={cutoff!r}, and no keyword-only parameter of that name")
 
 
 EnumT = TypeVar("EnumT", bound=StrEnum)
 _NAME = re.compile(r"[^\W\d][\w.:-]*")
-_AS_GIVEN = frozenset(
+_FACTS = frozenset(
     {"name", "summary", "low", "high", "unit", "abstains", "probability", "deterministic", "extra"}
 )
 """Options that are fields of the definition."""
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(name, known)
-    return f"'{name}', which does not exist.{hint} Known: {', '.join(known)}"
+def _unknown(name: str, choices: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist, with those that do."""
+    hint = did_you_mean(name, choices)
+    return f"'{name}', which does not exist.{hint} Known: {', '.join(choices)}"
 
 
 def _place(function: Callable[..., Any]) -> str:
+    """Where a function can be imported from: ``module:name``."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}:{name}"
 
 
+# The section of a docstring that explains parameters, and one entry of it.
 _ARGS = re.compile(r"^Args:\n((?:(?: .*)?\n?)*)", re.MULTILINE)
 _ENTRY = re.compile(r" {2,4}(\w+)(?: \(.*?\))?: (.*(?:\n {6,}.*)*)")

@@ -61,8 +61,10 @@ def generation_cost(tokens: Mapping[str, float]) -> float | Skip:
     return tokens.get("cost", _NO_COST)
 
 
-_NO_USAGE, _NO_COST = (Skip(f"generation reported no {what}") for what in ("token usage", "cost"))
+_NO_USAGE = Skip("generation reported no token usage")
+_NO_COST = Skip("generation reported no cost")
 _HOLDERS = ("usage", "token_usage", "usage_metadata")
+"""Fields in which clients of language models put their counts."""
 _SPELLINGS = {
     "prompt_tokens": ("prompt_tokens", "input_tokens"),
     "response_tokens": ("completion_tokens", "output_tokens", "response_tokens"),
@@ -73,17 +75,24 @@ _SPELLINGS = {
 
 def token_counts(metadata: object) -> dict[str, float]:
     """Finds token counts, and the cost, in what a RAG said of a generation; never estimated."""
-    places = [metadata, *(_get(metadata, holder) for holder in _HOLDERS)]
-    found: dict[str, float] = {}
+    holders = [metadata]
+    for name in _HOLDERS:
+        holders.append(_get(metadata, name))
+    counts: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():
-        for value in (_get(place, spelling) for place in places for spelling in spellings):
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number and math.isfinite(value) and value >= 0:
-                found.setdefault(name, float(value))
-    if "total_tokens" not in found and {"prompt_tokens", "response_tokens"} <= found.keys():
-        found["total_tokens"] = found["prompt_tokens"] + found["response_tokens"]
-    return found
+        for holder in holders:
+            for spelling in spellings:
+                value = _get(holder, spelling)
+                is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                if is_number and math.isfinite(value) and value >= 0:
+                    counts.setdefault(name, float(value))
+    if "total_tokens" not in counts and {"prompt_tokens", "response_tokens"} <= counts.keys():
+        counts["total_tokens"] = counts["prompt_tokens"] + counts["response_tokens"]
+    return counts
 
 
-def _get(place: object, name: str) -> Any:
-    return place.get(name) if is_object(place) else getattr(place, name, None)
+def _get(holder: object, name: str) -> Any:
+    """A value of a mapping or an object; None where it has none of that name."""
+    if is_object(holder):
+        return holder.get(name)
+    return getattr(holder, name, None)

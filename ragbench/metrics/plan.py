@@ -25,7 +25,7 @@ from ragbench.metrics.citations import cited
 from ragbench.metrics.expectations import Expected, blocked_expectations
 from ragbench.metrics.matching import IDS_ALONE, NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
-from ragbench.metrics.rank import ranking_of
+from ragbench.metrics.rank import Ranking, ranking_of
 from ragbench.stats.mean import LARGEST
 
 Check = Callable[[Trace], Cell | None]
@@ -66,8 +66,10 @@ class Plan:
             definition = column.definition
             group = (definition.needs, definition.abstains, reads_texts(definition))
             self._groups.setdefault(group, []).append((position, column))
-        columns = (column for members in self._groups.values() for _, column in members)
-        self._ranks = any("ranking" in column.arguments for column in columns)
+        self._ranks = False
+        for members in self._groups.values():
+            if any("ranking" in column.arguments for _, column in members):
+                self._ranks = True
 
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
@@ -75,37 +77,60 @@ class Plan:
         """Scores a window of cases.
 
         Never raises for a case or a metric that cannot be scored: its cell says so.
+
+        Args:
+            matched: the comparisons of the cases' retrievals, where they were made already.
+
+        Returns:
+            For each case its cells, in the order of the metrics.
         """
         if not self.metrics:
             return [()] * len(traces)
-        whole: dict[str, list[Any]] = {}
+        # The arguments of all cases by name; groups whose every case is scored share them.
+        arguments: dict[str, list[Any]] = {}
         if self._ranks:
-            both = ((trace.case, trace.context.value) for trace in traces)
-            compared = matched or [
-                None if result is None else match(case, result, self.matching)
-                for case, result in both
-            ]
-            whole["ranking"] = [
-                ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
-                for one in compared
-            ]
-        found: list[Sequence[Cell]] = [()] * len(self.metrics)
+            arguments["ranking"] = self._rankings(traces, matched)
+        columns: list[Sequence[Cell]] = [()] * len(self.metrics)
         for (needs, abstains, has_to_read), members in self._groups.items():
-            known = [
+            blocked_cells = [
                 blocked(trace, needs=needs, abstains=abstains, reads_texts=has_to_read)
                 for trace in traces
             ]
-            asked, columns, some = [cell is None for cell in known], whole, traces
-            if not all(asked):
-                some = [*compress(traces, asked)]
-                columns = {"ranking": [*compress(whole.get("ranking", ()), asked)]}
+            is_open = [cell is None for cell in blocked_cells]
+            open_traces = traces
+            open_arguments = arguments
+            if not all(is_open):
+                open_traces = [*compress(traces, is_open)]
+                open_arguments = {"ranking": [*compress(arguments.get("ranking", ()), is_open)]}
             for position, column in members:
-                scored = iter(column.cells(some, columns) if some else ())
-                found[position] = [cell or next(scored) for cell in known]
-        return list(zip(*found, strict=True))
+                scored = iter(column.cells(open_traces, open_arguments) if open_traces else ())
+                columns[position] = [cell or next(scored) for cell in blocked_cells]
+        return list(zip(*columns, strict=True))
+
+    def _rankings(
+        self, traces: Sequence[Trace], matched: Sequence[Compared] | None
+    ) -> list[Ranking | Skip]:
+        """The ranking of each case, or why it has none."""
+        if not matched:
+            compared: list[Compared] = []
+            for trace in traces:
+                result = trace.context.value
+                compared.append(
+                    None if result is None else match(trace.case, result, self.matching)
+                )
+            matched = compared
+        rankings: list[Ranking | Skip] = []
+        for comparison in matched:
+            if isinstance(comparison, Matched):
+                rankings.append(ranking_of(comparison))
+            else:
+                rankings.append(comparison or _NO_RESULT)
+        return rankings
 
 
 class _Column:
+    """One metric's function, and what it has given so far."""
+
     def __init__(self, metric: Metric) -> None:
         self.definition = metric.definition
         formula = metric.definition.formula
@@ -113,81 +138,112 @@ class _Column:
             raise ConfigError(f"'{metric.name}' has no function that computes it")
         if formula.prepare is not None:
             formula.prepare()
-        given: dict[str, Any] = dict(metric.parameters)
+        keywords: dict[str, Any] = dict(metric.parameters)
         if formula.cutoff is not None and metric.cutoff is not None:
-            given[formula.cutoff] = metric.cutoff
-        self._function = partial(formula.function, **given) if given else formula.function
+            keywords[formula.cutoff] = metric.cutoff
+        self._function = partial(formula.function, **keywords) if keywords else formula.function
         self._is_batch = formula.batch
         self.arguments = formula.arguments
-        reasoned = [at for at, one in enumerate(formula.arguments) if one in _REASONED]
-        self._reasoned = reasoned[0] if reasoned else None
+        # The position of the argument that may be a `Skip`.
+        self._reasoned: int | None = None
+        for position, argument in enumerate(formula.arguments):
+            if argument in _REASONED:
+                self._reasoned = position
+                break
         self._takes_best = (
             "reference" in formula.arguments
-            and not reasoned
+            and self._reasoned is None
             and metric.definition.direction is not Direction.NEITHER
         )
         # Of a pure function of the ranking alone, what it gave for one is what it gives for the
         # next: there are few rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
         self._by_ranking: dict[object, Cell] = {}
-        self._known: dict[object, Cell] = {}
+        self._by_value: dict[object, Cell] = {}
 
-    def cells(self, traces: Sequence[Trace], known: dict[str, list[Any]]) -> list[Cell]:
-        """A cell for each case; ``known`` keeps what they give for each argument."""
-        for argument in (*self.arguments, *(("references",) if self._takes_best else ())):
-            if argument not in known:
-                known[argument] = [*map(_READ[argument], traces)]
-        columns = [known[argument] for argument in self.arguments]
+    def cells(self, traces: Sequence[Trace], arguments: dict[str, list[Any]]) -> list[Cell]:
+        """A cell for each case.
+
+        Args:
+            arguments: by name, for each case; what the function needs and is not there is added,
+                for the functions that come after it.
+        """
+        names = self.arguments
+        if self._takes_best:
+            names = (*names, "references")
+        for name in names:
+            if name not in arguments:
+                arguments[name] = [*map(_ARGUMENT_READERS[name], traces)]
+        columns = [arguments[name] for name in self.arguments]
         if self._is_pure:
             cells = self._by_ranking
             if len(cells) > _REMEMBERED:
                 cells.clear()
-            new = [one for one in dict.fromkeys(columns[0]) if one not in cells]
+            new = [ranking for ranking in dict.fromkeys(columns[0]) if ranking not in cells]
             if new:
                 cells.update(zip(new, self._computed([new]), strict=True))
             return [cells[ranking] for ranking in columns[0]]
-        if self._takes_best and any(len(several) > 1 for several in known["references"]):
-            return self._best(columns, known["references"])
+        if self._takes_best:
+            references = arguments["references"]
+            if any(len(case_references) > 1 for case_references in references):
+                return self._best(columns, references)
         return self._computed(columns)
 
     def _best(self, columns: list[list[Any]], references: list[tuple[str, ...]]) -> list[Cell]:
-        """The best of what the function gives for each right answer of a case."""
-        owners = [row for row, several in enumerate(references) for _ in several]
-        each = [
-            [reference for several in references for reference in several]
-            if argument == "reference"
-            else [column[row] for row in owners]
-            for argument, column in zip(self.arguments, columns, strict=True)
-        ]
-        cells = iter(self._computed(each))
+        """The best of what the function gives for each right answer of a case.
+
+        The function is asked about each pair of a case and one of its references, of all cases
+        in one go.
+        """
+        owners: list[int] = []  # of each pair, the position of its case
+        each_reference: list[str] = []
+        for position, case_references in enumerate(references):
+            for reference in case_references:
+                owners.append(position)
+                each_reference.append(reference)
+        pair_columns: list[list[Any]] = []
+        for argument, column in zip(self.arguments, columns, strict=True):
+            if argument == "reference":
+                pair_columns.append(each_reference)
+            else:
+                pair_columns.append([column[position] for position in owners])
+        cells = iter(self._computed(pair_columns))
         choose = min if self.definition.direction is Direction.LOWER else max
         best: list[Cell] = []
-        for several in references:
-            found = [next(cells) for _ in several]
-            failed = [cell for cell in found if cell.status is Status.FAILED]
-            values = {cell.value: cell for cell in found if cell.value is not None}
-            best.append((failed or found)[0] if failed or not values else values[choose(values)])
+        for case_references in references:
+            case_cells = [next(cells) for _ in case_references]
+            failed = [cell for cell in case_cells if cell.status is Status.FAILED]
+            by_value = {cell.value: cell for cell in case_cells if cell.value is not None}
+            if failed:
+                best.append(failed[0])
+            elif by_value:
+                best.append(by_value[choose(by_value)])
+            else:
+                best.append(case_cells[0])
         return best
 
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
         """A cell for each row; the function is not asked about one whose argument says why not."""
-        function, reasoned, known = self._function, self._reasoned, self._known
-        values: Iterator[Any] | None = None
+        function, reasoned, by_value = self._function, self._reasoned, self._by_value
+        batch_values: Iterator[Any] | None = None
         if self._is_batch:
-            reasons = columns[reasoned] if reasoned is not None else []
-            asked = [not isinstance(one, Skip) for one in reasons] or [True] * len(columns[0])
-            values = iter(self._of_batch([[*compress(column, asked)] for column in columns]))
+            if reasoned is not None:
+                is_asked = [not isinstance(value, Skip) for value in columns[reasoned]]
+                columns_asked = [[*compress(column, is_asked)] for column in columns]
+            else:
+                columns_asked = [[*column] for column in columns]
+            batch_values = iter(self._of_batch(columns_asked))
         cells: list[Cell] = []
-        for given in zip(*columns, strict=True):
+        for row in zip(*columns, strict=True):
             try:
-                value = None if reasoned is None else given[reasoned]
+                value = None if reasoned is None else row[reasoned]
                 if not isinstance(value, Skip):
-                    value = function(*given) if values is None else next(values)
+                    value = function(*row) if batch_values is None else next(batch_values)
             except (ConfigError, MissingExtraError):
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
                 value = error
-            cell = known.get(value) if type(value) in _PLAIN else None
+            cell = by_value.get(value) if type(value) in _PLAIN else None
             cells.append(cell or self._cell(value))
         return cells
 
@@ -206,11 +262,14 @@ class _Column:
             if rows == 1:
                 return [error]
             half = rows // 2
-            first = self._of_batch([column[:half] for column in columns])
-            return [*first, *self._of_batch([column[half:] for column in columns])]
+            return [
+                *self._of_batch([column[:half] for column in columns]),
+                *self._of_batch([column[half:] for column in columns]),
+            ]
         return values
 
     def _cell(self, value: object) -> Cell:
+        """The cell of what a function returned or raised, kept where the value may come again."""
         if isinstance(value, Cell):
             return value
         if isinstance(value, BaseException):
@@ -220,26 +279,35 @@ class _Column:
         else:
             number = value if type(value) is float else _number(value)
             if number is None:
-                kind, text = type(value).__name__, repr(value)
-                text = text if len(text) <= 60 else f"{text[:57]}..."
-                return _unusable(f"{text} (a {kind}), which is not a number")
-            if not abs(number) <= LARGEST:
+                text = repr(value)
+                if len(text) > 60:
+                    text = f"{text[:57]}..."
+                return _unusable(f"{text} (a {type(value).__name__}), which is not a number")
+            if not abs(number) <= LARGEST:  # not >: NaN is no larger than anything
                 return _unusable(f"{number}, which is not a finite number of up to {LARGEST:g}")
-            low, high = self.definition.low, self.definition.high
-            if (low is not None and number < low - _TOLERANCE) or (
-                high is not None and number > high + _TOLERANCE
-            ):
-                ends = f"up to {high:g}" if low is None else f"{low:g} or more"
-                if low is not None and high is not None:
-                    ends = f"{low:g} to {high:g}"
+            low = self.definition.low
+            high = self.definition.high
+            is_below = low is not None and number < low - _TOLERANCE
+            is_above = high is not None and number > high + _TOLERANCE
+            if is_below or is_above:
                 return _unusable(
-                    f"{number:g}, outside of its range, {ends}: give @metric the "
+                    f"{number:g}, outside of its range, {_range_text(low, high)}: give @metric the "
                     "right low and high, None where there is no end"
                 )
-            value, cell = number, Cell(status=Status.MEASURED, value=number)
-        if len(self._known) < _REMEMBERED:
-            self._known[value] = cell
+            value = number
+            cell = Cell(status=Status.MEASURED, value=number)
+        if len(self._by_value) < _REMEMBERED:
+            self._by_value[value] = cell
         return cell
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    """A range, at least one end of which is there."""
+    if low is None:
+        return f"up to {high:g}"
+    if high is None:
+        return f"{low:g} or more"
+    return f"{low:g} to {high:g}"
 
 
 def _number(value: object) -> float | None:
@@ -254,8 +322,9 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _unusable(given: str) -> Cell:
-    message = f"the metric gave {given}"
+def _unusable(value_text: str) -> Cell:
+    """The failed cell of a case for which a function gave what is no value."""
+    message = f"the metric gave {value_text}"
     return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
 
 
@@ -300,17 +369,20 @@ def blocked(
 
 @cache
 def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
-    return tuple(check for need, check in _KNOWN.items() if need in needs)
+    """What is asked of a case before a metric with these needs is computed."""
+    return tuple(check for need, check in _CHECK_OF.items() if need in needs)
 
 
 def _missing(outcome: Outcome[Any], stage: str) -> Cell:
+    """The cell of a case in which a stage gave nothing: failed as the stage did, else skipped."""
     if outcome.status is Status.FAILED:
         unknown = Failure(type="Failure", message="the cause was not recorded", stage=stage)
         return Cell.failed(outcome.failure or unknown)
     return Cell.skipped(outcome.reason or f"no {stage}")
 
 
-def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
+def _check_time(outcome: Outcome[Any], stage: str) -> Cell | None:
+    """The cell of a case whose stage has no time of its own; None where it has."""
     if outcome.value is None:
         return _missing(outcome, stage)
     if outcome.sharing > 1:
@@ -331,12 +403,13 @@ _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE
 
 
 def _unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
+    """A check that skips a case for a reason, unless the case has what is asked for."""
     skipped = Cell.skipped(reason)
     return lambda trace: None if is_there(trace) else skipped
 
 
 _NO_IDS = _unless("no reference context ids", lambda t: t.case.judgements is not None)
-_KNOWN: dict[Need, Check] = {
+_CHECK_OF: dict[Need, Check] = {
     Need.JUDGEMENTS: _unless(
         NO_GOLD,
         lambda t: (
@@ -374,8 +447,8 @@ _KNOWN: dict[Need, Check] = {
     ),
     Need.EXPECTATIONS: blocked_expectations,
     Need.RUBRICS: _unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
-    Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
-    Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
+    Need.RETRIEVAL_LATENCY: lambda trace: _check_time(trace.retrieval, "retrieval"),
+    Need.GENERATION_LATENCY: lambda trace: _check_time(trace.generation, "generation"),
 }
 
 
@@ -383,25 +456,30 @@ _LISTS = ("contexts", "context_ids", "scores", "context_metadata", "multi_respon
 _RESULTS = ("retrieval", "post_retrieval", "generation")
 
 
-def _fixed(result: Any) -> Any:
+def _with_tuples(result: Any) -> Any:
     """A result with tuples for its lists."""
-    held = [(name, getattr(result, name, None)) for name in _LISTS]
-    fixed = copy(result)
-    for name, value in held:
+    copied = copy(result)
+    for name in _LISTS:
+        value = getattr(result, name, None)
         if value is not None:
-            object.__setattr__(fixed, name, tuple(value))
-    return fixed
+            # A result is frozen, and no other way writes the field of a copy.
+            object.__setattr__(copied, name, tuple(value))
+    return copied
 
 
-def _fixed_trace(trace: Trace) -> Trace:
-    outcomes = [(name, getattr(trace, name)) for name in _RESULTS]
-    fixed = {name: replace(one, value=_fixed(one.value)) for name, one in outcomes if one}
-    return replace(trace, **fixed)
+def _trace_with_tuples(trace: Trace) -> Trace:
+    """A trace whose results hold tuples for their lists."""
+    outcomes: dict[str, Any] = {}
+    for name in _RESULTS:
+        outcome: Outcome[Any] | None = getattr(trace, name)
+        if outcome:
+            outcomes[name] = replace(outcome, value=_with_tuples(outcome.value))
+    return replace(trace, **outcomes)
 
 
 # A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
 # one metric does with them must reach neither the next nor the report.
-_READ: dict[str, Callable[[Any], Any]] = {
+_ARGUMENT_READERS: dict[str, Callable[[Any], Any]] = {
     "query": lambda trace: trace.case.query,
     "response": lambda trace: trace.generation.value.response,
     "multi_responses": lambda trace: tuple(trace.generation.value.multi_responses),
@@ -422,10 +500,10 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "evidence": lambda trace: trace.case.evidence,
     "retrieval_seconds": lambda trace: trace.retrieval.seconds,
     "generation_seconds": lambda trace: trace.generation.seconds,
-    "retrieval": lambda trace: _fixed(trace.context.value),
-    "generation": lambda trace: _fixed(trace.generation.value),
+    "retrieval": lambda trace: _with_tuples(trace.context.value),
+    "generation": lambda trace: _with_tuples(trace.generation.value),
     "case": lambda trace: trace.case,
     "expectations": lambda trace: Expected(trace=trace),
-    "trace": _fixed_trace,
+    "trace": _trace_with_tuples,
 }
 """All arguments but ``ranking``, which depends on how chunks are compared."""

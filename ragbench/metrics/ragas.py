@@ -39,7 +39,7 @@ from ragbench.text.tables import table
 Values = list[float | Skip | Exception]
 
 _ES = "Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4"
-_READ: Mapping[str, Mapping[str, str]] = {
+_SAMPLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "ids": {
         "context_ids": "retrieved_context_ids",
         "reference_context_ids": "reference_context_ids",
@@ -52,16 +52,18 @@ _READ: Mapping[str, Mapping[str, str]] = {
 
 @cache
 def definitions() -> tuple[MetricDefinition, ...]:
+    """Every metric of RAGAS, those without a model first."""
     plain: Mapping[str, Sequence[str]] = table("ragbench.metrics", "ragas")["plain"]
     return (
-        *(_definition(name, *row) for name, row in plain.items()),
-        *(one.definition for one in judged_metrics().values()),
+        *[_definition(name, *row) for name, row in plain.items()],
+        *[metric.definition for metric in judged_metrics().values()],
     )
 
 
 def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> MetricDefinition:
     """A metric that asks a class of RAGAS, and what else has to be installed for it."""
-    fields, is_of_answer = _READ[reads], reads == "answer"
+    fields = _SAMPLE_FIELDS[reads]
+    is_of_answer = reads == "answer"
 
     def prepare() -> None:
         import_ragas()
@@ -71,15 +73,18 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
             require("rouge_score.rouge_scorer", extra="text")
 
     def scores(*columns: Sequence[Any]) -> Values:
-        given = [dict(zip(fields.values(), row, strict=True)) for row in zip(*columns, strict=True)]
-        if is_of_answer:
-            given = [{**row, "reference": row["reference"][0]} for row in given]
-        return _run(_scores(cls, given))
+        samples: list[dict[str, Any]] = []
+        for row in zip(*columns, strict=True):
+            sample: dict[str, Any] = dict(zip(fields.values(), row, strict=True))
+            if is_of_answer:  # RAGAS knows one reference
+                sample["reference"] = sample["reference"][0]
+            samples.append(sample)
+        return _run(_scores(cls, samples))
 
     return MetricDefinition(
         name=f"ragas:{name}",
         group=Group.GENERATOR if is_of_answer else Group.RETRIEVER,
-        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument]),
+        needs=frozenset[Need]().union(*[ARGUMENTS[argument] for argument in fields]),
         direction=Direction.HIGHER,
         summary=f"{summary} ({cls})",
         citation=_ES,
@@ -95,24 +100,26 @@ _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
 async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
-    sample: Any = import_ragas().__dict__["SingleTurnSample"]
+    """What a class of RAGAS gives for each sample; the exception where it raises."""
+    make_sample: Any = import_ragas().__dict__["SingleTurnSample"]
     instance = _instance(cls)
-    found: Values = []
+    values: Values = []
     for row in rows:
         if cls == "NonLLMContextRecall" and not row["retrieved_contexts"]:
-            found.append(0.0)  # RAGAS takes the largest of no similarities, and raises
+            values.append(0.0)  # RAGAS takes the largest of no similarities, and raises
             continue
         try:
-            value = float(await instance.single_turn_ascore(sample(**row)))
+            value = float(await instance.single_turn_ascore(make_sample(**row)))
         except Exception as error:  # noqa: BLE001 - whatever RAGAS raises fails this case alone
-            found.append(error)
+            values.append(error)
         else:
-            found.append(_NAN if math.isnan(value) else value)
-    return found
+            values.append(_NAN if math.isnan(value) else value)
+    return values
 
 
 @cache
 def _instance(name: str) -> Any:
+    """An object of a metric class of RAGAS, which says on every import that it is deprecated."""
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -120,7 +127,7 @@ def _instance(name: str) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, Values]) -> Values:
-    """In a thread of its own: a loop may run already, as in a notebook."""
+    """Runs a coroutine in a thread of its own: a loop may run already, as in a notebook."""
     loop = LoopThread()
     try:
         return loop.run(work)
@@ -164,34 +171,52 @@ class RagasMetric(Record):
         return self.cls == "AspectCritic"
 
     def arguments(self, metric: Metric) -> dict[str, Any]:
-        """What else its class is built with: its parameters, mostly."""
-        given = {one.name: metric.parameter(one.name) for one in self.definition.parameters}
-        if self.is_aspect and not given:  # its definition is the one that RAGAS brings
+        """What its class is built with beside models: its parameters, mostly."""
+        values = {
+            parameter.name: metric.parameter(parameter.name)
+            for parameter in self.definition.parameters
+        }
+        if self.is_aspect and not values:  # its definition is the one that RAGAS brings
             critics = require("ragas.metrics._aspect_critic", extra="ragas")
             return {"name": self.name, "definition": getattr(critics, self.name).definition}
-        made = _ARGUMENTS.get(self.name)
-        return given if made is None else made(metric, given)
+        make_arguments = _ARGUMENTS.get(self.name)
+        if make_arguments is None:
+            return values
+        return make_arguments(metric, values)
 
 
-_USUAL: Mapping[str, Any] = {
-    "cls": "AspectCritic", "takes": "user_input response", "optional": "", "aliases": "",
-    "calls": "1", "citation": _ES, "group": "generator", "direction": "higher",
-}  # fmt: skip
+_DEFAULTS: Mapping[str, Any] = {
+    "cls": "AspectCritic",
+    "takes": "user_input response",
+    "optional": "",
+    "aliases": "",
+    "calls": "1",
+    "citation": _ES,
+    "group": "generator",
+    "direction": "higher",
+}
+"""What a row of ragas.toml leaves out."""
 
 
 @cache
 def judged_metrics() -> Mapping[str, RagasMetric]:
-    """By name, with ``ragas:``."""
-    known: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
-    return {f"ragas:{name}": _judged(name, {**_USUAL, **row}) for name, row in known.items()}
+    """The metrics that ask models, by name, with ``ragas:``."""
+    rows: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
+    return {f"ragas:{name}": _judged(name, {**_DEFAULTS, **row}) for name, row in rows.items()}
 
 
 def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
-    takes, asks = row["takes"].split(), row.get("asks", True)
-    needs: set[Need] = {_NEEDS[one] for one in takes} | ({Need.LLM} if asks else set())
+    """A metric of a row of ragas.toml."""
+    takes = row["takes"].split()
+    asks = row.get("asks", True)
+    needs = {_NEEDS[field] for field in takes}
+    if asks:
+        needs.add(Need.LLM)
+    if row.get("embeds"):
+        needs.add(Need.EMBEDDINGS)
     facts: dict[str, Any] = {
         "name": f"ragas:{name}",
-        "needs": needs | ({Need.EMBEDDINGS} if row.get("embeds") else set()),
+        "needs": needs,
         "summary": f"{row['summary']} ({row['cls']})",
         "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
         "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
@@ -205,24 +230,28 @@ def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
     return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
 
 
-def _share(metric: Metric, given: Mapping[str, Any], name: str) -> float:
-    value = float(given[name])
+# What a class is built with where that is not its parameters as they are.
+
+
+def _share(metric: Metric, values: Mapping[str, Any], name: str) -> float:
+    """The value of a parameter that is a share."""
+    value = float(values[name])
     if value > 1:
         raise ConfigError(f"'{metric.name}': {name} must be at most 1")
     return value
 
 
-def _of_correctness(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
-    weight = _share(metric, given, "factuality")
-    return {"weights": [weight, 1 - weight], "beta": float(given["beta"])}
+def _of_correctness(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    weight = _share(metric, values, "factuality")
+    return {"weights": [weight, 1 - weight], "beta": float(values["beta"])}
 
 
-def _of_summary(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**given, "coeff": _share(metric, given, "coeff")}
+def _of_summary(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "coeff": _share(metric, values, "coeff")}
 
 
-def _of_critic(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
-    text = str(given["definition"]).strip()
+def _of_critic(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    text = str(values["definition"]).strip()
     if not text:
         raise ConfigError(
             f"'{metric.name}' needs a definition: "
@@ -231,16 +260,17 @@ def _of_critic(metric: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": "aspect_critic", "definition": text}
 
 
-def _of_rubrics(_: Metric, given: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"with_reference": bool(given["reference"])}
-    if given["rubrics"]:
-        file = read_yaml(Path(str(given["rubrics"])))
+def _of_rubrics(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Rubrics are read from the file that the parameter names; without it, RAGAS' own count."""
+    arguments: dict[str, Any] = {"with_reference": bool(values["reference"])}
+    if values["rubrics"]:
+        file = read_yaml(Path(str(values["rubrics"])))
         rubrics = as_object(file.value)
-        wanted = {f"score{grade}_description" for grade in range(1, 6)}
-        if set(rubrics) != wanted or not all(isinstance(text, str) for text in rubrics.values()):
-            raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])
-        found["rubrics"] = rubrics
-    return found
+        names = {f"score{grade}_description" for grade in range(1, 6)}
+        if set(rubrics) != names or not all(isinstance(text, str) for text in rubrics.values()):
+            raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(names))}")])
+        arguments["rubrics"] = rubrics
+    return arguments
 
 
 _ARGUMENTS: Mapping[str, Callable[[Metric, Mapping[str, Any]], dict[str, Any]]] = {

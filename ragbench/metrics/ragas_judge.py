@@ -95,69 +95,77 @@ class JudgeCalls:
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
         try:
-            found = await self.panel.embeddings.embed(texts, purpose=self.purpose)
+            arrays = await self.panel.embeddings.embed(texts, purpose=self.purpose)
         except LLMError as error:
             self.problem = error
             raise
-        vectors = [list(vector) for vector in found]
+        vectors = [list(array) for array in arrays]
         self.vectors.update(zip(texts, vectors, strict=True))
         return vectors
 
 
 _SCHEMAS: dict[tuple[type[Any], str], Schema[Any]] = {}
+"""Made ones by the answer's class and its allowed values: making one takes milliseconds."""
 
 
 def _schema(
-    model: type[Any], allowed: Mapping[str, Sequence[int]], given: Mapping[str, Any]
+    model: type[Any], allowed: Mapping[str, Sequence[int]], prompt_input: Mapping[str, Any]
 ) -> Schema[Any]:
-    """The schema of an answer: numbers within their values, an answer for each thing given."""
-    key = (model, json.dumps(allowed, sort_keys=True))
-    known = _SCHEMAS.get(key)
-    if known is None:
+    """The schema of an answer: numbers within their values, an answer for each thing asked about.
 
-        def narrowed(name: str, part: dict[str, Any]) -> dict[str, Any]:
-            is_narrow = name in allowed and part.get("type") == "integer"
-            return {**part, "enum": list(allowed[name])} if is_narrow else part
+    Args:
+        allowed: the values of numbers, by the name of their field.
+        prompt_input: what the prompt asks about.
+    """
+    key = (model, json.dumps(allowed, sort_keys=True))
+    schema = _SCHEMAS.get(key)
+    if schema is None:
+
+        def narrow(name: str, part: dict[str, Any]) -> dict[str, Any]:
+            if name in allowed and part.get("type") == "integer":
+                return {**part, "enum": list(allowed[name])}
+            return part
 
         plain = schema_of(model)
-        definition = changed(plain.definition, narrowed)
-        known = _SCHEMAS[key] = replace(plain, definition=definition)
-    counts = {
-        name: len(given[source])
-        for name, source in (("statements", "statements"), ("answers", "questions"))
-        if name in model.model_fields and isinstance(given.get(source), list)
-    }
-    check = known.check
+        schema = replace(plain, definition=changed(plain.definition, narrow))
+        _SCHEMAS[key] = schema
+    counts: dict[str, int] = {}
+    for name, source in (("statements", "statements"), ("answers", "questions")):
+        things = prompt_input.get(source)
+        if name in model.model_fields and isinstance(things, list):
+            counts[name] = len(cast("list[object]", things))
+    parse = schema.check
 
-    def checked(value: object) -> Any:
-        found = check(value)
-        _check_values(found.model_dump(mode="json"), allowed)
+    def check(value: object) -> Any:
+        answer = parse(value)
+        _check_values(answer.model_dump(mode="json"), allowed)
         for name, count in counts.items():
-            length = len(getattr(found, name))
+            length = len(getattr(answer, name))
             if length != count:
                 raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
-        return found
+        return answer
 
-    return replace(known, check=checked)
+    return replace(schema, check=check)
 
 
 def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
+    """Refuses a number of an answer, however deep in it, that is none of those allowed."""
     if isinstance(value, list):
         for item in cast("list[object]", value):
             _check_values(item, allowed)
     elif isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
             if isinstance(inner, int) and name in allowed and inner not in allowed[name]:
-                known = ", ".join(map(str, allowed[name]))
-                raise ValueError(f"{name} must be one of {known}, not {inner}")
+                choices = ", ".join(map(str, allowed[name]))
+                raise ValueError(f"{name} must be one of {choices}, not {inner}")
             _check_values(inner, allowed)
 
 
 def input_of(prompt: str) -> Mapping[str, Any]:
     """The input that a prompt of RAGAS ends with; empty where it has another form."""
-    given = prompt.rpartition("\ninput: ")[2].rpartition("\nOutput:")[0]
+    text = prompt.rpartition("\ninput: ")[2].rpartition("\nOutput:")[0]
     try:
-        value = cast("object", json.loads(given))
+        value = cast("object", json.loads(text))
     except ValueError:
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -221,12 +229,12 @@ class RagasJudge:
         self._objects: dict[str, Any] = {}
 
     def identity(self) -> Mapping[str, str]:
-        every = [
-            Metric(definition=one.definition)
-            for one in judged_metrics().values()
-            if one.name != "aspect_critic"  # without a definition there is none
-        ]
-        return {"ragas": self._version, "prompts": digest_of([self.prepare(m) for m in every])}
+        digests: list[str] = []
+        for metric in judged_metrics().values():
+            if metric.name == "aspect_critic":
+                continue  # its prompt is the user's definition, and without one there is none
+            digests.append(self.prepare(Metric(definition=metric.definition)))
+        return {"ragas": self._version, "prompts": digest_of(digests)}
 
     def prepare(self, metric: Metric) -> str:
         return digest_of([self._version, *_prompts(self._object(metric))])
@@ -234,38 +242,48 @@ class RagasJudge:
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        known = judged_metrics()[metric.definition.name]
-        row = _row(trace, known)
-        found = _unaskable(metric, known, row)
-        if found is not None:
-            return Judgement(cell=found)
-        asking = JudgeCalls(
+        ragas_metric = judged_metrics()[metric.definition.name]
+        row = _row(trace, ragas_metric)
+        unasked = _unasked_cell(metric, ragas_metric, row)
+        if unasked is not None:
+            return Judgement(cell=unasked)
+        calls = JudgeCalls(
             panel=panel,
             purpose=metric.name,
             version=f"ragas {self._version}, {metric.definition.version}",
             repeat=repeat,
-            allowed=known.allowed or _grades(row),
+            allowed=ragas_metric.allowed or _grades(row),
         )
-        token = ASKING.set(asking)
+        token = ASKING.set(calls)
         try:
-            cell = await self._cell(metric, known, row, asking)
+            cell = await self._cell(metric, ragas_metric, row, calls)
         finally:
             ASKING.reset(token)
-        said = [one.answer["noncommittal"] for one in asking.steps if "noncommittal" in one.answer]
-        if said and all(said) and trace.case.answerable is False and asking.problem is None:
+        # RAGAS gives 0 to an answer that commits to nothing. Where the case has no answer, that
+        # was right.
+        verdicts = [
+            step.answer["noncommittal"] for step in calls.steps if "noncommittal" in step.answer
+        ]
+        is_noncommittal = bool(verdicts) and all(verdicts)
+        if is_noncommittal and trace.case.answerable is False and calls.problem is None:
             cell = _NONCOMMITTAL
-        return Judgement(cell=cell, steps=tuple(asking.steps))
+        return Judgement(cell=cell, steps=tuple(calls.steps))
 
     async def _cell(
-        self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
+        self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> Cell:
+        """The cell of a case: the value, or what kept RAGAS from giving one.
+
+        Raises:
+            LLMStoppedError, ConfigError, InterruptedRunError: no case could be judged.
+        """
         try:
-            value = await self._value(metric, known, row, asking)
-            problem = asking.problem
+            value = await self._value(metric, ragas_metric, row, calls)
+            problem = calls.problem
             if problem is None:
                 return Cell.measured(value) if math.isfinite(value) else _UNDEFINED
         except Exception as error:  # noqa: BLE001  # RAGAS may raise anything: it costs this cell
-            problem = asking.problem or error
+            problem = calls.problem or error
         if isinstance(problem, (LLMStoppedError, ConfigError, InterruptedRunError)):
             raise problem
         if isinstance(problem, NothingToJudgeError):
@@ -276,66 +294,74 @@ class RagasJudge:
         return Cell.failed(failure)
 
     async def _value(
-        self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
+        self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> float:
+        """What RAGAS gives for a case."""
         judge = self._object(metric)
-        given = {
-            name: _listed(row[name])
-            for name in (*known.takes, *known.optional)
-            if row[name] is not None
-        }
-        if known.is_aspect:
-            sample = self._ragas.__dict__["SingleTurnSample"](**given)
+        arguments: dict[str, Any] = {}
+        for name in (*ragas_metric.takes, *ragas_metric.optional):
+            if row[name] is not None:
+                arguments[name] = _listed(row[name])
+        if ragas_metric.is_aspect:
+            sample = self._ragas.__dict__["SingleTurnSample"](**arguments)
             return float(await judge.single_turn_ascore(sample))
-        if not known.asks:  # it embeds through a call that blocks
-            await asking.embed([given[name] for name in known.takes])
-        result = await judge.ascore(**given)
+        if not ragas_metric.asks:
+            # RAGAS embeds through a call that blocks, which finds these vectors already there.
+            await calls.embed([arguments[name] for name in ragas_metric.takes])
+        result = await judge.ascore(**arguments)
         return float(result.value)
 
     def _object(self, metric: Metric) -> Any:
+        """RAGAS' own object of a metric, made once."""
         if metric.name not in self._objects:
-            known = judged_metrics()[metric.definition.name]
-            arguments = known.arguments(metric)
-            if known.asks:
+            ragas_metric = judged_metrics()[metric.definition.name]
+            arguments = ragas_metric.arguments(metric)
+            if ragas_metric.asks:
                 arguments["llm"] = self._llm
-            if known.embeds:
+            if ragas_metric.embeds:
                 arguments["embeddings"] = self._embeddings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
-                kind = getattr(_metrics_module(known), known.cls, None)
-                if kind is None:
-                    raise ConfigError(f"ragas {self._version} has no metric {known.cls}")
-                self._objects[metric.name] = kind(**arguments)
+                metric_class = getattr(_metrics_module(ragas_metric), ragas_metric.cls, None)
+                if metric_class is None:
+                    raise ConfigError(f"ragas {self._version} has no metric {ragas_metric.cls}")
+                self._objects[metric.name] = metric_class(**arguments)
         return self._objects[metric.name]
 
 
-def _metrics_module(known: RagasMetric) -> Any:
-    if known.is_aspect:
+def _metrics_module(ragas_metric: RagasMetric) -> Any:
+    """The module of RAGAS that holds a metric's class: critics are of the older interface."""
+    if ragas_metric.is_aspect:
         return require("ragas.metrics", extra="ragas")
     return require("ragas.metrics.collections", extra="ragas")
 
 
 def _prompts(judge: object) -> Iterator[Any]:
-    known: dict[str, Any] = vars(judge)
-    for name, value in sorted(known.items()):
+    """All that makes the prompts of an object of RAGAS, for a digest."""
+    attributes: dict[str, Any] = vars(judge)
+    for name, value in sorted(attributes.items()):
         if hasattr(value, "instruction") and hasattr(value, "output_model"):
+            examples = [
+                [question.model_dump(), answer.model_dump()] for question, answer in value.examples
+            ]
             yield [
                 name,
                 type(value).__qualname__,
                 value.instruction,
-                [[given.model_dump(), answer.model_dump()] for given, answer in value.examples],
+                examples,
                 value.output_model.model_json_schema(),
             ]
         elif isinstance(value, (str, int, float)):
             yield [name, value]
 
 
-def _row(trace: Trace, known: RagasMetric) -> Mapping[str, Any]:
+def _row(trace: Trace, ragas_metric: RagasMetric) -> Mapping[str, Any]:
     """A case as RAGAS is given it: the question with what was said before."""
-    row, case = sample_row(trace).as_mapping(), trace.case
+    row = sample_row(trace).as_mapping()
+    case = trace.case
     if case.history:
         row["user_input"] = case.conversation
-        if known.name in _GROUNDED and row["retrieved_contexts"] is not None:
+        if ragas_metric.name in _GROUNDED and row["retrieved_contexts"] is not None:
             row["retrieved_contexts"] = [*row["retrieved_contexts"], *case.told]
     return row
 
@@ -344,29 +370,37 @@ _GROUNDED = frozenset({"faithfulness", "response_groundedness"})
 """Metrics by which an answer rests on what the user said, too."""
 
 
-def _unaskable(metric: Metric, known: RagasMetric, row: Mapping[str, Any]) -> Cell | None:
-    """What needs no judge: RAGAS refuses empty texts and empty retrievals."""
-    for name in known.takes:
+def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any]) -> Cell | None:
+    """The cell of a case that needs no judge: RAGAS refuses empty texts and empty retrievals.
+
+    None where the judge is to be asked.
+    """
+    for name in ragas_metric.takes:
         value = row[name]
         if value is None:
             return Cell.skipped(f"RAGAS needs {name}")
         if isinstance(value, str) and not value.strip():
             return Cell.skipped(f"{name} is empty")
     contexts = row["retrieved_contexts"]
-    if "retrieved_contexts" in known.takes and not any(text.strip() for text in contexts):
-        # A retriever that finds nothing has found nothing of what is wanted.
-        return Cell.measured(0.0) if metric.definition.group is Group.RETRIEVER else _NO_CONTEXTS
+    if "retrieved_contexts" in ragas_metric.takes and not any(text.strip() for text in contexts):
+        # A retriever that finds nothing has found nothing of what is relevant.
+        if metric.definition.group is Group.RETRIEVER:
+            return Cell.measured(0.0)
+        return _NO_CONTEXTS
     return None
 
 
 def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The grades that a case's own rubrics describe, where their names end in numbers."""
     rubrics: Mapping[str, str] = row["rubrics"] or {}
-    digits = ["".join(letter for letter in name if letter.isdigit()) for name in rubrics]
-    return {"score": tuple(map(int, digits))} if digits and all(digits) else {}
+    numbers = ["".join(filter(str.isdigit, name)) for name in rubrics]
+    if not numbers or not all(numbers):
+        return {}
+    return {"score": tuple(map(int, numbers))}
 
 
 def _listed(value: Any) -> Any:
+    """A value of a case in the types that RAGAS' samples want: lists and plain dictionaries."""
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

@@ -11,6 +11,7 @@ MAP what it brings that is new, recall which gold contexts were found.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -68,11 +69,11 @@ class Ranking(Record, kw_only=False, eq=False):
         grades = tuple([grade for grade in self.grades if grade >= 0])
         if self.ranks is None:
             return Ranking(grades, self.golds, grades, self.ideal)
-        kept = [rank for rank, grade in enumerate(self.grades, 1) if grade >= 0]
-        moved = {old: new for new, old in enumerate(kept, 1)}
+        judged_ranks = [rank for rank, grade in enumerate(self.grades, 1) if grade >= 0]
+        new_rank_of = {old: new for new, old in enumerate(judged_ranks, 1)}
         # A chunk that repeats a gold context brings nothing, and keeps its place.
-        gains = tuple([self.gains[rank - 1] for rank in kept])
-        ranks = [(grade, moved[rank]) for grade, rank in self.ranks if rank in moved]
+        gains = tuple([self.gains[rank - 1] for rank in judged_ranks])
+        ranks = [(grade, new_rank_of[rank]) for grade, rank in self.ranks if rank in new_rank_of]
         return Ranking(grades, self.golds, gains, self.ideal, tuple(ranks))
 
 
@@ -81,28 +82,42 @@ UNJUDGED = -(1 << 31)
 
 
 @lru_cache(maxsize=8192)
-def _regular(grades: tuple[int, ...], golds: tuple[int, ...]) -> Ranking:
+def _regular_ranking(grades: tuple[int, ...], golds: tuple[int, ...]) -> Ranking:
     """A ranking in which each chunk is one gold context at most, and none twice."""
     return Ranking(grades, golds, grades, golds)
 
 
 @lru_cache(maxsize=8192)
 def _of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ranking:
-    """A ranking by the gold contexts in each chunk, as positions in their grades."""
-    ranks: dict[int, int] = {}
+    """The ranking of chunks of which each holds some of the gold contexts.
+
+    Args:
+        slots: for each place the gold contexts in its chunk, as positions in ``grades``.
+        grades: of all gold contexts.
+    """
+    ranks: dict[int, int] = {}  # of each gold context, where it stands first
     gains: list[int] = []
+    chunk_grades: list[int] = []
     for rank, slot in enumerate(slots, 1):
         new = [gold for gold in slot if gold not in ranks]
         ranks.update(dict.fromkeys(new, rank))
-        gains.append(sum(grades[gold] for gold in new) if new else UNJUDGED)
-    of_chunks = tuple(max((grades[gold] for gold in slot), default=UNJUDGED) for slot in slots)
+        gains.append(sum([grades[gold] for gold in new]) if new else UNJUDGED)
+        chunk_grades.append(max([grades[gold] for gold in slot], default=UNJUDGED))
     golds = tuple(sorted(grades, reverse=True))
-    if sum(map(len, slots)) == len(ranks) and all(len(slot) <= 1 for slot in slots):
-        return _regular(of_chunks, golds)
-    missed = [grade for gold, grade in enumerate(grades) if gold not in ranks]
-    ideal = sorted([*missed, *(gain for gain in gains if gain != UNJUDGED)], reverse=True)
-    found = tuple((grades[gold], rank) for gold, rank in ranks.items())
-    return Ranking(of_chunks, golds, tuple(gains), tuple(ideal), found)
+    is_regular = sum(map(len, slots)) == len(ranks) and all(len(slot) <= 1 for slot in slots)
+    if is_regular:
+        return _regular_ranking(tuple(chunk_grades), golds)
+    # Nobody can gain more than these chunks do, and each gold context that none of them holds.
+    ideal = [gain for gain in gains if gain != UNJUDGED]
+    ideal += [grade for gold, grade in enumerate(grades) if gold not in ranks]
+    ideal.sort(reverse=True)
+    return Ranking(
+        tuple(chunk_grades),
+        golds,
+        tuple(gains),
+        tuple(ideal),
+        tuple([(grades[gold], rank) for gold, rank in ranks.items()]),
+    )
 
 
 def ranking_of(matched: Matched) -> Ranking:
@@ -122,13 +137,13 @@ def recall(
 ) -> float | Skip:
     """Share of the relevant contexts that are among the first k retrieved."""
     ranking = ranking.judged() if judged_only else ranking
-    wanted = [grade for grade in ranking.golds if grade >= rel]
-    if not wanted:
-        return _lacks(ranking, rel)
-    held = ranking.grades[:k]
-    if ranking.ranks is not None:
-        held = tuple([grade for grade, rank in ranking.ranks if rank <= k])
-    return len([grade for grade in held if grade >= rel]) / len(wanted)
+    relevant = ranking.relevant(rel)
+    if not relevant:
+        return _no_relevant(ranking, rel)
+    grades: Sequence[int] = ranking.grades[:k]
+    if ranking.ranks is not None:  # a chunk may hold several gold contexts, and each counts
+        grades = [grade for grade, rank in ranking.ranks if rank <= k]
+    return len([grade for grade in grades if grade >= rel]) / relevant
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
@@ -184,12 +199,13 @@ def average_precision(
     """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
     ranking = ranking.judged() if judged_only else ranking
     if ranking.golds[0] < rel:
-        return _lacks(ranking, rel)
-    found, precisions = 0, 0.0
+        return _no_relevant(ranking, rel)
+    relevant = 0
+    precisions = 0.0
     for rank, gain in enumerate(ranking.gains[:k], 1):
         if gain >= rel:
-            found += 1
-            precisions += found / rank
+            relevant += 1
+            precisions += relevant / rank
     return precisions / len([gain for gain in ranking.ideal if gain >= rel])
 
 
@@ -210,16 +226,24 @@ def ndcg(
     ranking = ranking.judged() if judged_only else ranking
     if ranking.golds[0] < 1:
         return _NOTHING_RELEVANT
-    gains, ideal = ranking.gains[:k], ranking.ideal[:k]
+    gains: Sequence[int] = ranking.gains[:k]
+    ideal: Sequence[int] = ranking.ideal[:k]
     if dcg == "exp-log2":
-        if (highest := ranking.golds[0]) > _HIGHEST:
+        highest = ranking.golds[0]
+        if highest > _HIGHEST:
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
-        gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
-    totals = [0.0, 0.0]
-    for at, some in enumerate((gains, ideal)):  # sum() adds up in another way since Python 3.12
-        for rank, gain in enumerate(some, 1):
-            totals[at] += gain / math.log2(rank + 1) if gain > 0 else 0.0
-    return totals[0] / totals[1]
+        gains = [2 ** max(grade, 0) - 1 for grade in gains]
+        ideal = [2 ** max(grade, 0) - 1 for grade in ideal]
+    return _discounted(gains) / _discounted(ideal)
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    """The discounted cumulated gain; what is not judged, or not relevant, brings none."""
+    total = 0.0
+    for rank, gain in enumerate(gains, 1):  # sum() adds up in another way since Python 3.12
+        if gain > 0:
+            total += gain / math.log2(rank + 1)
+    return total
 
 
 @metric(
@@ -231,8 +255,10 @@ def ndcg(
 )
 def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     """Share of the first k chunks with a judgement: how far to trust the rest."""
-    first = ranking.grades[:k]
-    return (len(first) - first.count(UNJUDGED)) / len(first) if first else _NOTHING_RETRIEVED
+    grades = ranking.grades[:k]
+    if not grades:
+        return _NOTHING_RETRIEVED
+    return (len(grades) - grades.count(UNJUDGED)) / len(grades)
 
 
 @metric(group="retriever", aliases=("SetP",), cite=_MANNING)
@@ -254,19 +280,22 @@ def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float | Skip:
     """Harmonic mean of set_precision and set_recall."""
     ranking = ranking.judged() if judged_only else ranking
-    precise, complete = set_precision(ranking, rel=rel), set_recall(ranking, rel=rel)
-    if isinstance(precise, Skip):
-        return precise
-    if isinstance(complete, Skip):
-        return complete
-    return 2 * precise * complete / (precise + complete) if complete else 0.0
+    precision = set_precision(ranking, rel=rel)
+    if isinstance(precision, Skip):
+        return precision
+    recall = set_recall(ranking, rel=rel)
+    if isinstance(recall, Skip):
+        return recall
+    if not recall:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
 
 
 _NOTHING_RELEVANT = Skip(NO_GOLD)
 _NOTHING_RETRIEVED = Skip("nothing was retrieved")
 
 
-def _lacks(ranking: Ranking, level: int) -> Skip:
+def _no_relevant(ranking: Ranking, level: int) -> Skip:
     """Why nothing can be measured: no gold context has a high enough grade."""
     if ranking.golds[0] < 1:
         return _NOTHING_RELEVANT

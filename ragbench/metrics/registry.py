@@ -37,24 +37,52 @@ MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 that with its parameters and cutoff."""
 
 _FAMILIES = (
-    "ragbench.metrics.rank", "ragbench.metrics.correct", "ragbench.metrics.answer",
+    "ragbench.metrics.rank",
+    "ragbench.metrics.correct",
+    "ragbench.metrics.answer",
     "ragbench.metrics.expectations",
-    "ragbench.metrics.citations", "ragbench.metrics.candidates", "ragbench.metrics.operational",
-    "ragbench.metrics.hops", "ragbench.metrics.ragas", "ragbench.metrics.support",
-)  # fmt: skip
+    "ragbench.metrics.citations",
+    "ragbench.metrics.candidates",
+    "ragbench.metrics.operational",
+    "ragbench.metrics.hops",
+    "ragbench.metrics.ragas",
+    "ragbench.metrics.support",
+)
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
 DEFAULT = (
-    *("answer_correct", "recall@5", "precision@5", "hit_rate@5", "MRR@10", "nDCG@10", "Judged@10"),
-    *("exact_match", "token_f1", "numbers_supported", "citation_validity", "citation_coverage"),
-    *("citation_attribution", "best_of_n", "candidate_agreement", "brier", "ECE", "end_to_end_f1"),
-    *("abstention_accuracy", "answer_rate", "abstention_recall"),
+    "answer_correct",
+    "recall@5",
+    "precision@5",
+    "hit_rate@5",
+    "MRR@10",
+    "nDCG@10",
+    "Judged@10",
+    "exact_match",
+    "token_f1",
+    "numbers_supported",
+    "citation_validity",
+    "citation_coverage",
+    "citation_attribution",
+    "best_of_n",
+    "candidate_agreement",
+    "brier",
+    "ECE",
+    "end_to_end_f1",
+    "abstention_accuracy",
+    "answer_rate",
+    "abstention_recall",
 )
 """The names of what a run measures when nothing else is asked for."""
 
 
 @cache
 def _family(name: str) -> Sequence[MetricDefinition]:
+    """The definitions of a module of ragbench.
+
+    It makes them in a function ``definitions``, lists them as ``DEFINITIONS``, or has functions
+    with ``@metric``.
+    """
     module = vars(import_module(name))
     if "definitions" in module:
         return cast("Sequence[MetricDefinition]", module["definitions"]())
@@ -63,19 +91,21 @@ def _family(name: str) -> Sequence[MetricDefinition]:
 
 def definitions() -> tuple[MetricDefinition, ...]:
     """Every definition: ragbench's own by family, then those of other packages by entry point."""
-    found: list[MetricDefinition] = []
+    definitions: list[MetricDefinition] = []
+    for family in _FAMILIES:
+        definitions += _family(family)
     for name, target in Registry(kind="metrics").targets().items():
-        given = load_attribute(target)
-        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
-        for one in several:
-            definition = one if isinstance(one, MetricDefinition) else definition_of(one)
+        offer = load_attribute(target)
+        things = cast("Sequence[object]", offer if isinstance(offer, Sequence) else (offer,))
+        for thing in things:
+            definition = thing if isinstance(thing, MetricDefinition) else definition_of(thing)
             if definition is None:
                 raise ConfigError(
-                    f"the entry point '{name}' of ragbench.metrics gives a {type(one).__name__}, "
+                    f"the entry point '{name}' of ragbench.metrics gives a {type(thing).__name__}, "
                     "not a function with @metric"
                 )
-            found.append(_identified(definition))
-    return (*(one for family in _FAMILIES for one in _family(family)), *found)
+            definitions.append(_identified(definition))
+    return tuple(definitions)
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -84,21 +114,26 @@ def find_definition(name: str) -> MetricDefinition:
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
     """
-    wanted = name.casefold()
-    found = next((known[wanted] for each in _FAMILIES if wanted in (known := _index(each))), None)
-    if found is None and name.endswith(".py"):
+    spelling = name.casefold()
+    for family in _FAMILIES:
+        definition = _index(family).get(spelling)
+        if definition is not None:
+            return definition
+    if name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
-    if found is None and ".py:" not in name:
-        # Only now: looking for entry points reads the metadata of every installed package.
-        known = _spellings(definitions())
-        found = known.get(wanted)
-        prefixes = {one.partition(":")[0] for one in known if ":" in one}
-        if found is None and (":" not in name or name.partition(":")[0].casefold() in prefixes):
-            close = get_close_matches(wanted, known, n=3)
-            meant = dict.fromkeys(known[match].name for match in close)
-            hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
-            raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
-    return _loaded(name) if found is None else found
+    if ".py:" in name:
+        return _loaded(name)
+    # Only now: looking for entry points reads the metadata of every installed package.
+    index = _spellings(definitions())
+    if spelling in index:
+        return index[spelling]
+    # "ragas:" begins the names of metrics; what stands before another colon is a module.
+    prefixes = {indexed.partition(":")[0] for indexed in index if ":" in indexed}
+    if ":" in name and name.partition(":")[0].casefold() not in prefixes:
+        return _loaded(name)
+    close = dict.fromkeys(index[match].name for match in get_close_matches(spelling, index, n=3))
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
 
 
 def parse_metric(given: MetricLike) -> Metric:
@@ -106,12 +141,14 @@ def parse_metric(given: MetricLike) -> Metric:
     if isinstance(given, Metric):
         return given
     if isinstance(given, str):
-        name, written, k = read_spelling(given)
-        named = find_definition(name)
-        return bound(named, written, k, spelled=name if ".py:" in name else named.name)
-    function, values = given, dict[str, Any]()
+        name, texts, k = read_spelling(given)
+        written = find_definition(name)
+        return bound(written, texts, k, spelled=name if ".py:" in name else written.name)
+    function = given
+    values: dict[str, Any] = {}
     if isinstance(given, partial):
-        function, values = given.func, {**given.keywords}
+        function = given.func
+        values = {**given.keywords}
         if given.args:
             raise ConfigError(f"{given}: parameters of a metric are given by their names")
     definition = definition_of(function)
@@ -135,16 +172,20 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
         ConfigError: some are wrong; the message holds one line for each of those.
     """
     try:
-        given = split_metrics(metrics.removeprefix("+")) if isinstance(metrics, str) else [*metrics]
+        items: list[MetricLike]
+        if isinstance(metrics, str):
+            items = [*split_metrics(metrics.removeprefix("+"))]
+        else:
+            items = [*metrics]
     except TypeError as error:
         raise ConfigError(f"metrics are a text or a list: {error}") from None
     if isinstance(metrics, str) and metrics.startswith("+"):
-        given = [*default_metrics(), *given]
+        items = [*default_metrics(), *items]
     parsed: dict[str, Metric] = {}
     problems: list[str] = []
-    for one in given:
+    for item in items:
         try:
-            metric = parse_metric(one)
+            metric = parse_metric(item)
             if parsed.setdefault(metric.name, metric).identity != metric.identity:
                 places = " and ".join(m.definition.scorer for m in (parsed[metric.name], metric))
                 raise ConfigError(
@@ -200,19 +241,23 @@ def computable(metric: Metric) -> Metric:
 
 @cache
 def _index(family: str) -> dict[str, MetricDefinition]:
+    """The definitions of a module of ragbench by every name that they go by."""
     return _spellings(_family(family))
 
 
-def _spellings(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+def _spellings(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+    """The definitions by every name that they go by; a name comes before an alias of another."""
     index: dict[str, MetricDefinition] = {}
-    names = [(definition.name, definition) for definition in known]
-    names += [(alias, definition) for definition in known for alias in definition.aliases]
-    for name, definition in names:
-        index.setdefault(name.casefold(), definition)
+    for definition in definitions:
+        index.setdefault(definition.name.casefold(), definition)
+    for definition in definitions:
+        for alias in definition.aliases:
+            index.setdefault(alias.casefold(), definition)
     return index
 
 
 def _loaded(place: str) -> MetricDefinition:
+    """The definition of a function in a user's file or package: ``file.py:function``."""
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
     definition = target if isinstance(target, MetricDefinition) else definition_of(target)
     if definition is None:
@@ -223,9 +268,10 @@ def _loaded(place: str) -> MetricDefinition:
     module, _, attribute = place.rpartition(":")
     if module.endswith(".py") and Path(module).is_absolute():
         # Without the path to this folder, which is another one elsewhere.
-        path, here = Path(module), Path.cwd()
-        known = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-        place = f"{known}:{attribute}"
+        path = Path(module)
+        here = Path.cwd()
+        file = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+        place = f"{file}:{attribute}"
     return replace(_identified(definition), scorer=place)
 
 
@@ -285,24 +331,27 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
 
     The name is a registered one, ``file.py:function`` or ``package.module:function``.
     """
-    found = _METRIC.fullmatch(text)
-    if found is None:
+    match = _METRIC.fullmatch(text)
+    if match is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
-    written = (found["arguments"] or "").rstrip()
+    arguments_text = (match["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0
-    while position < len(written):
-        part = _ARGUMENT.match(written, position)
+    while position < len(arguments_text):
+        part = _ARGUMENT.match(arguments_text, position)
         if part is None:
-            raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
+            problem = arguments_text[position:].strip()
+            raise ConfigError(f"'{text}': '{problem}' is not parameter=value")
         if part["key"] in arguments:
             raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
         arguments[part["key"]] = _unquoted(text, part["value"])
         position = part.end()
-    return found["name"], arguments, None if found["cutoff"] is None else int(found["cutoff"])
+    cutoff = None if match["cutoff"] is None else int(match["cutoff"])
+    return match["name"], arguments, cutoff
 
 
 def _unquoted(text: str, value: str) -> str:
+    """The value of a parameter without its quotes; within double ones escapes are JSON's."""
     if value.startswith("'"):
         return value[1:-1]
     if value.startswith('"'):
@@ -320,13 +369,26 @@ def bound(
     *,
     spelled: str = "",
 ) -> Metric:
-    known = {parameter.name: parameter for parameter in definition.parameters}
-    found: dict[str, ParameterValue] = {}
-    for name, value in values.items():
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
+    """A metric with values for its parameters.
+
+    Those that are the default are left out, so that both ways to write it are the same metric.
+
+    Args:
+        spelled: how the user wrote the metric's name, for a message; the definition's when empty.
+
+    Raises:
+        ConfigError: there is no such parameter, a value or the cutoff is wrong, or none is given
+            where one is needed.
+    """
+    parameters = {parameter.name: parameter for parameter in definition.parameters}
+    changed: list[tuple[str, ParameterValue]] = []
+    for name, given in values.items():
+        if name not in parameters:
+            has = f"it has {', '.join(parameters)}" if parameters else "it has none"
             raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
-        found[name] = _value(definition.name, known[name], value)
+        value = _value(definition.name, parameters[name], given)
+        if value != parameters[name].default:
+            changed.append((name, value))
     if cutoff is None and definition.cutoff == "required":
         spelled = spelled or definition.name
         raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
@@ -336,7 +398,7 @@ def bound(
         raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
     return Metric(
         definition=definition,
-        parameters=tuple((k, v) for k, v in sorted(found.items()) if v != known[k].default),
+        parameters=tuple(sorted(changed)),
         cutoff=cutoff,
     )
 

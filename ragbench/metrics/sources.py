@@ -90,6 +90,7 @@ def _said_names(
 
 
 def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[str]:
+    """The names of the chunk that a number points to: by its id, else by its rank from 1."""
     ids = list(retrieval.context_ids or ())
     place = ids.index(number) if number in ids else int(number[:9]) - 1
     if 0 <= place < len(retrieval):
@@ -105,6 +106,7 @@ def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
 
 
 def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
+    """The names of a document that the metadata of a chunk hold."""
     for field in SOURCE_FIELDS:
         name = metadata.get(field) if metadata else None
         if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "":
@@ -112,6 +114,7 @@ def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _all_forms(names: Iterable[str]) -> frozenset[str]:
+    """Every form of some names, so that one form in common is enough."""
     forms: set[str] = set()
     for name in names:
         forms.update(_forms(name))

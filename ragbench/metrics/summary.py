@@ -46,16 +46,26 @@ class SummaryBuilder:
         self._members: dict[tuple[str, str], array[int]] = defaultdict(partial(array, "q"))
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
+        """Takes in a case.
+
+        Args:
+            cells: one for each of the metrics.
+        """
         for column, reasons, cell in zip(self._columns, self._reasons, cells, strict=True):
             value = cell.value
             if value is None:
-                value, reason, failure = math.nan, cell.reason or cell.status.value, cell.failure
+                value = math.nan
+                reason = cell.reason or cell.status.value
+                failure = cell.failure
                 if failure is not None:  # without its message, which may differ from case to case
                     reason = f"{failure.stage}: {failure.type}"
                 reasons[cell.status, reason] += 1
             column.append(value)
-        row, cluster = len(self._named), case.cluster
+        row = len(self._named)
+        cluster = case.cluster
+        # One object for all cases of a cluster: 100,000 equal texts would take memory.
         self._named.append(cluster and self.names.setdefault(cluster, cluster))
+        # Where cases name their clusters, what they share of the gold does not count.
         self._gold.extend((-1, -1) if self.names else case.gold_pair)
         for tag in dict.fromkeys(case.tags):
             self._members["tag", tag].append(row)
@@ -64,7 +74,8 @@ class SummaryBuilder:
 
     def summaries(self) -> tuple[Summary, ...]:
         """One summary a metric, in their order, of the cases added so far."""
-        found: list[Summary] = []
+        summaries: list[Summary] = []
+        # Tags before languages, each in order.
         members = sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
         if len(self._named) > 1:
             clusters = clusters_of(self._named, self._gold)
@@ -94,6 +105,10 @@ class SummaryBuilder:
                         clusters=part.clusters,
                     )
                 )
+            if len(reasons) > 1:  # one reason, as most have, is in order
+                reason_counts = most_frequent(reasons)[:10]
+            else:
+                reason_counts = tuple(reasons.items())
             summary = Summary(
                 metric=metric,
                 total=whole.total,
@@ -105,12 +120,11 @@ class SummaryBuilder:
                 skipped=statuses[Status.SKIPPED],
                 failed=statuses[Status.FAILED],
                 unproved=statuses[Status.UNPROVED],
-                # One reason, as most have, is in order.
-                reasons=most_frequent(reasons)[:10] if len(reasons) > 1 else (*reasons.items(),),
+                reasons=reason_counts,
                 slices=tuple(slices),
             )
-            found.append(summary)
-        return tuple(found)
+            summaries.append(summary)
+        return tuple(summaries)
 
 
 def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
@@ -141,29 +155,38 @@ def _figures(
     """
     values = [value for value in column if not math.isnan(value)]
     definition = metric.definition
-    score, problem, interval, groups = None, None, None, 0
+    score: float | None = None
+    problem: str | None = None
     if values:
         try:
             score = fmean(values) if definition.aggregate is None else _aggregated(metric, values)
         except Exception as error:  # noqa: BLE001 - a user's function must not end a run
             problem = f"{type(error).__name__}: {error}"
         if score is not None and not math.isfinite(score):
-            score, problem = None, f"it is {score}"
+            problem = f"it is {score}"
+            score = None
+    interval: Interval | None = None
+    cluster_count = 0
     if definition.aggregate is None and len(values) > 1:  # of a mean only
         labels = clusters or None
         if clusters and len(values) < len(column):
             pairs = zip(column, clusters, strict=True)
             labels = [label for value, label in pairs if not math.isnan(value)]
-        ends, is_chance = (definition.low, definition.high), definition.probability
-        found = mean_interval(values, labels, bounds=ends, probability=is_chance)
-        interval = found.reported
-        groups = 0 if interval is None else found.clusters
+        mean = mean_interval(
+            values,
+            labels,
+            bounds=(definition.low, definition.high),
+            probability=definition.probability,
+        )
+        interval = mean.reported
+        if interval is not None:
+            cluster_count = mean.clusters
     figures = _Figures(
         total=len(column),
         measured=len(values),
         score=score,
         interval=interval,
-        clusters=groups,
+        clusters=cluster_count,
     )
     return figures, problem
 

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
 
 _VALUES = {"not_supported": 0.0, "partially_supported": 0.5, "supported": 1.0}
-_MOST = 30
+_MOST_SENTENCES = 30
 """Sentences that one question asks about: an answer to more would be cut off."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentenceVerdict:
+    """What the judge says of one sentence; its fields are asked for in this order."""
+
     number: int
     reason: str
     """Before the verdict: a model that has to explain first decides better."""
@@ -40,6 +42,8 @@ class SentenceVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SupportVerdicts:
+    """The judge's answer to one question."""
+
     verdicts: list[SentenceVerdict]
 
 
@@ -53,7 +57,7 @@ class SupportJudge:
     def __init__(self) -> None:
         self._schema: Schema[SupportVerdicts] = schema_of(SupportVerdicts)
         self._task: str = table("ragbench.text", "prompts")["support"]
-        self._digest = digest_of([self._task, _MOST, self._schema.definition])
+        self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
         return {"prompts": self._digest}
@@ -66,23 +70,25 @@ class SupportJudge:
     ) -> Judgement:
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")
-        result, answer = trace.context.value, trace.generation.value
+        result = trace.context.value
         contexts = () if result is None else result.contexts
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
-        asked = trace.case.conversation
-        sentences = [] if answer is None else answer_sentences(answer.response)
         if not texts:
             return Judgement(cell=Cell.skipped("there are no contexts to judge the answer by"))
+        answer = trace.generation.value
+        sentences = [] if answer is None else answer_sentences(answer.response)
         if not sentences:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
+        # What the user said before supports the answer, too; it is shown behind the contexts.
         texts.update(enumerate(trace.case.told, start=len(contexts)))
+        query = trace.case.conversation
         steps: list[JudgeStep] = []
-        for first in range(0, len(sentences), _MOST):
-            part = sentences[first : first + _MOST]
+        for start in range(0, len(sentences), _MOST_SENTENCES):
+            part = sentences[start : start + _MOST_SENTENCES]
             try:
                 reply = await panel.chat.ask(
-                    task_messages(self._task, _question(part, texts, asked)),
-                    schema=replace(self._schema, check=self._checked(len(part))),
+                    task_messages(self._task, _question(part, texts, query)),
+                    schema=replace(self._schema, check=self._check_for(len(part))),
                     purpose=metric.name,
                     version=str(metric.definition.version),
                     repeat=repeat,
@@ -92,30 +98,34 @@ class SupportJudge:
             except LLMError as error:
                 failure = Failure(type=type(error).__name__, message=str(error), stage="score")
                 return Judgement(cell=Cell.failed(failure), steps=tuple(steps))
-            said: list[dict[str, Any]] = []
+            rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
             pairs = zip(part, reply.value.verdicts, strict=True)
-            for number, (text, verdict) in enumerate(pairs, first + 1):
-                found = [_looked_up(quote, texts) for quote in verdict.quotes]
-                unproved = None
-                if _VALUES.get(verdict.verdict):
+            for number, (sentence, verdict) in enumerate(pairs, start + 1):
+                sentence_quotes = [_located(quote, texts) for quote in verdict.quotes]
+                row = {**asdict(verdict), "number": number, "sentence": sentence}
+                if _VALUES.get(verdict.verdict):  # full or partial support is proved by quotes
                     whole = verdict.verdict == "supported"
-                    unproved = _lacks(text, found, texts, asked, whole=whole)
-                kept = {**asdict(verdict), "number": number, "sentence": text}
-                said.append(kept if unproved is None else {**kept, "unproved": unproved})
-                quotes += found
-            steps.append(step_of(reply, "SupportVerdicts", {"verdicts": said}, quotes))
+                    unproved = _missing_proof(sentence, sentence_quotes, texts, query, whole=whole)
+                    if unproved is not None:
+                        row["unproved"] = unproved
+                rows.append(row)
+                quotes += sentence_quotes
+            steps.append(step_of(reply, "SupportVerdicts", {"verdicts": rows}, quotes))
         return Judgement(cell=_cell(steps), steps=tuple(steps))
 
-    def _checked(self, count: int) -> Callable[[object], SupportVerdicts]:
-        """Wants a verdict for each sentence: what is forgotten must not pass for what never was."""
+    def _check_for(self, count: int) -> Callable[[object], SupportVerdicts]:
+        """A check that wants a verdict for each of ``count`` sentences.
+
+        What is forgotten must not pass for what never was.
+        """
 
         def check(value: object) -> SupportVerdicts:
-            found = self._schema.check(value)
-            ordered = sorted(found.verdicts, key=lambda one: one.number)
-            if [one.number for one in ordered] != list(range(1, count + 1)):
+            answer = self._schema.check(value)
+            verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
+            if [verdict.number for verdict in verdicts] != list(range(1, count + 1)):
                 raise ValueError(f"verdicts: one for each of the statements 1 to {count} is wanted")
-            return SupportVerdicts(verdicts=ordered)
+            return SupportVerdicts(verdicts=verdicts)
 
         return check
 
@@ -123,21 +133,26 @@ class SupportJudge:
 def answer_sentences(response: str) -> list[str]:
     """The sentences of an answer that hold a word; a list of sources is none."""
     response = without_sources(response)
-    spans = (response[span.start : span.end] for span in sentences_of(response))
-    return [text for text in spans if any(map(str.isalpha, text))]
+    sentences: list[str] = []
+    for span in sentences_of(response):
+        sentence = response[span.start : span.end]
+        if any(map(str.isalpha, sentence)):
+            sentences.append(sentence)
+    return sentences
 
 
 def _question(sentences: Sequence[str], texts: Mapping[int, str], query: str) -> str:
+    """The user's message of the prompt: texts, numbered sentences and query as JSON."""
     question = {
         "evidence": list(texts.values()),
-        "statements": [f"{at}. {text}" for at, text in enumerate(sentences, 1)],
+        "statements": [f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)],
         "question": query,
     }
     return json.dumps(question, ensure_ascii=False)
 
 
-def _looked_up(quote: str, texts: Mapping[int, str]) -> Quote:
-    """A quote with its place; the places of contexts count those that are blank."""
+def _located(quote: str, texts: Mapping[int, str]) -> Quote:
+    """A quote with its place, if it has one; the places of contexts count those that are blank."""
     place = find_quote(quote, list(texts.values()))
     if place is None:
         return Quote(text=quote)
@@ -145,33 +160,39 @@ def _looked_up(quote: str, texts: Mapping[int, str]) -> Quote:
     return Quote(text=quote, context=context, start=place.span.start, end=place.span.end)
 
 
-def _lacks(
+def _missing_proof(
     sentence: str, quotes: Sequence[Quote], texts: Mapping[int, str], query: str, *, whole: bool
 ) -> str | None:
     """What is wrong with the proof of a verdict of support; None where nothing is."""
     if not quotes:
         return "the judge says that it is supported and quotes nothing"
-    there: list[Passage] = []
+    passages: list[Passage] = []
     for quote in quotes:
         if quote.context is not None and quote.start is not None and quote.end is not None:
             text = texts[quote.context]
             near = around(text, quote.start, quote.end)
-            there.append(Passage(text[quote.start : quote.end], near, text))
-    if not there:
+            passages.append(Passage(text[quote.start : quote.end], near, text))
+    if not passages:
         return "no quote of the judge stands in the contexts"
-    if not any(says_enough(one.quote, one.text) for one in there):
+    if not any(says_enough(passage.quote, passage.text) for passage in passages):
         return "the judge quotes single words, which prove nothing"
-    return lacks(sentence, query, there, whole=whole)
+    return lacks(sentence, query, passages, whole=whole)
 
 
 def _cell(steps: Sequence[JudgeStep]) -> Cell:
-    cells = [
-        Cell.unproved(one["unproved"]) if "unproved" in one else Cell.measured(_VALUES[verdict])
-        for step in steps
-        for one in step.answer["verdicts"]
-        if (verdict := one["verdict"]) in _VALUES
-    ]
-    return mean_cell(cells) if cells else Cell.skipped("the judge found nothing to check")
+    """The case's cell: the mean of its sentences, without those that claim nothing."""
+    cells: list[Cell] = []
+    for step in steps:
+        for row in step.answer["verdicts"]:
+            if row["verdict"] not in _VALUES:
+                continue
+            if "unproved" in row:
+                cells.append(Cell.unproved(row["unproved"]))
+            else:
+                cells.append(Cell.measured(_VALUES[row["verdict"]]))
+    if not cells:
+        return Cell.skipped("the judge found nothing to check")
+    return mean_cell(cells)
 
 
 DEFINITIONS: tuple[MetricDefinition, ...] = (

@@ -19,6 +19,8 @@ TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
 
 
 class Amount(NamedTuple):
+    """A number with what it counts."""
+
     dimension: str
     """A base unit (``seconds``), a currency, ``percent``; empty for a number alone."""
     value: float
@@ -71,10 +73,10 @@ class Wording(NamedTuple):
 
     def is_named_by(self, other: Wording) -> bool:
         """Whether the other text names all amounts and dates of this one."""
-        named = list(other.amounts)
-        named += [Amount("", date.year, date.year) for date in other.dates if date.year]
+        amounts = list(other.amounts)
+        amounts += [Amount("", date.year, date.year) for date in other.dates if date.year]
         for amount in self.amounts:
-            if not any(map(amount.equals, named)):
+            if not any(map(amount.equals, amounts)):
                 return False
         return all(any(map(date.is_within, other.dates)) for date in self.dates)
 
@@ -110,15 +112,20 @@ def wording(text: str) -> Wording:
         tokens = (_ASCII_TOKEN if is_ascii else _TOKEN).findall(plain)
     special = _words().special
     if not special.isdisjoint(tokens):
-        begins = [at for at, token in enumerate(tokens) if token in special or _is_number(token)]
+        begins = [
+            position
+            for position, token in enumerate(tokens)
+            if token in special or _is_number(token)
+        ]
     elif has_digit:
-        begins = [at for at, token in enumerate(tokens) if _is_number(token)]
+        begins = [position for position, token in enumerate(tokens) if _is_number(token)]
     else:
         return Wording(tuple(tokens), (), ())
     return _read(tokens, begins)
 
 
 def _is_number(token: str) -> bool:
+    """Whether a token is written in digits: no other one ends with one."""
     return token[-1].isdecimal()
 
 
@@ -149,9 +156,9 @@ _HAN_DIGITS = {
 }
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
-_LONGEST = 300
+_MOST_DIGITS = 300
 """Digits of a number that are read."""
-_MOST = 1e300
+_LARGEST = 1e300
 """The largest number."""
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)(?<=\d..)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
@@ -184,6 +191,7 @@ def _with_plain_numbers(text: str) -> str:
 
 
 def _unmarked(match: re.Match[str]) -> str:
+    """A character as it is, an accent as nothing."""
     return "" if unicodedata.combining(match[0]) else match[0]
 
 
@@ -207,6 +215,7 @@ def _han_number(match: re.Match[str]) -> str:
 
 
 def _day_of_iso(match: re.Match[str]) -> str:
+    """2024-03-12 as "12 march 2024"; as it is where that is no month."""
     year, month, day = match.groups()
     if not 1 <= int(month) <= 12:
         return match[0]
@@ -214,6 +223,8 @@ def _day_of_iso(match: re.Match[str]) -> str:
 
 
 class _Words(NamedTuple):
+    """The words of ``amounts.toml``, as they are looked up."""
+
     months: dict[str, int]
     ambiguous: frozenset[str]
     """Names of months that are other words, too: may, march."""
@@ -235,6 +246,7 @@ class _Words(NamedTuple):
 
 @cache
 def _words() -> _Words:
+    """The words of all languages, read once."""
     entries = table("ragbench.text", "amounts")
     numbers = _values_of(entries["numbers"])
     ordinals = _values_of(entries["ordinals"])
@@ -317,9 +329,9 @@ def _amount(tokens: list[str], begin: int, words: _Words) -> tuple[Amount, int]:
             number += digit
             end += 1
     else:
-        number = float(token[:_LONGEST])
+        number = float(token[:_MOST_DIGITS])
     while tokens[end] in words.scales:
-        number = min(number * words.scales[tokens[end]], _MOST)
+        number = min(number * words.scales[tokens[end]], _LARGEST)
         end += 1
     unit = tokens[end + 1] if tokens[end] in words.between else tokens[end]
     dimension, factor = words.units.get(unit, _NO_UNIT)

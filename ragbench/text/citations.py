@@ -37,13 +37,17 @@ def without_citations(answer: str) -> str:
     if not _MAY_CITE.search(answer):
         return answer
     plain = NAMED.sub("", MARKS.sub("", without_sources(answer)))
-    return plain if plain.strip() else answer
+    if not plain.strip():
+        return answer
+    return plain
 
 
 def without_sources(answer: str) -> str:
     """An answer without the list of its sources, which states nothing, where there is more."""
-    plain = _SOURCES.sub(lambda found: "" if _PLACES.search(found[0]) else found[0], answer)
-    return plain if plain.strip() else answer
+    plain = _SOURCES.sub(lambda match: "" if _PLACES.search(match[0]) else match[0], answer)
+    if not plain.strip():
+        return answer
+    return plain
 
 
 _IN_BRACKETS = re.compile(
@@ -52,7 +56,7 @@ _IN_BRACKETS = re.compile(
     re.IGNORECASE,
 )
 """``[returns.md]``, the target of a link, ``(source: returns.md)``."""
-_LED = re.compile(
+_SOURCE_LABEL = re.compile(
     r"(?:^|[\s(*_])(?:sources?|references?|citations?)[ \t*_]*:[ \t*_]*(\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -77,7 +81,7 @@ def bracketed_names(answer: str) -> Iterator[str]:
 
 def listed_sources(answer: str) -> Iterator[str]:
     """What an answer has behind ``Source:``, and in its list of sources."""
-    for match in _LED.finditer(answer):
+    for match in _SOURCE_LABEL.finditer(answer):
         yield from _names_in(match[1])
     for match in _SOURCES.finditer(answer):
         yield from _names_in(match[0])

@@ -33,30 +33,35 @@ class Reading(NamedTuple):
 
 
 _ANSWERS = Reading(declines=False, in_part=False)
-_LONGEST, _MOST = 600, 6
+_LONGEST = 600
+_MOST_SENTENCES = 6
 """Characters and sentences: a longer text says more than that it has no answer."""
-_CITED = 4 * _LONGEST
+_LONGEST_CITED = 4 * _LONGEST
 """Characters with the citations, which are left out."""
 
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
+    """Whether an answer declines, as a whole or in part."""
     text = behind_thoughts(text)  # what a model thinks is not what it answers
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False)
     folded = text[:_LONGEST].casefold()
+    # Most answers have no word that speaks of declining, and are read no further.
     for word, rule in _cues():
         if word in folded and (rule is None or rule.search(folded)):
             break
     else:
         return _ANSWERS
     text = text.strip()
-    said = without_citations(text[:_CITED]).translate(_EMPHASIS)
-    kinds = [_kind(part) for part in _parts(said[:_LONGEST])]
-    core = _DECLINES in kinds
-    is_short = len(said) <= _LONGEST and len(text) <= _CITED
-    whole = core and is_short and None not in kinds and len(kinds) <= _MOST
-    return Reading(declines=whole, in_part=core and not whole)
+    plain = without_citations(text[:_LONGEST_CITED]).translate(_EMPHASIS)
+    kinds = [_kind(part) for part in _parts(plain[:_LONGEST])]
+    if _DECLINES not in kinds:
+        return _ANSWERS
+    is_short = len(plain) <= _LONGEST and len(text) <= _LONGEST_CITED
+    answers_nothing = None not in kinds
+    declines = is_short and answers_nothing and len(kinds) <= _MOST_SENTENCES
+    return Reading(declines=declines, in_part=not declines)
 
 
 @cache
@@ -66,42 +71,52 @@ def _cues() -> tuple[tuple[str, re.Pattern[str] | None], ...]:
     To look for each is a tenth of the work of one expression that begins with any of them.
     """
     rules = "|".join(table("ragbench.text", "declining")["cue"]).replace("n['’]t", "n't|n’t")
-    return tuple(
-        (rule.replace(r"\b", ""), re.compile(rule) if r"\b" in rule else None)
-        for rule in rules.split("|")
-    )
+    cues: list[tuple[str, re.Pattern[str] | None]] = []
+    for rule in rules.split("|"):
+        is_whole_word = r"\b" in rule
+        cues.append((rule.replace(r"\b", ""), re.compile(rule) if is_whole_word else None))
+    return tuple(cues)
 
 
-_DECLINES, _GOES_WITH = "declines", "goes with it"
+_DECLINES = "declines"
+_GOES_WITH = "goes with it"
 
 
 def _parts(text: str) -> list[str]:
     """Its sentences, and what stands between semicolons, each in the form that the rules know."""
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
-    sentences = (plain[one.start : one.end].casefold() for one in split_sentences(plain))
-    parts = (part for sentence in sentences for part in re.split(r"[;\n]|(?<=。)", sentence))
-    stripped = (" ".join(part.split()).strip(_EDGES) for part in parts)
-    return [part for part in stripped if part]
+    parts: list[str] = []
+    for span in split_sentences(plain):
+        sentence = plain[span.start : span.end].casefold()
+        for part in re.split(r"[;\n]|(?<=。)", sentence):
+            stripped = " ".join(part.split()).strip(_EDGES)
+            if stripped:
+                parts.append(stripped)
+    return parts
 
 
 def _kind(part: str) -> str | None:
-    rest = _rules("opens").sub("", part)
-    if _rules("declines").fullmatch(rest) and not _SIGNS["but"].search(rest):
+    """Whether a part declines, or only goes with that; None where it answers."""
+    core = _rules("opens").sub("", part)  # without "I'm sorry, but" and its like
+    if _rules("declines").fullmatch(core) and not _SIGNS["but"].search(core):
         return _DECLINES
-    return _GOES_WITH if not rest or _rules("goes_with").fullmatch(rest) else None
+    if not core or _rules("goes_with").fullmatch(core):
+        return _GOES_WITH
+    return None
 
 
 @cache
 def _rules(kind: str) -> re.Pattern[str]:
     """The rules of all languages; compiled when an answer first needs them: 0.2 s."""
-    known = table("ragbench.text", "declining")
-    found = "|".join(
-        f"(?:{expression(rule, language)})"
-        for language in known["languages"].values()
-        for rule in language.get(kind, ())
-    )
-    # What may come before an answer may come several times.
-    return re.compile(f"^(?:(?:{found}){known['behind_opening']})+" if kind == "opens" else found)
+    file = table("ragbench.text", "declining")
+    rules: list[str] = []
+    for language in file["languages"].values():
+        for rule in language.get(kind, ()):
+            rules.append(f"(?:{expression(rule, language)})")
+    pattern = "|".join(rules)
+    if kind == "opens":  # what may come before an answer may come several times
+        pattern = f"^(?:(?:{pattern}){file['behind_opening']})+"
+    return re.compile(pattern)
 
 
 _EMPHASIS = str.maketrans({"*": None, "_": None})

@@ -12,7 +12,7 @@ from ragbench.plugins import require
 from ragbench.text.tables import table
 from ragbench.text.tokens import normalise
 
-_SURE = 0.5
+_LEAST_CONFIDENCE = 0.5
 """Confidence from which on py3langid is believed."""
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -33,7 +33,7 @@ def guess_language(text: str) -> str:
             if re.search(script, text):
                 return language
     # max() takes the first of equals: English.
-    counts = _counted(text)
+    counts = _function_word_counts(text)
     return max(counts, key=counts.__getitem__)
 
 
@@ -45,12 +45,15 @@ def language_of(query: str) -> str | None:
 
     None where nothing decides.
     """
-    if found := recognised_language(query) or _by_script("other_scripts", query):
-        return found
+    recognised = recognised_language(query) or _by_script("other_scripts", query)
+    if recognised:
+        return recognised
     if find_spec("py3langid") is None or not any(letter.isalpha() for letter in query):
         return None
     language, confidence = _identifier().classify(query)
-    return str(language) if confidence >= _SURE else None
+    if confidence < _LEAST_CONFIDENCE:
+        return None
+    return str(language)
 
 
 @lru_cache(maxsize=1)
@@ -65,31 +68,36 @@ def recognised_language(text: str) -> str | None:
 
     None where nothing decides, as for a list of names or numbers.
     """
-    if not text.isascii() and (found := _by_script("scripts", text)):
-        return found
-    counts = _counted(text)
-    second, first = sorted(counts.values())[-2:]
-    if first - second < 2:
+    if not text.isascii():
+        language = _by_script("scripts", text)
+        if language:
+            return language
+    counts = _function_word_counts(text)
+    second_most, most = sorted(counts.values())[-2:]
+    if most - second_most < 2:  # one word more may be a name
         return None
     return max(counts, key=counts.__getitem__)
 
 
 def _by_script(section: str, text: str) -> str | None:
     """The language in whose script more than a fifth of a text is."""
-    scripts = _scripts(section)
-    found = (name for name, script in scripts if len(re.findall(script, text)) * 5 > len(text))
-    return next(found, None)
+    for language, script in _scripts(section):
+        if len(re.findall(script, text)) * 5 > len(text):
+            return language
+    return None
 
 
 def _scripts(section: str) -> Iterable[tuple[str, str]]:
+    """Languages with a pattern of the letters that show each."""
     return cast("Mapping[str, str]", table("ragbench.text", "language")[section]).items()
 
 
-def _counted(text: str) -> dict[str, int]:
-    known = _languages()
-    counts = dict.fromkeys(known[""], 0)
+def _function_word_counts(text: str) -> dict[str, int]:
+    """How many of a text's words are function words, by language."""
+    languages_by_word = _languages()
+    counts = dict.fromkeys(languages_by_word[""], 0)
     for word in _WORD.findall(normalise(text)):
-        for language in known.get(word, ()):
+        for language in languages_by_word.get(word, ()):
             counts[language] += 1
     return counts
 
@@ -97,9 +105,9 @@ def _counted(text: str) -> dict[str, int]:
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, tuple[str, ...]]:
     """The languages that a word says little in; under the empty word all that are known."""
-    known = {name: set(normalise(words).split()) for name, words in function_words().items()}
-    every = {"", *(word for words in known.values() for word in words)}
-    return {
-        word: tuple(name for name, words in known.items() if not word or word in words)
-        for word in every
-    }
+    languages: dict[str, list[str]] = {"": []}
+    for language, words in function_words().items():
+        languages[""].append(language)
+        for word in set(normalise(words).split()):
+            languages.setdefault(word, []).append(language)
+    return {word: tuple(names) for word, names in languages.items()}

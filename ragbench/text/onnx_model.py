@@ -33,7 +33,8 @@ class OnnxTextModel:
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.log_severity_level = 3
+        options.log_severity_level = 3  # errors alone
+        # Threads that wait for work would take the processor from those that have some.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session: Any = runtime.InferenceSession(
@@ -44,8 +45,8 @@ class OnnxTextModel:
             raise ConfigError(f"the model in '{model.parent}' cannot be loaded: {error}") from error
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self._inputs = [given.name for given in self._session.get_inputs()]
-        self.outputs: list[str] = [given.name for given in self._session.get_outputs()]
+        self._inputs = [node.name for node in self._session.get_inputs()]
+        self.outputs: list[str] = [node.name for node in self._session.get_outputs()]
         unknown = set(self._inputs) - _INPUTS
         if unknown:
             raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(sorted(unknown))}")
@@ -56,18 +57,20 @@ class OnnxTextModel:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of a text begins and ends in it, without special ones."""
-        given: list[tuple[int, int]] = self.tokenizer.encode(text, add_special_tokens=False).offsets
-        return given
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        offsets: list[tuple[int, int]] = encoding.offsets
+        return offsets
 
     def run(self, encoding: Any, *, max_length: int | None = None) -> list[Floats32]:
         """The outputs for a text, in the order of `outputs`, without the axis of the batch."""
-        known = {
+        values = {
             "input_ids": encoding.ids[:max_length],
             "attention_mask": encoding.attention_mask[:max_length],
             "token_type_ids": encoding.type_ids[:max_length],
         }
-        feed = {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
-        return [found[0] for found in self._session.run(None, feed)]
+        # A model may have no token_type_ids, and refuses what it has no input for.
+        feed = {name: np.array([values[name]], dtype=np.int64) for name in self._inputs}
+        return [output[0] for output in self._session.run(None, feed)]
 
 
 Pooling: TypeAlias = Literal["mean", "cls"]
@@ -103,39 +106,44 @@ class TextEncoder:
         A text that is longer than the model takes is cut into pieces, each with the prefix, and
         gets the mean of their vectors, weighted by their tokens: nothing is left unread.
         """
-        pieces = [self._pieces(text, prefix) for text in texts]
-        flat = [piece for of_text in pieces for piece in of_text]
-        vectors = iter(self._pool.map(self._vector, [prefix + piece for piece, _ in flat]))
+        pieces_by_text = [self._pieces(text, prefix) for text in texts]
+        inputs: list[str] = []
+        for pieces in pieces_by_text:
+            inputs += [prefix + piece for piece, _ in pieces]
+        vectors = iter(self._pool.map(self._vector, inputs))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, of_text in zip(rows, pieces, strict=True):
-            whole = sum(tokens for _, tokens in of_text)
-            for _, tokens in of_text:
-                row += next(vectors) * np.float32(tokens / whole)
+        for row, pieces in zip(rows, pieces_by_text, strict=True):
+            total = sum(tokens for _, tokens in pieces)
+            for _, tokens in pieces:
+                row += next(vectors) * np.float32(tokens / total)
         return rows
 
     def close(self) -> None:
+        """Ends the threads."""
         self._pool.shutdown()
 
     def _pieces(self, text: str, prefix: str) -> list[tuple[str, int]]:
         """The text in pieces that fit, with the tokens of each, at least 1."""
-        fixed = len(self._model.encode(prefix).ids)
         offsets = self._model.offsets(text)
-        room = self._max_length - fixed
+        room = self._max_length - len(self._model.encode(prefix).ids)
         if len(offsets) <= room:
             return [(text, max(1, len(offsets)))]
-        starts = list(range(0, len(offsets), room))
-        cuts = [0, *(offsets[start][0] for start in starts[1:]), len(text)]
-        return [
-            (text[cuts[at] : cuts[at + 1]], min(room, len(offsets) - start))
-            for at, start in enumerate(starts)
-        ]
+        pieces: list[tuple[str, int]] = []
+        for first_token in range(0, len(offsets), room):
+            end_token = min(first_token + room, len(offsets))
+            # Between tokens may be white space: a piece goes on to where the next one begins.
+            start = offsets[first_token][0] if first_token else 0
+            end = offsets[end_token][0] if end_token < len(offsets) else len(text)
+            pieces.append((text[start:end], end_token - first_token))
+        return pieces
 
     def _vector(self, text: str) -> Floats32:
+        """The vector of a text that fits."""
         # A piece may have a token more than it had within its text.
-        found = self._model.run(self._model.encode(text), max_length=self._max_length)[0]
-        if found.ndim == 1:
-            return found
-        pooled: Floats32 = found[0] if self._pooling == "cls" else found.mean(axis=0)
+        output = self._model.run(self._model.encode(text), max_length=self._max_length)[0]
+        if output.ndim == 1:  # the model has pooled itself
+            return output
+        pooled: Floats32 = output[0] if self._pooling == "cls" else output.mean(axis=0)
         return pooled
 
 
@@ -148,14 +156,18 @@ def stated_pooling(folder: Path) -> Pooling | None:
         return None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    modes = cast("dict[str, object]", stated) if isinstance(stated, dict) else {}
-    on = [name for name, used in modes.items() if name.startswith("pooling_mode_") and used is True]
-    if len(on) != 1 or on[0] not in _MODES:
+    settings = cast("dict[str, object]", stated) if isinstance(stated, dict) else {}
+    modes = [
+        name
+        for name, is_used in settings.items()
+        if name.startswith("pooling_mode_") and is_used is True
+    ]
+    if len(modes) != 1 or modes[0] not in _MODES:
         raise ConfigError(
-            f"{path} states {', '.join(on) or 'no pooling'}: known are {', '.join(_MODES)}. "
+            f"{path} states {', '.join(modes) or 'no pooling'}: known are {', '.join(_MODES)}. "
             "Choose one with the setting 'pooling'"
         )
-    return _MODES[on[0]]
+    return _MODES[modes[0]]
 
 
 TOKENIZER = "tokenizer.json"
@@ -187,21 +199,24 @@ def find_onnx_files(
     folder = Path(model)
     if not folder.is_dir():
         raise ConfigError(f"'{model}' is neither a folder nor a name of the form owner/name")
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None or not (folder / TOKENIZER).is_file():
-        wanted = f"'{file}'" if file else " or ".join(f"'{name}'" for name in _MODELS)
-        raise ConfigError(f"the folder '{model}' must hold '{TOKENIZER}' and {wanted}")
-    return OnnxFiles(model=found, tokenizer=folder / TOKENIZER)
+    tokenizer = folder / TOKENIZER
+    graph = next((folder / name for name in names if (folder / name).is_file()), None)
+    if graph is None or not tokenizer.is_file():
+        choices = f"'{file}'" if file else " or ".join(f"'{name}'" for name in _MODELS)
+        raise ConfigError(f"the folder '{model}' must hold '{TOKENIZER}' and {choices}")
+    return OnnxFiles(model=graph, tokenizer=tokenizer)
 
 
 def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> OnnxFiles:
+    """The files of a hub repository: the first of the names that it has."""
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     for name in names:
         try:
-            found = hub.hf_hub_download(model, name, revision=revision)
+            graph = hub.hf_hub_download(model, name, revision=revision)
             tokenizer = hub.hf_hub_download(model, TOKENIZER, revision=revision)
         except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError) as error:
+            # Without a connection the client says that there is no such file, too.
             is_offline = isinstance(error, errors.LocalEntryNotFoundError)
             if isinstance(error, errors.EntryNotFoundError) and not is_offline:
                 continue
@@ -209,7 +224,7 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
                 f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
                 "Check its name and the connection, or give a folder with its files"
             ) from error
-        return OnnxFiles(model=Path(found), tokenizer=Path(tokenizer))
+        return OnnxFiles(model=Path(graph), tokenizer=Path(tokenizer))
     raise ConfigError(
         f"the model '{model}' has no '{TOKENIZER}' or none of {', '.join(names)}: name its ONNX "
         "file with the setting 'file'"
@@ -249,23 +264,27 @@ class PairClassifier(OnnxTextModel):
     def _each(
         self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
     ) -> list[_ReadT]:
-        encoded = [self.encode(first, second) for first, second in pairs]
+        """What a function makes of each encoded pair, in the order of the pairs."""
+        encodings = [self.encode(first, second) for first, second in pairs]
         # The longest first: none of them is then left over for the end.
-        order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
-        found = self._pool.map(read, [encoded[at] for at in order])
-        by_place = dict(zip(order, found, strict=True))
-        return [by_place[at] for at in range(len(pairs))]
+        order = sorted(range(len(pairs)), key=lambda position: -len(encodings[position].ids))
+        readings = self._pool.map(read, [encodings[position] for position in order])
+        by_position = dict(zip(order, readings, strict=True))
+        return [by_position[position] for position in range(len(pairs))]
 
 
 def _logit(row: Floats32) -> float:
-    return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
+    """One logit from an output of one number, or of two: those of no and of yes."""
+    if len(row) == 1:
+        return float(row[0])
+    return float(row[1] - row[0])
 
 
 load_pair_classifier = lru_cache(maxsize=4)(PairClassifier)
 """`PairClassifier`, loaded once for the same files."""
 
 
-_LONGEST = 30
+_LONGEST_ANSWER = 30
 """Tokens of the longest answer."""
 
 
@@ -300,37 +319,45 @@ class PairReader(PairClassifier):
                 f"'{model}' is not a reader: it has no outputs 'start' and 'end'. Use it as "
                 "cross_encoder instead"
             )
-        self._places = [outputs.index("start"), outputs.index("end")]
-        self._second = outputs.index("answers") if "answers" in outputs else None
+        # Positions among the outputs.
+        self._start = outputs.index("start")
+        self._end = outputs.index("end")
+        self._answers = outputs.index("answers") if "answers" in outputs else None
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """One reading a pair, in order; pairs are not cut."""
         return self._each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
+        """What the model says of one encoded pair."""
         outputs = self.run(encoding)
         logit = _logit(outputs[0])
-        answers = None if self._second is None else float(outputs[self._second][0])
-        starts, ends = (outputs[place] for place in self._places)
-        nothing = float(starts[0] + ends[0])
-        inside = [
-            at
-            for at, (kind, (first, last)) in enumerate(
-                zip(encoding.type_ids, encoding.offsets, strict=True)
-            )
-            if kind == 1 and last > first
-        ]
-        if not inside:
+        answers = None
+        if self._answers is not None:
+            answers = float(outputs[self._answers][0])
+        starts = outputs[self._start]
+        ends = outputs[self._end]
+        no_answer = float(starts[0] + ends[0])
+        # The tokens of the text: those of the question have another type, special ones no letters.
+        in_text: list[int] = []
+        kinds = zip(encoding.type_ids, encoding.offsets, strict=True)
+        for position, (kind, (start, end)) in enumerate(kinds):
+            if kind == 1 and end > start:
+                in_text.append(position)
+        if not in_text:
             return PairReading(logit=logit, span=0.0, start=0, end=0, answers=answers)
-        scores = starts[inside][:, None] + ends[inside][None, :]
-        near = np.triu(np.ones_like(scores)) - np.triu(np.ones_like(scores), _LONGEST)
-        best = int(np.where(near > 0, scores, -np.inf).argmax())
-        first, last = divmod(best, len(inside))
+        # A span is a row (where it starts) and a column (where it ends) of this square. Those that
+        # end before they start are no spans, and the ones further right are too long.
+        scores = starts[in_text][:, None] + ends[in_text][None, :]
+        ones = np.ones_like(scores)
+        is_span = np.triu(ones) - np.triu(ones, _LONGEST_ANSWER) > 0
+        best = int(np.where(is_span, scores, -np.inf).argmax())
+        first, last = divmod(best, len(in_text))
         return PairReading(
             logit=logit,
-            span=float(scores[first, last]) - nothing,
-            start=int(encoding.offsets[inside[first]][0]),
-            end=int(encoding.offsets[inside[last]][1]),
+            span=float(scores[first, last]) - no_answer,
+            start=int(encoding.offsets[in_text[first]][0]),
+            end=int(encoding.offsets[in_text[last]][1]),
             answers=answers,
         )
 

@@ -36,6 +36,7 @@ _FILLERS = Patterns("ragbench.text", "question", "fillers")
 
 
 def parse_question(query: str) -> ParsedQuestion:
+    """Takes a question apart for matching against sentences."""
     text = normalise(query)
     language = guess_language(query)
     tokens = tokenise(text)
@@ -43,8 +44,8 @@ def parse_question(query: str) -> ParsedQuestion:
         # A single character left between fillers is not a pair that a sentence could hold.
         unfilled = tokenise(_FILLERS[language].sub(" ", text))
         tokens = [token for token in unfilled if len(token) > 1 or token.isascii()] or tokens
-    functional = function_tokens(language)
-    content = tuple(dict.fromkeys([token for token in tokens if token not in functional]))
+    functional_tokens = function_tokens(language)
+    content = tuple(dict.fromkeys([token for token in tokens if token not in functional_tokens]))
     if not content:
         content = tuple(dict.fromkeys(tokens))
     content_set = set(content)
@@ -99,7 +100,7 @@ def asked_type(query: str) -> AnswerType:
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 
-def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
+def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
     """Whether a text holds something of a kind that the question does not say itself."""
     if kind is AnswerType.OTHER:
         return True
@@ -117,7 +118,7 @@ def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
-    return any(asked.isdisjoint(tokenise(candidate)) for candidate in candidates)
+    return any(query_tokens.isdisjoint(tokenise(candidate)) for candidate in candidates)
 
 
 def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
@@ -170,9 +171,9 @@ SPANS_VERSION = "1"
 _LOOK = Patterns("ragbench.text", "question", "spans", re.IGNORECASE)
 _NAMES = Patterns("ragbench.text", "question", "names")
 _FIRST_WORD = re.compile(r"(\w+)\s+")
-_PARTED = 3
+_COMMA_WORDS = 3
 """Words that a comma counts as."""
-_LONGEST = 2_000
+_LONGEST_SENTENCE = 2_000
 """Letters of a sentence: longer ones are tables or text without marks."""
 
 
@@ -186,7 +187,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     None where answers of that kind have no look of their own, or nothing of that kind is in the
     sentence.
     """
-    if len(sentence) > _LONGEST:
+    if len(sentence) > _LONGEST_SENTENCE:
         return None
     query_tokens = frozenset(question.tokens)
     words = _words_with_places(sentence)
@@ -196,7 +197,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
             query_places.append((word.place, token))
     best_span: Span | None = None
     highest = 0.0
-    for span in _of_kind(query, question.language, sentence):
+    for span in _candidates(query, question.language, sentence):
         if not query_tokens.isdisjoint(tokenise(sentence[span.start : span.end])):
             continue
         nearness = _nearness(span, words, query_places)
@@ -207,6 +208,8 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
 
 
 class _Word(NamedTuple):
+    """A word of a sentence, and how many words are before it."""
+
     place: int
     match: re.Match[str]
 
@@ -220,7 +223,7 @@ def _words_with_places(sentence: str) -> list[_Word]:
             words.append(_Word(place, piece))
             place += 1
         else:
-            place += _PARTED
+            place += _COMMA_WORDS
     return words
 
 
@@ -239,7 +242,8 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     return sum(nearest.values())
 
 
-def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
+def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
+    """The dates, numbers or names of a sentence, as the question asks for one of these."""
     kind = asked_type(query)
     if kind is AnswerType.DATE:
         wants_year = _LOOK["which_year"].search(query) is not None
@@ -290,8 +294,10 @@ def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     common = _common_words()
     for match in _NAMES["name"].finditer(sentence):
         start, end = match.span()
-        while (word := _FIRST_WORD.match(sentence, start, end)) and word[1].lower() in common:
+        word = _FIRST_WORD.match(sentence, start, end)
+        while word is not None and word[1].lower() in common:
             start = word.end()
+            word = _FIRST_WORD.match(sentence, start, end)
         name = sentence[start:end]
         begins_sentence = start == 0 and name.isalpha()
         if begins_sentence or name.lower() in common or _LOOK["date"].fullmatch(name):

@@ -13,13 +13,15 @@ from ragbench.text.tokens import is_spaceless, multilingual_tokens
 
 
 class QuotePlace(NamedTuple):
+    """Where a quotation stands among some texts."""
+
     text: int
     """Position of the text, from 0."""
     span: Span
     """In that text as it is; from the first of its parts to the last, where words are left out."""
 
 
-_SAME = str.maketrans(
+_ONE_FORM = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
         **dict.fromkeys("“”„‟″«»", '"'),
@@ -39,19 +41,24 @@ def locate_quote(quote: str, text: str) -> Span | None:
 
     None when it does not stand there, or says nothing.
     """
-    wanted = _normalised(quote)[0].strip(_TRIMMED)
-    if sum(letter.isalnum() for letter in wanted) < _FEWEST_LETTERS:
+    normal_quote = _normalised(quote)[0].strip(_TRIMMED)
+    if sum(map(str.isalnum, normal_quote)) < _FEWEST_LETTERS:
         return None
-    normal, starts, ends = _normalised(text)
-    at = normal.find(wanted)
-    while at >= 0:
-        end = at + len(wanted)
-        # A quotation never begins or ends in the middle of a number: 199 is none of 1995.
-        edges = (normal[at - 1 : at + 1] if at else "", normal[end - 1 : end + 1])
-        if not any(len(edge) == 2 and edge[0].isdigit() and edge[1].isdigit() for edge in edges):
-            return Span(starts[at], ends[end - 1])
-        at = normal.find(wanted, at + 1)
+    normal_text, starts, ends = _normalised(text)
+    start = normal_text.find(normal_quote)
+    while start >= 0:
+        end = start + len(normal_quote)
+        if not _cuts_number(normal_text, start) and not _cuts_number(normal_text, end):
+            return Span(starts[start], ends[end - 1])
+        start = normal_text.find(normal_quote, start + 1)
     return None
+
+
+def _cuts_number(text: str, position: int) -> bool:
+    """Whether a cut before a position goes through a number: 199 is no quotation of 1995."""
+    if not 0 < position < len(text):
+        return False
+    return text[position - 1].isdigit() and text[position].isdigit()
 
 
 # The contexts of a case are searched for each of its quotations.
@@ -61,31 +68,35 @@ def _normalised(text: str) -> tuple[str, list[int], list[int]]:
     letters: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    at = 0
-    while at < len(text):
-        end = at + 1
+    start = 0
+    while start < len(text):
+        end = start + 1
         # Marks belong to the letter before them: their order is normalised with it.
         while end < len(text) and unicodedata.combining(text[end]):
             end += 1
-        for letter in _forms(text[at:end]):
+        for letter in _normal_form(text[start:end]):
             if letter == " " and letters and letters[-1] == " ":
-                ends[-1] = end
+                ends[-1] = end  # a run of white space is one space
                 continue
             letters.append(letter)
-            starts.append(at)
+            starts.append(start)
             ends.append(end)
-        at = end
+        start = end
     return "".join(letters), starts, ends
 
 
-def _forms(cluster: str) -> str:
+def _normal_form(cluster: str) -> str:
+    """A letter with its marks in normal form; empty where it cannot be seen."""
     if cluster.isspace():
         return " "
     if unicodedata.category(cluster[0]) in ("Cf", "Cc"):
         return ""
-    plain = unicodedata.normalize("NFKD", cluster).translate(_SAME)
-    folded = unicodedata.normalize("NFKD", plain.casefold()).translate(_SAME)
-    return " ".join(folded.split()) if any(map(str.isspace, folded)) else folded
+    plain = unicodedata.normalize("NFKD", cluster).translate(_ONE_FORM)
+    # To fold case may give letters that are not in normal form again.
+    folded = unicodedata.normalize("NFKD", plain.casefold()).translate(_ONE_FORM)
+    if any(map(str.isspace, folded)):
+        return " ".join(folded.split())
+    return folded
 
 
 _OMITTED = re.compile(r"\s*(?:\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|\.\.\.|…)\s*")
@@ -101,16 +112,18 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     None when none of them holds it, or it says nothing.
     """
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
+    if not parts:
+        return None
     for position, text in enumerate(texts):
-        found: list[Span] = []
+        spans: list[Span] = []
         for part in parts:
-            at = found[-1].end if found else 0
-            span = locate_quote(part, text[at:])
+            offset = spans[-1].end if spans else 0
+            span = locate_quote(part, text[offset:])
             if span is None:
                 break
-            found.append(Span(span.start + at, span.end + at))
-        if found and len(found) == len(parts):
-            return QuotePlace(position, Span(found[0].start, found[-1].end))
+            spans.append(Span(span.start + offset, span.end + offset))
+        else:
+            return QuotePlace(position, Span(spans[0].start, spans[-1].end))
     return None
 
 
@@ -120,8 +133,11 @@ def says_enough(quote: str, text: str) -> bool:
     Returns:
         True from two words on, articles not counted; in scripts without spaces from four characters
     """
-    return _words(quote) >= _FEWEST_WORDS or _words(quote) == _words(text) > 0
+    words = _word_count(quote)
+    is_whole_text = words > 0 and words == _word_count(text)
+    return words >= _FEWEST_WORDS or is_whole_text
 
 
-def _words(text: str) -> float:
+def _word_count(text: str) -> float:
+    """How many words a text has; in scripts without spaces two characters count as one."""
     return sum(0.5 if is_spaceless(token) else 1.0 for token in multilingual_tokens(text))

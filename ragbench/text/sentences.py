@@ -64,6 +64,7 @@ _AFTER_ORDINAL = re.compile(
 
 
 def split_sentences(text: str) -> list[Span]:
+    """The sentences of a text, in their order, without the white space between them."""
     spans: list[Span] = []
     start = 0
     for match in _ends(text):
@@ -76,18 +77,20 @@ def split_sentences(text: str) -> list[Span]:
 
 def _ends(text: str) -> Iterator[re.Match[str]]:
     """What ``_END.finditer`` gives, in a fraction of the time: few characters can begin a match."""
-    at = 0
-    while (mark := _MARK.search(text, at)) is not None:
+    mark = _MARK.search(text)
+    while mark is not None:
         match = _END.match(text, mark.start())
         if match is None:  # nothing within the run can end a sentence that its end does not
             run = _RUN.match(text, mark.start())
-            at = mark.end() if run is None else run.end()
+            position = mark.end() if run is None else run.end()
         else:
             yield match
-            at = match.end()
+            position = match.end()
+        mark = _MARK.search(text, position)
 
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
+    """Adds a stretch without the white space at its ends, if anything is left."""
     piece = text[start:end].rstrip()
     stripped = piece.lstrip()
     if stripped:
@@ -96,6 +99,7 @@ def _append(spans: list[Span], text: str, start: int, end: int) -> None:
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether a mark ends the sentence that begins at ``start``."""
     if match.lastgroup == "wide":
         return True
     if match.lastgroup == "line":
@@ -106,52 +110,65 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     return match["period"] is None or not _is_inner_period(text, start, match)
 
 
-def _following(text: str, at: int) -> str:
+def _following(text: str, position: int) -> str:
     """The next character that is neither white space nor opens a quotation."""
-    if text[at : at + 1] == " " and text[at + 1 : at + 2].isalnum():
-        return text[at + 1]
-    while at < len(text) and text[at] in _OPENING:
-        at += 1
-    return text[at : at + 1]
+    # The common case needs no loop.
+    if text[position : position + 1] == " " and text[position + 1 : position + 2].isalnum():
+        return text[position + 1]
+    while position < len(text) and text[position] in _OPENING:
+        position += 1
+    return text[position : position + 1]
 
 
 def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a period belongs to the word before it instead of ending a sentence."""
-    at = match.start()
-    before = text[max(start, at - 20) : at].rpartition(" ")[2]
-    if not before.isalpha():  # the common case costs no search
-        word = _WORD_BEFORE.search(text, max(start, at - 20), at)
-        if word is None:
+    period = match.start()
+    search_start = max(start, period - _LONGEST_WORD_BEFORE)
+    word = text[search_start:period].rpartition(" ")[2]
+    if not word.isalpha():  # the common case costs no search
+        word_match = _WORD_BEFORE.search(text, search_start, period)
+        if word_match is None:
             return False
-        before = word.group()
-    word_start = at - len(before)
-    if before.isdecimal():  # it counts a list item, or is an ordinal before its noun
-        counts = word_start - start < 40 and not text[start:word_start].strip()
+        word = word_match.group()
+    if word.isdecimal():  # it counts a list item, or is an ordinal before its noun
+        word_start = period - len(word)
+        is_first_word = word_start - start < 40 and not text[start:word_start].strip()
         after = text[match.end() : match.end() + 40].lstrip()
-        return counts or _AFTER_ORDINAL.match(after) is not None
-    if "." in before or len(before) == 1 or before.lower() in _ABBREVIATIONS:
+        return is_first_word or _AFTER_ORDINAL.match(after) is not None
+    # "z.B" and "U.S" hold a period, an initial is one letter.
+    if "." in word or len(word) == 1 or word.lower() in _ABBREVIATIONS:
         return True
-    return before.lower() in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
+    return word.lower() in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
 
 
+_LONGEST_WORD_BEFORE = 20
+"""Characters before a period that are looked at: no abbreviation is longer."""
 _WRAPPED = 60
 """A line shorter than this was broken on purpose, not wrapped."""
 
 
-def _breaks_line(text: str, at: int) -> bool:
-    if _BLOCK.match(text, at + 1):
+def _breaks_line(text: str, position: int) -> bool:
+    """Whether the line break at a position ends a sentence."""
+    if _BLOCK.match(text, position + 1):
         return True
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    # Headings and table rows are sentences of their own; a list item may go on in the next line.
     if _BLOCK.match(line) and line.lstrip()[:1] in "#|=":
         return True
-    following = _following(text, at + 1)
+    following = _following(text, position + 1)
     return len(line.rstrip()) < _WRAPPED and not following.islower()
 
 
 def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
     """From the first to the last of the sentences that a stretch touches; None where none is."""
-    held = [one for one in sentences if one.start < stretch.end and stretch.start < one.end]
-    return Span(held[0].start, held[-1].end) if held else None
+    overlapping = [
+        sentence
+        for sentence in sentences
+        if sentence.start < stretch.end and stretch.start < sentence.end
+    ]
+    if not overlapping:
+        return None
+    return Span(overlapping[0].start, overlapping[-1].end)
 
 
 def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
@@ -163,23 +180,29 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     """
     start = len(text) - len(text.lstrip())
     end = len(text.rstrip())
+    if end <= start:
+        return ()
     if end - start <= characters:
-        return (Span(start, end),) if end > start else ()
-    pieces = [part for span in split_sentences(text) for part in _cut(text, span, characters)]
-    found: list[Span] = []
+        return (Span(start, end),)
+    pieces: list[Span] = []
+    for span in split_sentences(text):
+        pieces += _cut(text, span, characters)
+    windows: list[Span] = []
     first = 0
     while first < len(pieces):
         last = first
         while last + 1 < len(pieces) and pieces[last + 1].end - pieces[first].start <= characters:
-            last += 1
-        found.append(Span(pieces[first].start, pieces[last].end))
+            last += 1  # the next sentence fits, too
+        windows.append(Span(pieces[first].start, pieces[last].end))
         if last + 1 == len(pieces):
             break
+        # The next window begins with this one's last sentence, unless that is all of it.
         first = max(first + 1, last)
-    return tuple(found)
+    return tuple(windows)
 
 
 def _cut(text: str, span: Span, characters: int) -> list[Span]:
+    """A sentence in parts of at most so many characters."""
     parts: list[Span] = []
     start = span.start
     while span.end - start > characters:

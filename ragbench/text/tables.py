@@ -21,16 +21,16 @@ _LINE_BREAK = re.compile(r"\A\s+|\n\s*")
 def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     """A section of a file, with what stands above all sections; without a name the whole file."""
     if section:
-        whole = table(package, name)
-        return {**whole, **whole[section]}
+        file = table(package, name)
+        return {**file, **file[section]}
     return tomllib.loads((get_data(package, f"{name}.toml") or b"").decode())
 
 
 def expression(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
     """A rule as one regular expression."""
     alternatives = [rule] if isinstance(rule, str) else rule
-    text = "|".join(_LINE_BREAK.sub("", one) for one in alternatives)
-    return _REFERENCE.sub(lambda found: expression(entries[found[1]], entries), text)
+    text = "|".join([_LINE_BREAK.sub("", alternative) for alternative in alternatives])
+    return _REFERENCE.sub(lambda reference: expression(entries[reference[1]], entries), text)
 
 
 class Patterns(dict[str, re.Pattern[str]]):
@@ -38,10 +38,11 @@ class Patterns(dict[str, re.Pattern[str]]):
 
     def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
         super().__init__()
-        self._place = package, name, section
+        self._table_arguments = (package, name, section)
         self._flags = flags
 
     def __missing__(self, name: str) -> re.Pattern[str]:
-        entries = table(*self._place)
-        found = self[name] = re.compile(expression(entries[name], entries), self._flags)
-        return found
+        entries = table(*self._table_arguments)
+        pattern = re.compile(expression(entries[name], entries), self._flags)
+        self[name] = pattern
+        return pattern

@@ -59,12 +59,36 @@ _NOISE_LETTERS = 1.25
 """Letters of it in a token."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _BLOCKS = (
-    (0x80, 1.0), (0xC0, 0.9), (0x250, 1.5), (0x370, 1.15), (0x400, 0.72), (0x530, 2.1),
-    (0x590, 1.25), (0x600, 0.95), (0x780, 2.0), (0x900, 1.2), (0x980, 1.6), (0xE00, 1.25),
-    (0xE80, 2.3), (0x1E00, 1.0), (0x1F00, 1.5), (0x2000, 1.2), (0x2070, 2.0), (0x2E80, 1.4),
-    (0x3040, 1.15), (0x3100, 1.6), (0x3400, 1.5), (0xA000, 2.5), (0xAC00, 1.3), (0xD7B0, 2.0),
-    (0xF900, 1.6), (0xFE00, 2.0), (0xFF00, 1.3), (0xFFF0, 2.0), (0x10000, 3.0),
-)  # fmt: skip
+    (0x80, 1.0),
+    (0xC0, 0.9),  # Latin with accents
+    (0x250, 1.5),
+    (0x370, 1.15),  # Greek
+    (0x400, 0.72),  # Cyrillic
+    (0x530, 2.1),  # Armenian
+    (0x590, 1.25),  # Hebrew
+    (0x600, 0.95),  # Arabic
+    (0x780, 2.0),
+    (0x900, 1.2),  # Devanagari
+    (0x980, 1.6),  # Bengali and further scripts of India
+    (0xE00, 1.25),  # Thai
+    (0xE80, 2.3),
+    (0x1E00, 1.0),  # further Latin
+    (0x1F00, 1.5),
+    (0x2000, 1.2),  # punctuation
+    (0x2070, 2.0),
+    (0x2E80, 1.4),
+    (0x3040, 1.15),  # kana
+    (0x3100, 1.6),
+    (0x3400, 1.5),  # Han
+    (0xA000, 2.5),
+    (0xAC00, 1.3),  # Hangul
+    (0xD7B0, 2.0),
+    (0xF900, 1.6),
+    (0xFE00, 2.0),
+    (0xFF00, 1.3),  # full-width forms
+    (0xFFF0, 2.0),
+    (0x10000, 3.0),  # emoji, rare signs
+)
 """By the first character of a block of Unicode: tokens a character, as cl100k_base has them."""
 _STARTS = [start for start, _ in _BLOCKS]
 
@@ -80,16 +104,20 @@ class ApproximateCounter(Record):
     approximate = True
 
     def count(self, text: str) -> int:
+        """About how many tokens a text has, rather too many than too few."""
         noise = sum(map(len, _NOISE.findall(text)))
         if noise:
             text = _NOISE.sub(" ", text)
-        words, common = len(_WORD.findall(text)), len(_COMMON.findall(text))
-        pieces = _ENGLISH if words and common >= _COMMON_SHARE * words else _OTHER
+        words = len(_WORD.findall(text))
+        common_words = len(_COMMON.findall(text))
+        is_english = words > 0 and common_words >= _COMMON_SHARE * words
+        pieces = _ENGLISH if is_english else _OTHER
         total = noise / _NOISE_LETTERS + len(pieces.findall(text))
         if not text.isascii():
             for character, times in Counter(_BEYOND_ASCII.findall(text)).items():
                 if not character.isspace():
-                    total += times * _BLOCKS[bisect_right(_STARTS, ord(character)) - 1][1]
+                    block = bisect_right(_STARTS, ord(character)) - 1
+                    total += times * _BLOCKS[block][1]
         return math.ceil(total)
 
 
@@ -112,13 +140,13 @@ class ModelCounter:
 
 def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
     """A counter by its name; the path in it is relative to the folder."""
-    kind, _, rest = spec.partition(":")
-    if kind == "approximate" and not rest:
+    kind, _, name = spec.partition(":")
+    if kind == "approximate" and not name:
         return APPROXIMATE
-    if kind == "tiktoken" and rest:
-        return _of_tiktoken(rest)
-    if kind == "tokenizers" and rest:
-        return _of_file(folder / Path(rest).expanduser())
+    if kind == "tiktoken" and name:
+        return _of_tiktoken(name)
+    if kind == "tokenizers" and name:
+        return _of_file(folder / Path(name).expanduser())
     raise ConfigError(
         f"unknown token counter '{spec}'. Known: approximate, tiktoken:ENCODING (such as "
         "tiktoken:cl100k_base), tokenizers:PATH of a tokenizer.json"
@@ -130,8 +158,8 @@ def _of_tiktoken(encoding: str) -> ModelCounter:
     """Downloads an encoding when it is first used; afterwards it is in tiktoken's cache."""
     tiktoken = require("tiktoken", extra="tokens")
     if encoding not in tiktoken.list_encoding_names():
-        known = ", ".join(sorted(tiktoken.list_encoding_names()))
-        raise ConfigError(f"unknown tiktoken encoding '{encoding}'. Known: {known}")
+        names = ", ".join(sorted(tiktoken.list_encoding_names()))
+        raise ConfigError(f"unknown tiktoken encoding '{encoding}'. Known: {names}")
     try:
         encode = tiktoken.get_encoding(encoding).encode
     except Exception as error:  # whatever the download raises
@@ -161,6 +189,7 @@ def _of_file(path: Path) -> ModelCounter:
 
 
 def counter_for_model(model: str) -> TokenCounter:
+    """The counter of a model that tiktoken knows; else the one that needs nothing."""
     try:
         tiktoken = require("tiktoken", extra="tokens")
         return _of_tiktoken(str(tiktoken.encoding_name_for_model(model)))

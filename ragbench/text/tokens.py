@@ -61,8 +61,8 @@ def multilingual_tokens(text: str) -> tuple[str, ...]:
         words = text.encode().lower().translate(None, _PUNCTUATION).decode().split()
     else:
         plain = unicodedata.normalize("NFKC", text).lower()
-        kept = "".join([char for char in plain if not _is_punctuation(char)])
-        words = re.findall(_TOKEN, kept)
+        letters = "".join([char for char in plain if not _is_punctuation(char)])
+        words = re.findall(_TOKEN, letters)
     if _ARTICLES.isdisjoint(words):
         return tuple(words)
     return tuple([word for word in words if word not in _ARTICLES])
@@ -127,7 +127,8 @@ def normalise(text: str) -> str:
 
 
 def tokenise(text: str) -> list[str]:
-    if text.isascii() and text.isalpha():
+    """The tokens by which texts are searched and compared, in their order."""
+    if text.isascii() and text.isalpha():  # one word, as most calls have
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
     return [token for run in _runs(normal).findall(normal) for token in _tokens_of(run)]
@@ -141,9 +142,11 @@ def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
 
 
 def _runs(normal: str) -> re.Pattern[str]:
+    """The pattern that cuts a text into runs: the fastest that its letters allow."""
     if normal.isascii():
         return _ASCII
-    return re.compile(_CAREFUL if re.search(_NEEDS_CARE, normal) else _PLAIN)
+    pattern = _CAREFUL if re.search(_NEEDS_CARE, normal) else _PLAIN
+    return re.compile(pattern)
 
 
 # Most runs are words that come again and again.
@@ -153,7 +156,9 @@ def _tokens_of(run: str) -> tuple[str, ...]:
     if run.isalpha() and run.isascii():
         return (_stem(run),)
     if re.match(_UNSPACED_START, run):
-        return (run,) if len(run) == 1 else tuple(map("".join, pairwise(run)))
+        if len(run) == 1:
+            return (run,)
+        return tuple(map("".join, pairwise(run)))
     if _GROUPED.fullmatch(run):
         return (run.replace(",", ""),)
     if _DIGIT.search(run):
@@ -166,8 +171,10 @@ _local = threading.local()
 
 
 def _stem(word: str) -> str:
+    """A word of English letters without its ending; any other one as it is."""
     # Casefolded already: such a word is of the letters a to z.
-    if not (len(word) > 2 and word.isascii() and word.isalpha()):
+    is_english = len(word) > 2 and word.isascii() and word.isalpha()
+    if not is_english:
         return word
     if not hasattr(_local, "stemmer"):
         # By name, because the package has no types.

@@ -27,6 +27,7 @@ _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
 _EDGE = 1e-6
+"""How near a probability comes to 0 and 1, which have no logit."""
 _RIDGE = (25.0, 1.0)
 """How much slope and offset are held near doing nothing: few labels move only the offset."""
 _TARGET = 0.98
@@ -38,10 +39,14 @@ _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
 _PRECISIONS = (0.98, 0.95, 0.9, 0.8)
+"""Targets of which a report says what they would keep, the strictest first."""
 _ERRORS = (0.01, 0.02, 0.05, 0.1)
+"""The same where an error is guaranteed."""
 
 
 class Labelled(Record, kw_only=False):
+    """A verdict beside what people say of the same query."""
+
     verdict: Verdict
     answer_present: bool
     relevant_chunk_ids: frozenset[str] | None = None
@@ -49,6 +54,8 @@ class Labelled(Record, kw_only=False):
 
 
 class Quality(Record):
+    """How good probabilities and their threshold are on labelled rows."""
+
     precision: float | None
     precision_interval: tuple[float, float]
     """95 %, exact (Clopper and Pearson)."""
@@ -64,12 +71,16 @@ class Quality(Record):
 
 
 class Tradeoff(Record):
+    """What a target would keep."""
+
     target: float
     """A precision; or, with a guaranteed error, that error."""
     quality: Quality
 
 
 class CalibrationReport(Record):
+    """A calibration with figures from before and after it."""
+
     calibration: Calibration
     answer_before: Quality
     answer_after: Quality
@@ -98,11 +109,15 @@ class _Scored(NamedTuple):
 
 
 class _Query(NamedTuple):
+    """The probabilities of one query beside their labels."""
+
     answer: _Scored
     chunks: Sequence[_Scored]
 
 
 class _Aim(Record):
+    """What a calibration is to reach, and what it may learn."""
+
     shipped: Thresholds
     precision: float
     error: float | None
@@ -188,6 +203,7 @@ def calibrate(
 
 
 def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
+    """Refuses targets that are no share, and labels of which nothing can be learned."""
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
@@ -266,6 +282,7 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
 
 
 def _scored(label: Labelled) -> _Query:
+    """The probabilities of a verdict beside the labels of its query."""
     verdict = label.verdict
     answer = _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
     chunks: list[_Scored] = []
@@ -409,6 +426,8 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
 
 
 class _Step(NamedTuple):
+    """A threshold, and what it calls positive."""
+
     threshold: float
     called: int
     """How many probabilities reach it."""
@@ -435,6 +454,7 @@ def _inside(threshold: float) -> float:
 
 
 def _quality(rows: Sequence[_Scored]) -> Quality:
+    """The figures of some rows, answers or chunks."""
     called = sum(row.called for row in rows)
     positive = sum(row.positive for row in rows)
     hits = sum(row.called and row.positive for row in rows)
@@ -453,6 +473,7 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 
 def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
+    """That there are too few labels for what was asked for."""
     precision = aim.precision
     error = aim.error
     low = after.precision_interval[0]

@@ -48,6 +48,8 @@ def shipped(name: str) -> Mapping[str, Any]:
 
 
 class Thresholds(Record):
+    """The probabilities from which on a chunk is relevant, and the answer present."""
+
     relevant: float
     present: float
 
@@ -64,6 +66,7 @@ class Thresholds(Record):
 
 
 def logistic(logit: float) -> float:
+    """1 / (1 + e^-x), in the form that does not overflow for either sign."""
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     return math.exp(logit) / (1 + math.exp(logit))
@@ -98,20 +101,29 @@ UNSCALED = PlattScale()
 
 
 class Calibration(Record):
+    """What ``ragbench calibrate`` learned from labels, as its file holds it."""
+
     validator: str
     scale: PlattScale
     """For probabilities: a chunk's, and so the answer's."""
     thresholds: Thresholds
     labels: int
+    """How many it was learned from."""
 
 
 def calibration_text(calibration: Calibration) -> str:
+    """The file of a calibration."""
     stored = {"version": _VERSION, **asdict(calibration)}
     return json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
 
 
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str) -> Calibration:
+    """The calibration in a file.
+
+    Raises:
+        ConfigError: the file holds none, or one of another validator.
+    """
     try:
         stored = json.loads(ReadLimits().read_settings(Path(path)))
         if stored["version"] != _VERSION:
@@ -130,6 +142,8 @@ def read_calibration(path: str, validator: str) -> Calibration:
 
 
 class DecisionRule(Record):
+    """How probabilities become a verdict."""
+
     thresholds: Thresholds
     scale: PlattScale = UNSCALED
     slots: tuple[str, ...] = ()
@@ -151,7 +165,7 @@ class DecisionRule(Record):
         return self.scale.apply(round(probability, 4))
 
 
-_LARGEST = 20
+_LARGEST_POOL = 20
 """Chunks of the pools that weights were learned from."""
 
 Absence = Literal["siblings", "document-absent"]
@@ -161,6 +175,8 @@ ABSENCES: tuple[Absence, ...] = ("siblings", "document-absent")
 
 
 class Weights(Record):
+    """What was learned for a validator, with the thresholds that were measured with it."""
+
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
@@ -173,14 +189,16 @@ class Weights(Record):
     """Probability from which on the answer is present, for a precision of 98 % on the held-out
     articles, by what the pools without an answer hold."""
     digest: str
+    """Of the file: verdicts of other weights are not compared."""
 
-    def probability(self, logit: float, chunks: int = _LARGEST) -> float:
+    def probability(self, logit: float, chunks: int = _LARGEST_POOL) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        return logistic(self.pool.logit([logit, math.log(min(chunks, _LARGEST))]))
+        return logistic(self.pool.logit([logit, math.log(min(chunks, _LARGEST_POOL))]))
 
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
+    """The weights of a validator that come with ragbench."""
     stored = shipped(name)
     thresholds = stored["thresholds"]
     digest = hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()

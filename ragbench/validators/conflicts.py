@@ -17,16 +17,18 @@ from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns
 from ragbench.text.tokens import normalise, tokenise
 
-_ALIKE = 0.5
+_LEAST_ALIKE = 0.5
 """Share of common words from which on two statements speak of the same thing."""
-_COVERED = 0.75
+_LEAST_COVERED = 0.75
 """Share of the query's words that a statement holds that answers it."""
-_SAME = 0.6
+_LEAST_COMMON = 0.6
 """Share of all words of two statements that are common, from which on they say the same."""
 _WORDS = Patterns("ragbench.validators", "words", "statement")
 
 
 class _Sentence(NamedTuple):
+    """A sentence of a quote, by words, names and numbers."""
+
     words: frozenset[str]
     names: Mapping[str, str]
     """The words with a capital that are not in the query, each with how it is written."""
@@ -35,6 +37,8 @@ class _Sentence(NamedTuple):
 
 
 class _Statement(NamedTuple):
+    """A quote, as it is compared with another one."""
+
     evidence: EvidenceQuote
     words: frozenset[str]
     """Its words without numbers."""
@@ -69,6 +73,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 
 
 def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
+    """A quote with what it says beyond the query."""
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
     dates = frozenset(_WORDS["date"].findall(text)) - query_tokens
@@ -83,7 +88,8 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
         numbers=frozenset(numbers) - dates - query_tokens,
         sentences=sentences,
         is_negated=_WORDS["negation"].search(text) is not None,
-        covers=bool(query_tokens) and len(query_tokens & tokens) >= _COVERED * len(query_tokens),
+        covers=bool(query_tokens)
+        and len(query_tokens & tokens) >= _LEAST_COVERED * len(query_tokens),
     )
 
 
@@ -99,6 +105,8 @@ def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
 
 
 class _Difference(NamedTuple):
+    """What two statements contradict each other in."""
+
     kind: str
     detail: str
 
@@ -108,7 +116,7 @@ def _differences(
 ) -> Iterator[_Difference]:
     """What two statements contradict each other in, the surest first."""
     fewest_words = max(1, min(len(left.words), len(right.words)))
-    is_alike = len(left.words & right.words) / fewest_words >= _ALIKE
+    is_alike = len(left.words & right.words) / fewest_words >= _LEAST_ALIKE
     are_answers = left.covers and right.covers
     values = (("date", left.dates, right.dates), ("number", left.numbers, right.numbers))
     for name, left_values, right_values in values:
@@ -166,7 +174,7 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
     only_left = left.words - right.words
     only_right = right.words - left.words
     common = len(left.words & right.words)
-    is_same = common >= _SAME * len(left.words | right.words)
+    is_same = common >= _LEAST_COMMON * len(left.words | right.words)
     if not (is_same and only_left and only_right):
         return
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))

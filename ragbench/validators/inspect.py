@@ -17,15 +17,17 @@ from ragbench.text.question import parse_question
 from ragbench.text.tables import Patterns
 
 _CLEAR_TOKENS = 2
+"""Content tokens from which on a query says enough to be answered."""
 _VAGUE_TOKENS = 3
+"""Content tokens up to which a query that says "it" or "there" does not name what it means."""
 _WORDS = Patterns("ragbench.validators", "words", "retrieval", re.IGNORECASE)
-_LONG = 40_000
+_LEAST_LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
 _DAMAGE = re.compile("[\ufffd\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]|Ã[\x80-\xbf¤¶¼Ÿ©¨]|â€[™œ“”˜]")
 """What a wrong encoding leaves behind: replacement characters, control characters, and UTF-8 that
 was read as Latin-1 or Windows-1252."""
-_READ = 400
+_LANGUAGE_LETTERS = 400
 """Letters of a chunk that are enough to recognise its language."""
 _SHORTEST = 80
 """Letters below which an unfinished text is rather a heading, a table cell or a list item."""
@@ -33,6 +35,8 @@ _ENDS = re.compile(r"[.!?]\s|[。！？]")
 
 
 class InspectedChunks(Record):
+    """The chunks of a retrieval, each with an id of its own, and what is wrong with them."""
+
     chunks: tuple[Chunk, ...]
     warnings: tuple[DumpWarning, ...]
 
@@ -62,6 +66,8 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
 
 
 class _Suspicion(NamedTuple):
+    """Something that may be wrong with chunks, and those of which it is true."""
+
     kind: WarningKind
     message: str
     """Follows the number of the chunks: "without a score, others have one"."""
@@ -81,13 +87,16 @@ def _warning(suspicion: _Suspicion) -> DumpWarning:
 
 
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
-    kind, message = WarningKind.EMPTY_QUERY, ""
+    """What is wrong with the query, and that nothing was retrieved."""
+    kind = WarningKind.EMPTY_QUERY
+    message = ""
     if not query.strip():
         message = "the query is empty: nothing can be relevant to it"
     elif not any(letter.isalnum() for letter in query):
         message = "the query has no words: nothing can be relevant to it"
     else:
-        kind, tokens = WarningKind.UNCLEAR_QUERY, len(parse_question(query).tokens)
+        kind = WarningKind.UNCLEAR_QUERY
+        tokens = len(parse_question(query).tokens)
         if tokens < _CLEAR_TOKENS and not _WORDS["defines"].match(query):
             message = "the query is unclear: it says too little to know what would answer it"
         elif tokens <= _VAGUE_TOKENS and _WORDS["points"].search(query):
@@ -100,6 +109,7 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
 
 
 def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
+    """Ids that are missing or repeated, and how such chunks are called."""
     message = "without an id: called by place, such as '#1'"
     yield _Suspicion(WarningKind.MISSING_ID, message, identity.unnamed)
     message = "given twice with the same id and text: counted once"
@@ -111,6 +121,7 @@ def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
 
 
 def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
+    """Texts that are missing, damaged, repeated, long, cut or foreign; missing scores."""
     written = [chunk for chunk in chunks if chunk.text.strip()]
     empty = [chunk for chunk in chunks if not chunk.text.strip()]
     message = "without text: nothing to find an answer in"
@@ -124,8 +135,8 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     yield _Suspicion(WarningKind.DAMAGED_TEXT, message, damaged)
     message = "with the text of an earlier chunk"
     yield _Suspicion(WarningKind.DUPLICATE_TEXT, message, _repeated(written))
-    message = f"longer than {_LONG} characters: read in windows, whole"
-    long = [chunk for chunk in written if len(chunk.text) > _LONG]
+    message = f"longer than {_LEAST_LONG} characters: read in windows, whole"
+    long = [chunk for chunk in written if len(chunk.text) > _LEAST_LONG]
     yield _Suspicion(WarningKind.LONG_TEXT, message, long)
     message = "that end in the middle of a sentence"
     truncated = [chunk for chunk in written if _is_truncated(chunk.text)]
@@ -134,7 +145,7 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     if query_language is not None:
         foreign: list[Chunk] = []
         for chunk in written:
-            if recognised_language(chunk.text[:_READ]) not in (None, query_language):
+            if recognised_language(chunk.text[:_LANGUAGE_LETTERS]) not in (None, query_language):
                 foreign.append(chunk)
         message = f"in another language than the query ({query_language})"
         yield _Suspicion(WarningKind.OTHER_LANGUAGE, message, foreign)

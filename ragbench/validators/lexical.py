@@ -51,16 +51,16 @@ LEXICAL_FEATURES: tuple[str, ...] = (
 
 _TYPE_BONUS = 0.15
 """What something of the asked kind is worth beside coverage, when sentences are ranked."""
-_QUOTED = 2
+_MOST_QUOTED = 2
 """Sentences of a chunk that are quoted at most."""
 _NEAR = 0.7
 """Share of the best sentence's score from which on another one is quoted beside it."""
 
 
-class Asked(Record):
+class PreparedQuestion(Record):
     """A question as chunks are read for it."""
 
-    question: ParsedQuestion
+    parsed: ParsedQuestion
     weights: Mapping[str, float]
     """Its content tokens, by how rare they are in general."""
     names: frozenset[str]
@@ -94,7 +94,7 @@ UNREADABLE_LOGIT = -12.0
 class ChunkReading:
     """A chunk, or the best window of a long one, read for one query."""
 
-    asked: Asked
+    question: PreparedQuestion
     text: str = ""
     read: Sequence[_Sentence] = ()
     """The sentences of the text, and in ``sentences`` their places in the whole chunk."""
@@ -112,7 +112,8 @@ class ChunkReading:
         """
         scores = [self._score(sentence) for sentence in self.read]
         # Sorting keeps the order of equals: the earlier sentence wins.
-        ranked = sorted(range(len(scores)), key=lambda position: -scores[position])[:_QUOTED]
+        ranked = sorted(range(len(scores)), key=lambda position: -scores[position])
+        ranked = ranked[:_MOST_QUOTED]
         near = [position for position in ranked if scores[position] >= _NEAR * scores[ranked[0]]]
         spans: list[Span] = []
         previous = -2
@@ -126,38 +127,43 @@ class ChunkReading:
 
     def _score(self, sentence: _Sentence) -> float:
         """How much a sentence speaks for an answer."""
-        asked = self.asked
-        coverage = _coverage(asked.weights, sentence.tokens)
+        question = self.question
+        coverage = _coverage(question.weights, sentence.tokens)
         coverage += _coverage(self.local, sentence.tokens)
-        score = (2 * coverage + _pair_share(asked, [sentence])) / 5
-        if asked.kind is not AnswerType.OTHER:
+        score = (2 * coverage + _pair_share(question, [sentence])) / 5
+        if question.kind is not AnswerType.OTHER:
             text = self.text[sentence.span.start : sentence.span.end]
-            score += _TYPE_BONUS * holds_type(text, asked.kind, asked.tokens)
+            score += _TYPE_BONUS * holds_type(text, question.kind, question.tokens)
         return score
 
 
-def ask(query: str, rarity: Callable[[str], float]) -> Asked:
-    question = parse_question(query)
+def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQuestion:
+    """Reads a query once for all of its chunks.
+
+    Args:
+        rarity: what a token is worth: how rare it is in general.
+    """
+    parsed = parse_question(query)
     names: set[str] = set()
     for word in NAMED.findall(query):
         names.update(tokenise(word))
-    return Asked(
-        question=question,
-        weights={token: rarity(token) for token in question.tokens},
-        names=frozenset(names.intersection(question.tokens)),
+    return PreparedQuestion(
+        parsed=parsed,
+        weights={token: rarity(token) for token in parsed.tokens},
+        names=frozenset(names.intersection(parsed.tokens)),
         kind=asked_type(query),
         tokens=frozenset(tokenise(query)),
     )
 
 
-def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
+def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkReading]:
     """Reads all chunks that were retrieved for one query.
 
     Coverage is the share of the query's content tokens that a text holds, each weighted by its
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
-    weights = asked.weights
+    weights = question.weights
     pool = [_passage(text) for text in texts]
     local = _rarity_in_pool(weights, pool)
     windows = [_best_window(weights, passage) for passage in pool]
@@ -166,12 +172,12 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     best = max(coverages, default=0.0)
     best_in_pool = max(pool_coverages, default=0.0)
     rarest = max(weights.values(), default=0.0) or 1.0
-    has_kind = asked.kind is not AnswerType.OTHER
+    has_kind = question.kind is not AnswerType.OTHER
     readings: list[ChunkReading] = []
     for text, passage, window, coverage, pool_coverage in zip(
         texts, pool, windows, coverages, pool_coverages, strict=True
     ):
-        agrees = has_kind and holds_type(_text_of(window, text), asked.kind, asked.tokens)
+        agrees = has_kind and holds_type(_text_of(window, text), question.kind, question.tokens)
         features = {
             "sentence_coverage": max(
                 (_coverage(weights, sentence.tokens) for sentence in passage.sentences),
@@ -180,10 +186,10 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             "window_coverage": coverage,
             "chunk_coverage": _coverage(weights, passage.tokens),
             "pool_coverage": pool_coverage,
-            "pair_share": _pair_share(asked, window.sentences),
+            "pair_share": _pair_share(question, window.sentences),
             # The worth of the rarest token that is missing, as a share of the rarest one's.
             "rarest_missing": _rarest_missing(weights, window.tokens) / rarest,
-            "names_missing": _share_missing(asked.names, window.tokens),
+            "names_missing": _share_missing(question.names, window.tokens),
             "type_agrees": float(agrees),
             "type_disagrees": float(has_kind and not agrees),
             "behind": best - coverage,
@@ -194,7 +200,7 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
         }
         readings.append(
             ChunkReading(
-                asked=asked,
+                question=question,
                 text=text,
                 read=passage.sentences,
                 features=tuple([features[name] for name in LEXICAL_FEATURES]),
@@ -207,6 +213,7 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
 def _passage(text: str) -> _Passage:
+    """A text by sentences, each with its tokens."""
     sentences: list[_Sentence] = []
     all_tokens: set[str] = set()
     for span in split_sentences(text):
@@ -237,11 +244,14 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
     if len(sentences) < 2:
         return passage
     # Most tokens are none of the query's: the sets that are compared are small.
-    held = [weights.keys() & sentence.tokens for sentence in sentences]
-    coverages = [_coverage(weights, left | right) for left, right in pairwise(held)]
+    query_tokens = [weights.keys() & sentence.tokens for sentence in sentences]
+    coverages = [
+        _coverage(weights, tokens | next_tokens) for tokens, next_tokens in pairwise(query_tokens)
+    ]
     position = coverages.index(max(coverages))
-    left, right = sentences[position], sentences[position + 1]
-    return _Passage((left, right), left.tokens | right.tokens)
+    sentence = sentences[position]
+    next_sentence = sentences[position + 1]
+    return _Passage((sentence, next_sentence), sentence.tokens | next_sentence.tokens)
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
@@ -253,16 +263,20 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
 
 
 def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
+    """What the rarest of the tokens is worth that a text does not hold."""
     return max((weight for token, weight in weights.items() if token not in tokens), default=0.0)
 
 
 def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
-    return len(names - tokens) / len(names) if names else 0.0
+    """The share of names that a text does not hold."""
+    if not names:
+        return 0.0
+    return len(names - tokens) / len(names)
 
 
-def _pair_share(asked: Asked, sentences: Sequence[_Sentence]) -> float:
+def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> float:
     """The share of the question's neighbouring tokens that are neighbours in a sentence, too."""
-    pairs = asked.question.pairs
+    pairs = question.parsed.pairs
     if not pairs:
         return 0.0
     shared: set[tuple[str, str]] = set()
@@ -273,17 +287,19 @@ def _pair_share(asked: Asked, sentences: Sequence[_Sentence]) -> float:
     return len(shared) / len(pairs)
 
 
-def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> list[ChunkReading]:
+def read_in_windows(
+    question: PreparedQuestion, texts: Sequence[str], model: LinearModel
+) -> list[ChunkReading]:
     """Reads all chunks of a pool; of a long one every window, and the best one counts."""
     windows: list[tuple[int, Span]] = []
     for number, text in enumerate(texts):
         windows += [(number, window) for window in windows_of(text)]
     window_texts = [texts[number][window.start : window.end] for number, window in windows]
-    readings = read_pool(asked, window_texts)
-    best = [ChunkReading(asked=asked) for _ in texts]
+    readings = read_pool(question, window_texts)
+    best = [ChunkReading(question=question) for _ in texts]
     is_read: set[int] = set()
     for (number, window), reading in zip(windows, readings, strict=True):
-        if asked.weights:
+        if question.weights:
             reading.logit = model.logit(reading.features)
         if number not in is_read or reading.logit > best[number].logit:
             start = window.start
@@ -325,7 +341,8 @@ class LexicalValidator(LearnedValidator):
             # A part with its context in brackets: a chunk must hold the part's own words.
             question = question.rpartition(" (")[0]
         texts = [without_echo(question, chunk.text) for chunk in chunks]
-        readings = read_in_windows(ask(question, shipped_rarity), texts, weights.chunk)
+        prepared = prepare_question(question, shipped_rarity)
+        readings = read_in_windows(prepared, texts, weights.chunk)
         findings: list[Finding] = []
         for chunk, reading in zip(chunks, readings, strict=True):
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))

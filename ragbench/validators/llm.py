@@ -42,6 +42,8 @@ class _RelevantPassage(Struct):
 
 
 class _Answer(Struct):
+    """The model's reply about some passages."""
+
     passages: list[_RelevantPassage]
     answer_present: bool
     confidence: _Confidence
@@ -127,6 +129,7 @@ class _Proof:
     probability: float = 0.0
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
+        """Takes in the model's answer about a batch of passages."""
         is_proved = False
         for relevant in answer.passages:
             passage = batch[relevant.number - 1]
@@ -161,6 +164,7 @@ class _Proof:
         return spans
 
     def reasons(self) -> Iterator[str]:
+        """What a reader must know of quotes that prove nothing."""
         if self.unproved and not self.probability:
             yield "the model calls the answer present, and none of its quotes proves it"
         if self.fabricated:

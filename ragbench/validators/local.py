@@ -50,7 +50,7 @@ from ragbench.validators.lexical import (
     LEXICAL_FEATURES,
     ChunkReading,
     LexicalValidator,
-    ask,
+    prepare_question,
     read_in_windows,
 )
 from ragbench.validators.slots import without_echo, without_marks
@@ -167,11 +167,11 @@ class LocalValidator(LearnedValidator, Checked):
         unread = len([chunk for chunk in intake.chunks if chunk.text.strip()]) - len(read)
         verdict_reasons = verdict.reasons
         if unread > 0 and not verdict.answer_present:
-            means = "words and meaning" if self.embedder else "words"
+            ranked_by = "words and meaning" if self.embedder else "words"
             reason = (
-                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for {means} "
-                f"put them last: none of them is called relevant (read={self.read} sets how many "
-                "are at most)"
+                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for "
+                f"{ranked_by} put them last: none of them is called relevant (read={self.read} "
+                "sets how many are at most)"
             )
             verdict_reasons = (*verdict_reasons, reason)
         details = {"read_by_models": float(len(read))}
@@ -183,8 +183,8 @@ class LocalValidator(LearnedValidator, Checked):
             relevant=self.relevant, present=self.present, absence=self.absence, slots=self.slots
         )
         verdict = lexical.validate(query, chunks)
-        other = f"in another one ({language})" if language else "in one that is not recognised"
-        note = f"the reader knows English only and the query is {other}: words alone decided"
+        where = f"in another one ({language})" if language else "in one that is not recognised"
+        note = f"the reader knows English only and the query is {where}: words alone decided"
         return replace(
             verdict,
             validator=self.name,
@@ -199,19 +199,19 @@ class LocalValidator(LearnedValidator, Checked):
 
         The first few chunks are read, and the others only where none of these answers.
         """
-        asked = ask(query, shipped_rarity)
+        question = prepare_question(query, shipped_rarity)
         weights = self._weights
         limits = self.limits.thresholds
         texts = [without_echo(query, chunk.text) for chunk in chunks]
         lexical = shipped_weights("lexical", LEXICAL_FEATURES)
-        readings_by_words = read_in_windows(asked, texts, lexical.chunk)
+        readings_by_words = read_in_windows(question, texts, lexical.chunk)
         logits = [reading.logit for reading in readings_by_words]
         highest_unread = limits.relevant / 2  # no model has read them: never called relevant
         findings: list[Finding] = []
         for chunk, logit in zip(chunks, logits, strict=True):
             probability = min(weights.probability(logit), highest_unread)
             findings.append(Finding(chunk=chunk, probability=probability))
-        if not asked.weights:
+        if not question.weights:
             return findings
         reader = partial(
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads
@@ -299,7 +299,7 @@ def _finding(
 
 @lru_cache(maxsize=16)
 def digest_of(path: Path) -> str:
-    """The first twelve hexadecimal digits of a file's SHA-256: what a reading depends on."""
+    """The first twelve hexadecimal digits of a file's SHA-256: a reading is that of this file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
@@ -312,7 +312,7 @@ def _open_embedder(name: str) -> Any:
 
 # --- a reader asked about the chunks of a pool
 
-_CHARACTERS = 1800
+_FIRST_CHARACTERS = 1800
 _FEWEST_CHARACTERS = 60
 """Characters of a window at first, and the length below which it is not halved any more."""
 _SPECIAL_TOKENS = 8
@@ -323,7 +323,7 @@ def fitting_windows(
     model: PairClassifier, query: str, text: str, max_length: int
 ) -> tuple[Span, ...]:
     """Windows that hold all of a text, each short enough to be read whole."""
-    characters = _CHARACTERS
+    characters = _FIRST_CHARACTERS
     while True:
         windows = windows_of(text, characters=characters)
         fits = all(
@@ -335,6 +335,7 @@ def fitting_windows(
 
 
 def _fits(model: PairClassifier, query: str, text: str, max_length: int) -> bool:
+    """Whether the model takes query and text together."""
     # A token is at least a character: short texts need no counting.
     if len(query) + len(text) + _SPECIAL_TOKENS <= max_length:
         return True
@@ -406,7 +407,7 @@ def _best_windows(query: str, text: str, windows: Sequence[Span]) -> tuple[Span,
 # scores, another k, another retriever or dump then read only what is new. A place that cannot be
 # written costs time, never a verdict.
 
-_LARGEST = 250_000_000
+_LARGEST_FILE = 250_000_000
 """Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
 _NUMBERS = tuple(field.name for field in fields(PairReading))
 Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
@@ -454,7 +455,7 @@ def _store(path: Path | None, process: int) -> ScoreStore | None:
         return None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size > _LARGEST:
+        if path.exists() and path.stat().st_size > _LARGEST_FILE:
             path.unlink()
         return ScoreStore(path)
     except (OSError, RunError):

@@ -30,11 +30,16 @@ from ragbench.validators.validator import Validator
 
 
 class AnsweredQuestion(Record):
+    """A question, and a passage with the place of its answer."""
+
     question: str
     text: str
     start: int
+    """Offset of the answer's first character in the text."""
     end: int
+    """Offset behind its last character."""
     document: str = ""
+    """What passages of one document have in common, such as its id."""
 
     @property
     def answer(self) -> str:
@@ -42,11 +47,15 @@ class AnsweredQuestion(Record):
 
 
 class QuestionAndText(NamedTuple):
+    """What a validator is asked: a question beside a text."""
+
     question: str
     text: str
 
 
 class KindResult(Record):
+    """How a validator does on one kind of pairs."""
+
     kind: str
     answers: bool
     """Whether the answer is there: a Yes is right. Else a No is, Partial or Poor."""
@@ -55,6 +64,8 @@ class KindResult(Record):
 
 
 class SelfTest(Record):
+    """How a validator does on near misses and answers, by kind."""
+
     validator: str
     questions: int
     seed: int
@@ -75,19 +86,19 @@ def self_test(
         for pair in rules.draw.sample(list(pairs), len(pairs)):
             if total >= limit:
                 break
-            made = rule(rules, pair)
-            if made is None:
+            changed = rule(rules, pair)
+            if changed is None:
                 continue
             total += 1
-            verdict = validator.validate(made.question, rules.pool(pair, made.text))
+            verdict = validator.validate(changed.question, rules.pool(pair, changed.text))
             if verdict.answer_present is not answers:
-                wrong.append(f"{made.question} <- {made.text}")
+                wrong.append(f"{changed.question} <- {changed.text}")
         right = share_of(total - len(wrong), total)
         kinds.append(KindResult(kind=kind, answers=answers, right=right, wrong=tuple(wrong[:3])))
     return SelfTest(validator=validator.name, questions=len(pairs), seed=seed, kinds=tuple(kinds))
 
 
-_OTHERS = 3
+_MOST_OTHERS = 3
 """Passages of other documents beside the one that is tested."""
 _NAME = re.compile(r"(?<!^)\b[A-Z][\w'’-]*[a-z0-9][\w'’-]*(?: [A-Z][\w'’-]+)*")
 _NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?\b")
@@ -108,10 +119,10 @@ class _Rules(Record, kw_only=False):
     def pool(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
         """A text among passages of other documents that do not hold the answer."""
         others = [other for other in self.pairs if other.document != pair.document]
-        drawn = self.draw.sample(others, min(_OTHERS, len(others)))
+        drawn = self.draw.sample(others, min(_MOST_OTHERS, len(others)))
         answer = pair.answer.lower()
         texts = [text]
-        texts += [other.text for other in drawn if answer not in other.text.lower()]
+        texts += [passage.text for passage in drawn if answer not in passage.text.lower()]
         return [Chunk(id=f"c{number}", text=text) for number, text in enumerate(texts)]
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:
@@ -136,12 +147,12 @@ class _Rules(Record, kw_only=False):
         if not shared:
             return None
         name = self.draw.choice(shared)
-        other = self._other_name(pair, name)
-        return None if other is None else _replaced(pair, name, other)
+        new_name = self._other_name(pair, name)
+        return None if new_name is None else _replaced(pair, name, new_name)
 
     def _other_name(self, pair: AnsweredQuestion, name: str) -> str | None:
         """A name of so many words that neither question nor passage holds."""
-        known = f"{pair.question} {pair.text}".lower()
+        own_text = f"{pair.question} {pair.text}".lower()
         length = len(name.split())
         # Names of other questions fit best; those of passages only where there is none.
         questions = [other.question for other in self.pairs]
@@ -150,7 +161,7 @@ class _Rules(Record, kw_only=False):
             candidates: list[str] = []
             for text in texts:
                 for candidate in _names(text):
-                    if len(candidate.split()) == length and candidate.lower() not in known:
+                    if len(candidate.split()) == length and candidate.lower() not in own_text:
                         candidates.append(candidate)
             if candidates:
                 return self.draw.choice(candidates)
@@ -162,8 +173,8 @@ class _Rules(Record, kw_only=False):
         if not shared:
             return None
         number = self.draw.choice(shared)
-        other = self._stepped(number)
-        return None if other in pair.text else _replaced(pair, number, other)
+        new_number = self._stepped(number)
+        return None if new_number in pair.text else _replaced(pair, number, new_number)
 
     def _stepped(self, number: str) -> str:
         """A number with another last digit."""
@@ -190,10 +201,13 @@ class _Rules(Record, kw_only=False):
         if not shared:
             return None
         word = self.draw.choice(shared)
-        other = self._stepped(word) if word[0].isdigit() else self._other_name(pair, word)
-        if other is None:
+        if word[0].isdigit():
+            new_word: str | None = self._stepped(word)
+        else:
+            new_word = self._other_name(pair, word)
+        if new_word is None:
             return None
-        return answer._replace(text=answer.text.replace(word, other))
+        return answer._replace(text=answer.text.replace(word, new_word))
 
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The question with "not": "Which rooms are heated?" -> "Which rooms aren't heated?"."""
@@ -205,15 +219,18 @@ class _Rules(Record, kw_only=False):
         return _replaced(pair, verb, negated)
 
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
+        """The question with its passage as it is: the answer is there."""
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
+        """The question with the answering sentence alone: the answer is there."""
         span = answering_sentence(pair)
         if span is None:
             return None
         return QuestionAndText(pair.question, pair.text[span.start : span.end])
 
     def question_and_answer(self, pair: AnsweredQuestion) -> QuestionAndText | None:
+        """The answering sentence behind the question, as in a list of questions and answers."""
         answer = self.sentence(pair)
         if answer is None:
             return None
@@ -227,6 +244,7 @@ def _shared(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
+    """Words with a capital, those that follow each other as one name."""
     common = function_words()["en"].split()
     return [name for name in _NAME.findall(text) if name.split()[0].lower() not in common]
 
@@ -238,6 +256,7 @@ def _replaced(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
 
 
 def answering_sentence(pair: AnsweredQuestion) -> Span | None:
+    """The sentences of the passage that hold the answer."""
     return touched(split_sentences(pair.text), Span(pair.start, pair.end))
 
 
@@ -278,6 +297,11 @@ _LONGEST = 1200
 def run_self_test(
     validator: Validator, dataset: str | Path, *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
+    """Makes near misses of the answered questions of a dataset, and asks a validator about them.
+
+    Raises:
+        DataError: the dataset has no question with an answer in a text.
+    """
     try:
         texts = {document.id: document.text for document in read_documents(dataset)}
     except DataError:
@@ -325,6 +349,7 @@ def _passage_with(text: str, document: str) -> str:
 
 
 def _placed(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
+    """A case with the place of its answer: the reference where the evidence holds it."""
     answer = evidence
     if case.reference and case.reference in evidence:
         answer = case.reference

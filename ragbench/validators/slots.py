@@ -26,7 +26,10 @@ _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
     """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
 
-    ``quoted`` are the sentences of the text that seem to answer.
+    Args:
+        text: of the chunk.
+        quoted: the sentences of it that seem to answer.
+        rules: names of the rules of `RULES` that count.
     """
     applicable = _applicable_rules(query)
     for name in rules:
@@ -87,15 +90,19 @@ _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
 
 @lru_cache(maxsize=4096)
 def identifiers(text: str) -> tuple[str, ...]:
+    """The identifiers in a text, in its order: INC-48213, load_config, v2.3, --force."""
     return tuple([word for word in _CODE.findall(text) if _is_identifier(word)])
 
 
 def _is_identifier(word: str) -> bool:
+    """Whether a word has letter and digit, an underscore, dashes before it or inner dots."""
     if _PLAIN.fullmatch(word):
         return False
     if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
         return True
-    return bool("_" in word or _FLAG.match(word) or _DOTTED.fullmatch(word))
+    if "_" in word:
+        return True
+    return _FLAG.match(word) is not None or _DOTTED.fullmatch(word) is not None
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -219,9 +226,11 @@ def _forms(number: str) -> str:
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
-_LOOSE = {("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
-"""Words before names of any kind."""
-_AKIN = 4
+_TELLS_NOTHING = {
+    ("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")
+}
+"""Words before names of any kind: that two names follow them does not make them rivals."""
+_COMMON_LETTERS = 4
 """Letters that two forms of one name share at their beginning: Korea and Korean."""
 
 
@@ -230,7 +239,7 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
     for name in _NAME.finditer(query, 1):
-        neighbours = _neighbours(query.lower(), name.span()) - _LOOSE
+        neighbours = _neighbours(query.lower(), name.span()) - _TELLS_NOTHING
         if not neighbours or name[0].lower() in common or _is_like(name[0], text):
             continue
         for rival in _NAME.finditer(quoted):
@@ -244,7 +253,7 @@ def _is_like(name: str, text: str) -> bool:
     """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
     name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
-    if any(word[:_AKIN] == name[:_AKIN] for word in words):
+    if any(word[:_COMMON_LETTERS] == name[:_COMMON_LETTERS] for word in words):
         return True
     return bool(get_close_matches(name, words, n=1, cutoff=0.75))
 
@@ -259,6 +268,8 @@ def _folded(text: str) -> str:
 
 
 class _Word(NamedTuple):
+    """A word of a text, as it is written, with the words beside it."""
+
     written: str
     neighbours: set[Neighbour]
 
@@ -284,7 +295,7 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     words: dict[str, _Word] = {}
     for match in re.finditer(r"[a-z]+", plain):
-        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _LOOSE)
+        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _TELLS_NOTHING)
     return words
 
 
@@ -325,7 +336,7 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
         yield "it says what is so, and the question asks what is not"
 
 
-_NEW = 3
+_MOST_NEW_WORDS = 3
 """Words beside the question's up to which a sentence that says "unknown" says no more than that."""
 
 
@@ -336,7 +347,7 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
         return  # a question about what is unknown
     around = f"{quoted[: unknown.start()]} {quoted[unknown.end() :]}"
     new_tokens = set(parse_question(around).tokens).difference(tokenise(query))
-    if len(new_tokens) <= _NEW:
+    if len(new_tokens) <= _MOST_NEW_WORDS:
         yield f"it says '{unknown[0].strip(' :')}'"
 
 
@@ -413,10 +424,14 @@ def without_marks(query: str, text: str) -> str:
     def blank(mark: re.Match[str]) -> str:
         # The group that matched, if any, is the mark's number or label.
         label = mark[mark.lastindex or 0]
-        return mark[0] if label.lower() in query_words else " " * len(mark[0])
+        if label.lower() in query_words:
+            return mark[0]
+        return " " * len(mark[0])
 
     unmarked = _WORDS["marks"].sub(blank, text)
-    return unmarked if unmarked.strip() else text  # there is nothing but marks
+    if not unmarked.strip():
+        return text  # there is nothing but marks
+    return unmarked
 
 
 RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {

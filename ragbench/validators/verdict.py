@@ -92,6 +92,8 @@ def _subject(question: str) -> list[str]:
 
 
 class Finding(Record):
+    """What a validator found in one chunk."""
+
     chunk: Chunk
     probability: float
     """That it holds an answer, in [0, 1]."""
@@ -114,7 +116,7 @@ Ask = Callable[[str], Sequence[Finding]]
 _NO_ANSWER = 0.05
 """At most so probable is an answer where a slot is unbound: of what the rules object to on labelled
 sets so much holds one all the same (docs/measured/validators.md)."""
-_OTHER = "it is on the topic, and answers another question"
+_ANSWERS_OTHER = "it is on the topic, and answers another question"
 
 
 def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
@@ -135,7 +137,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         # A near miss falls below a threshold that the topic reaches: it is not "probably there".
         reached = limits.present if topic >= limits.present else limits.relevant
         if probability < reached:
-            doubt = _OTHER
+            doubt = _ANSWERS_OTHER
     text = finding.chunk.text
     spans = finding.spans
     quoted = " ".join(text[span.start : span.end] for span in spans)
@@ -145,7 +147,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         # A reader that finds the text an answer has read a heading with the sentence below it.
         end = _end_of_next_sentence(text, spans[-1].end)
         behind = text[spans[-1].end : end]
-        if finding.answered is not None and len(_new_words(question, behind)) >= _SAYS:
+        if finding.answered is not None and len(_new_words(question, behind)) >= _FEWEST_NEW_WORDS:
             spans = (*spans[:-1], Span(spans[-1].start, end))
             quoted += behind
         else:
@@ -157,7 +159,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
 
 
-_SAYS = 4
+_FEWEST_NEW_WORDS = 4
 """Words beside the question's from which on a sentence behind a heading is more than the next one
 of a list."""
 
@@ -318,7 +320,11 @@ def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
 def _message(
     query: str, relevant: Sequence[Finding], not_stated: Sequence[str], *, present: bool
 ) -> str:
-    """The verdict in a sentence; ``not_stated`` are parts of the query that no chunk states."""
+    """The verdict in a sentence.
+
+    Args:
+        not_stated: parts of the query that no chunk states.
+    """
     if not relevant:
         return NOTHING_RELEVANT
     ids = [finding.chunk.id for finding in relevant]
@@ -346,6 +352,7 @@ def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
 def _reasons(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
+    """How the probability stands to its threshold, and what is said for and against each chunk."""
     present = probability >= limits.present
     if present or not relevant:
         side = "reaches" if present else "stays below"

@@ -17,6 +17,7 @@ from ragbench.views.run_document import operator_remarks
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
+    """An ablation as a JSON object."""
     metrics = [metric.name for metric in ablation.metrics]
     return {
         "schema_version": 1,
@@ -33,6 +34,7 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
 
 
 def _variant_object(variant: VariantReport) -> dict[str, Any]:
+    """One variant: its figures by metric, what it costs, and what its operators did."""
     metrics: dict[str, Any] = {}
     for change in variant.changes:
         metrics[change.metric.name] = {
@@ -150,13 +152,14 @@ def _answer_table(ablation: Ablation) -> Section:
     return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
 
 
-_REMARKS = 4
+_MOST_REMARKS = 4
 """Remarks on operators that are shown for each variant."""
-_FAILURES = 3
-_LOST_CASES = 3
+_MOST_FAILURES = 3
+_MOST_LOST_CASES = 3
 
 
 def _remarks(ablation: Ablation) -> Iterator[Section]:
+    """Variants that did nothing, remarks on operators, lost cases, failures."""
     first, *others = ablation.variants
     idle: list[str] = []
     for variant in others:
@@ -168,11 +171,11 @@ def _remarks(ablation: Ablation) -> Iterator[Section]:
     failures: list[str] = []
     for variant in ablation.variants:
         operators.extend(f"{variant.name}: {remark}" for remark in _operator_remarks(variant))
-        for text, count in variant.failures[:_FAILURES]:
+        for text, count in variant.failures[:_MOST_FAILURES]:
             message = shown_line(text, longest=200)
             failures.append(f"{variant.name}, {count:,} times: {message}")
     yield Section(title="Operators", lines=operators)
-    yield Section(title="Lost cases", lines=[*_lost(ablation)])
+    yield Section(title="Lost cases", lines=[*_lost_cases(ablation)])
     yield Section(title="Failed", lines=failures)
 
 
@@ -183,23 +186,23 @@ def _operator_remarks(variant: VariantReport) -> Iterator[str]:
         return
     if variant.acted != 0:
         # The first remarks are the losses, one for each loser.
-        yield from islice(operator_remarks(table), len(table.losers[:_REMARKS]))
+        yield from islice(operator_remarks(table), len(table.losers[:_MOST_REMARKS]))
     notes: dict[str, None] = {}
     for operator in table.operators:
-        for note, _ in operator.notes[:_REMARKS]:
+        for note, _ in operator.notes[:_MOST_REMARKS]:
             notes[note] = None
     for note in notes:
         yield f"{note}."
 
 
-def _lost(ablation: Ablation) -> Iterator[str]:
+def _lost_cases(ablation: Ablation) -> Iterator[str]:
     """By the first metric, the cases that lost most; --json lists all."""
     metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
         if losses:
             cases: list[str] = []
-            for loss in losses[:_LOST_CASES]:
+            for loss in losses[:_MOST_LOST_CASES]:
                 cases.append(f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})")
             yield f"{variant.name}, {len(losses):,} by {metric}: {', '.join(cases)}"
 

@@ -23,11 +23,11 @@ from ragbench.views.document import (
 from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section, corrected_text
 
-_COMPARED = 20
+_MOST_CASES = 20
 """Cases of a kind in Markdown."""
-_NAMED = 4
+_MOST_METRICS = 4
 """How many metrics of a kind a result names."""
-_CHANGES = 8
+_MOST_CHANGES = 8
 """How many changes of a system are named."""
 _LONGEST = 200
 
@@ -84,9 +84,9 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
     alike: list[str] = []
     for run in comparison.runs[1:]:
         parts: list[str] = []
-        for way, names in _significant(comparison, run.mark, corrections).items():
+        for way, names in _significant_metrics(comparison, run.mark, corrections).items():
             if names:
-                parts.append(f"{way} on {as_line(names, _NAMED)}")
+                parts.append(f"{way} on {as_line(names, _MOST_METRICS)}")
         if parts:
             yield f"{run.mark} against {first}: {'; '.join(parts)}"
         else:
@@ -97,7 +97,7 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{', '.join(alike)} against {first}: no significant difference in {metrics}"
 
 
-def _significant(
+def _significant_metrics(
     comparison: Comparison, mark: str, corrections: Collection[tuple[str, ...]]
 ) -> dict[str, list[str]]:
     """The metrics on which a run differs from the first one, by the way in which it does.
@@ -119,6 +119,7 @@ def _significant(
 
 
 def _way(direction: Direction, difference: Difference) -> str:
+    """Whether a run with this difference is better or worse, where one side is better."""
     if direction is Direction.NEITHER:
         return "different"
     is_up = (difference.difference or 0.0) > 0.0
@@ -145,7 +146,7 @@ def change_title(before: str, now: str) -> str:
     return f"what changed between {before} and {now}"
 
 
-def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]:
+def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator[str]:
     """A line for each thing that differs, or one that says that nothing does, or is unknown."""
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
@@ -161,9 +162,9 @@ def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]
         yield f"and {len(change.changes) - most:,} more: see --json"
     if change.unseen:
         first, *others = change.unseen
-        more = f" (and {len(others):,} more)" if others else ""
+        further = f" (and {len(others):,} more)" if others else ""
         begin = "" if change.changes else "nothing that ragbench can see; "
-        yield f"{begin}it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"
+        yield f"{begin}it cannot see into all: {shown_line(first, longest=_LONGEST)}{further}"
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
@@ -175,7 +176,7 @@ def system_section(before: str, now: str, change: SystemChange | None) -> Sectio
     return Section(title=change_title(before, now).capitalize(), lines=lines)
 
 
-def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Document:
+def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> Document:
     """Runs side by side.
 
     Args:
@@ -207,6 +208,7 @@ def _runs_section(comparison: Comparison) -> Section:
 
 
 def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
+    """The figures of all runs, and the differences between pairs of them."""
     rows: list[Sequence[object]] = []
     for metric in comparison.metrics:
         rows.extend(_metric_rows(metric))

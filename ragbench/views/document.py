@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LONGEST = 300
 """Letters of a text in Markdown."""
 _LONGEST_LINE = 1000
-_IDS = 5
+_MOST_IDS = 5
 """How many ids of a kind are named."""
 _LONGEST_TEXT = 200
 """Letters of a response, a question or a reason that are shown."""
@@ -64,6 +64,8 @@ class Section(Record):
 
 
 class Document(Record):
+    """A result in sections, with the sentence that says most of it."""
+
     kind: str
     """What it is: ``"ragbench gate"``."""
     title: str
@@ -131,6 +133,7 @@ def markdown(document: Document, *, level: int = 3) -> str:
 
 
 def _section(section: Section, hashes: str) -> Iterator[str]:
+    """A section as lines of Markdown; charts and details are the page's alone."""
     yield f"{hashes} {markdown_text(section.title)}"
     if section.lines:
         yield ""
@@ -140,8 +143,8 @@ def _section(section: Section, hashes: str) -> Iterator[str]:
         yield ""
         yield from _table(section)
     for group in section.changes:
-        most = len(group.cases) if section.most is None else section.most
-        yield from _changes(group, most)
+        count = len(group.cases) if section.most is None else section.most
+        yield from _changes(group, count)
     if section.hint:
         yield ""
         yield f"*{markdown_text(section.hint)}*"
@@ -162,6 +165,7 @@ def _table(section: Section) -> Iterator[str]:
 
 
 def _changes(group: Changes, most: int) -> Iterator[str]:
+    """Cases that went another way, as a list with what changed of each."""
     yield ""
     yield f"**{markdown_text(group.title)}**"
     yield ""
@@ -176,8 +180,8 @@ def _changes(group: Changes, most: int) -> Iterator[str]:
 
 def flip_text(flip: Flip) -> str:
     """One respect in which a case changed."""
-    old = _state(flip.before, flip.before_status)
-    new = _state(flip.after, flip.after_status)
+    old = _cell_text(flip.before, flip.before_status)
+    new = _cell_text(flip.after, flip.after_status)
     text = f"{shown_line(flip.subject)} {old} -> {new}"
     if flip.reason:
         text += f" ({shown_line(flip.reason, longest=_LONGEST_TEXT)})"
@@ -196,7 +200,7 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
     parts: list[str] = []
     for kind, ids in (("lost", lost), ("gained", gained), ("moved", moved)):
         if ids:
-            parts.append(f"{kind} {as_line(ids, _IDS)}")
+            parts.append(f"{kind} {as_line(ids, _MOST_IDS)}")
     return "; ".join(parts)
 
 
@@ -221,7 +225,9 @@ def response_text(response: str | None, generated: Status | None) -> str:
     if response is None:
         return "failed" if generated is Status.FAILED else "none"
     text = f'"{shown_line(response, longest=_LONGEST_TEXT)}"'
-    return f"{text} (abstained)" if generated is Status.ABSTAINED else text
+    if generated is Status.ABSTAINED:
+        text += " (abstained)"
+    return text
 
 
 def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
@@ -229,7 +235,8 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
     if case.query is not None:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
     for flip in case.flips:
-        yield "fails" if flip.newly_fails else "passes", flip_text(flip)
+        label = "fails" if flip.newly_fails else "passes"
+        yield label, flip_text(flip)
     if case.cause_after is not None:
         yield "cause", cause_text(case)
     if case.ids is not None:
@@ -250,7 +257,8 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
     yield case.second, new
 
 
-def _state(value: float | None, status: Status) -> str:
+def _cell_text(value: float | None, status: Status) -> str:
+    """A value, or how the cell ended that has none."""
     return number_text(value) if value is not None else status.value
 
 
@@ -261,9 +269,13 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
     plus = "+" if sign else ""
     if unit == "share":
         return f"{value:{plus}.1%}"
+    if unit == "s" and abs(value) < 1:
+        return f"{value * 1e3:{plus}.1f} ms"
     if unit == "s":
-        return f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
-    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
+        return f"{value:{plus}.2f} s"
+    if abs(value) < 100:
+        return f"{value:{plus}.3f}"
+    return f"{value:{plus},.1f}"
 
 
 class Ends(Protocol):
@@ -277,6 +289,7 @@ class Ends(Protocol):
 
 
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
+    """An interval from end to end; ``-`` where one is not known."""
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

@@ -18,10 +18,10 @@ _LONGEST = 300
 """Letters of an answer or a reason that are shown on a line."""
 _LONGEST_CHUNK = 160
 """Letters of a chunk that are shown: ragbench report --html shows all."""
-_STEPS = 6
+_MOST_STEPS = 6
 """Answers of a judge that are shown for a metric."""
-_CHUNKS = 4
-_TURNS = 20
+_MOST_CHUNKS = 4
+_MOST_TURNS = 20
 
 LabelledLine = tuple[str, str]
 """A label, such as ``"answer"``, and its line."""
@@ -31,7 +31,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
     """A case from its question to its answer."""
     story = row.story
     assert story is not None
-    yield from _question(row, story, longest=_LONGEST, turns=_TURNS)
+    yield from _question(row, story, longest=_LONGEST, turns=_MOST_TURNS)
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
     yield from _gold(story)
@@ -43,7 +43,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
         yield "reference", _line(text)
     yield "answer", _answer(row, longest=_LONGEST)
     yield from _expectations(story, longest=_LONGEST)
-    yield from _doubts(story)
+    yield from _doubtful_sentences(story)
     if row.validation is not None:
         yield "verdict", _line(row.validation.message)
         for quote in row.validation.evidence:
@@ -51,13 +51,13 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
     for metric, cell in zip(metrics, row.cells, strict=True):
         yield "score", f"{metric.name} {score_text(cell)}"
     for metric, judgements in zip(metrics, row.judgements, strict=False):
-        yield from _judged(metric, judgements)
+        yield from _judge_answers(metric, judgements)
 
 
 def short_story_lines(
     row: CaseRow, metrics: Sequence[Metric], *, width: int
 ) -> Iterator[LabelledLine]:
-    """The same on one screen: what lost the answer, the gold, and each chunk on a line."""
+    """A case on one screen: what lost the answer, the gold, and each chunk on a line."""
     story = row.story
     assert story is not None
     two_lines = max(40, 2 * width - 10)
@@ -73,15 +73,15 @@ def short_story_lines(
         yield "reference", shown_line(text, longest=two_lines)
     yield "answer", _answer(row, longest=two_lines)
     other_chunks = [chunk for chunk in story.chunks if not chunk.is_gold]
-    for chunk in other_chunks[:_CHUNKS]:
+    for chunk in other_chunks[:_MOST_CHUNKS]:
         line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
         yield "chunk", shown_line(line, longest=one_line)
-    if len(other_chunks) > _CHUNKS:
-        yield "chunk", f"... and {len(other_chunks) - _CHUNKS:,} more"
+    if len(other_chunks) > _MOST_CHUNKS:
+        yield "chunk", f"... and {len(other_chunks) - _MOST_CHUNKS:,} more"
     for label, text in _expectations(story, longest=one_line):
         if text.startswith(_DOES_NOT_HOLD):
             yield label, text
-    yield from islice(_doubts(story), 3)
+    yield from islice(_doubtful_sentences(story), 3)
     if row.validation is not None:
         yield "verdict", shown_line(row.validation.message, longest=two_lines)
     yield from _scores(row, metrics, longest=3 * two_lines)
@@ -122,8 +122,8 @@ def search_text(search: SearchStory) -> str:
         text += ", the first with gold"
     if search.seconds is not None:
         text += f", {search.seconds * 1e3:,.1f} ms"
-    ids = ", ".join(search.ids[:_CHUNKS])
-    if len(search.ids) > _CHUNKS:
+    ids = ", ".join(search.ids[:_MOST_CHUNKS])
+    if len(search.ids) > _MOST_CHUNKS:
         ids += " ..."
     if ids:
         text += f" ({ids})"
@@ -149,7 +149,7 @@ def _expectations(story: CaseStory, *, longest: int) -> Iterator[LabelledLine]:
         yield "expected", shown_line(text, longest=longest)
 
 
-def _doubts(story: CaseStory) -> Iterator[LabelledLine]:
+def _doubtful_sentences(story: CaseStory) -> Iterator[LabelledLine]:
     """Sentences of the answer that do not hold: by numbers and citations, and by judges."""
     for note in story.notes:
         sentence = shown_line(note.sentence, longest=_LONGEST_CHUNK)
@@ -163,6 +163,7 @@ def _doubts(story: CaseStory) -> Iterator[LabelledLine]:
 
 
 def _gold(story: CaseStory) -> Iterator[LabelledLine]:
+    """What is relevant to the case: its ids, then its texts."""
     for id in story.gold_ids:
         yield "gold", shown_line(id, longest=100)
     for text in story.gold_texts:
@@ -198,7 +199,9 @@ def chunk_ranks(chunk: ChunkStory) -> str:
     """At which rank a chunk was retrieved, and at which generation was given it."""
     before = "-" if chunk.retrieved is None else str(chunk.retrieved)
     after = "dropped" if chunk.shown is None else str(chunk.shown)
-    return after if before == after else f"{before} > {after}"
+    if before == after:
+        return after
+    return f"{before} > {after}"
 
 
 def chunk_fate(chunk: ChunkStory) -> str:
@@ -207,6 +210,7 @@ def chunk_fate(chunk: ChunkStory) -> str:
 
 
 def _chunk(chunk: ChunkStory) -> str:
+    """A chunk by rank, id and score, with what the operators did to it."""
     text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}"
     if chunk.is_gold:
         text += " GOLD"
@@ -218,13 +222,16 @@ def _chunk(chunk: ChunkStory) -> str:
 
 
 def score_text(cell: Cell) -> str:
-    return cell.status.value if cell.value is None else f"{cell.value:.3f}"
+    """The value of a cell, or how it ended that has none."""
+    if cell.value is None:
+        return cell.status.value
+    return f"{cell.value:.3f}"
 
 
-def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
+def _judge_answers(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
     """The first answers of the judges of a metric, with what they quote."""
     steps = [step for judgement in judgements for step in judgement.steps]
-    for step in steps[:_STEPS]:
+    for step in steps[:_MOST_STEPS]:
         yield "judge", f"{metric.name}: {_line(str(step.answer))}"
         for quote in step.quotes:
             place = "nowhere" if quote.context is None else f"context {quote.context + 1}"
@@ -232,7 +239,7 @@ def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[Labelle
 
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
-    """The same as a JSON object: the case of report.json, its story and its judgements."""
+    """A case as a JSON object: that of report.json, with its story and its judgements."""
     story_object = case_object(row, metrics)
     story_object["story"] = row.story
     judgement_objects: dict[str, list[dict[str, Any]]] = {}

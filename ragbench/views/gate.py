@@ -38,18 +38,18 @@ from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section
 from ragbench.views.run_document import causes_section, unfulfilled_section
 
-_ANNOTATIONS = 9
+_MOST_ANNOTATIONS = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
-_CHECKS = 60
+_MOST_CHECKS = 60
 """Checks in Markdown: forges allow a comment 65,536 letters."""
-_LOST_CASES = 20
-_CHANGED_CASES = 5
+_MOST_LOST_CASES = 20
+_MOST_CHANGED_CASES = 5
 """Cases of each kind that went another way, in Markdown."""
 _LONGEST = 160
-_FEW = 5
-_MAIN_CHECKS = 3
+_MOST_EXAMPLES = 5
+_MOST_MAIN_CHECKS = 3
 """Checks in the comment of a gate that passed."""
-_RUNS = 30
+_MOST_RUNS = 30
 """Of how many runs of main there are bars."""
 _TONES = {"green": "passes", "red": "fails", "yellow": "undecided"}
 _LEVELS = {"green": "notice", "red": "error", "yellow": "warning"}
@@ -116,6 +116,7 @@ def _refusals_section(verdict: GateResult) -> Section:
 
 
 def _checks_section(verdict: GateResult) -> Section:
+    """All checks, each with a drawing of its change or figure."""
     rows: list[Sequence[object]] = []
     for check, drawing in zip(verdict.checks, _drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
@@ -123,7 +124,7 @@ def _checks_section(verdict: GateResult) -> Section:
         title="Checks",
         columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
         rows=rows,
-        most=_CHECKS,
+        most=_MOST_CHECKS,
     )
 
 
@@ -143,7 +144,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
                 title="Cases that went another way",
                 lines=[counts_text(against.pair)],
                 changes=changes,
-                most=_CHANGED_CASES,
+                most=_MOST_CHANGED_CASES,
             )
     rows: list[Sequence[object]] = []
     for case in verdict.lost_cases:
@@ -160,7 +161,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
         title=f"Cases that lost ({len(verdict.lost_cases):,})",
         columns=("case", "metric", "before", "now", "question"),
         rows=rows,
-        most=_LOST_CASES,
+        most=_MOST_LOST_CASES,
     )
 
 
@@ -178,7 +179,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
     if courses:
         notes.append(f"Main over its merges: {'; '.join(courses)}.")
     if verdict.system is not None and not verdict.system.is_none:
-        changes = as_line([*change_lines(verdict.system)], _FEW)
+        changes = as_line([*change_lines(verdict.system)], _MOST_EXAMPLES)
         if changes:
             notes.append(f"Changed in the system: {changes}.")
     if against is not None and against.changed:
@@ -202,7 +203,7 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
     for check in verdict.checks:
         if check.subject == "error rate" and check.observed:
             errors.append(check)
-    return main[:_MAIN_CHECKS] + errors
+    return main[:_MOST_MAIN_CHECKS] + errors
 
 
 def unjudged_document(message: str) -> Document:
@@ -221,7 +222,7 @@ def dataset_section(change: DatasetChange | None) -> Section:
     lines = [f"{change.common:,} cases are the same"]
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
-        lines.append(f"Cases by tag and language: {as_line(labels, _LOST_CASES)}")
+        lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LOST_CASES)}")
     for score in change.scores:
         lines.append(
             f"{score.metric}: {number_text(score.new)} on the {score.new_cases:,} new or edited "
@@ -236,24 +237,25 @@ def dataset_section(change: DatasetChange | None) -> Section:
     rows: list[Sequence[object]] = []
     for kind, ids in kinds.items():
         if ids:
-            examples = shown_line(as_line(ids, _FEW), longest=_LONGEST)
+            examples = shown_line(as_line(ids, _MOST_EXAMPLES), longest=_LONGEST)
             rows.append((kind, f"{len(ids):,}", examples))
     columns = ("cases", "number", "for example")
     return Section(title=title, lines=lines, columns=columns, rows=rows)
 
 
 def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
+    """A check with its figures, and why it did not pass."""
     # The smallest true loss that these cases would have shown.
     detectable = "-"
     if check.drop is not None:
         detectable = number_text(check.drop.detectable_drop, check.unit)
     # Change and interval are drawn, and have columns of their own.
-    reason = "" if check.outcome is GateOutcome.PASSED else _MOVED.sub("", check.reason)
+    reason = "" if check.outcome is GateOutcome.PASSED else _FIGURES_OF_REASON.sub("", check.reason)
     outcome = check.outcome.value
     return (check.label, outcome, drawing, *check_cells(check), detectable, reason)
 
 
-_MOVED = re.compile(
+_FIGURES_OF_REASON = re.compile(
     r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
 )
@@ -290,6 +292,7 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
 
 def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
+    """The metrics that drifted on main, each with its course in bars."""
     for check in checks:
         trend = check.trend
         if trend is not None:
@@ -300,7 +303,7 @@ def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
                 f"{trend.runs:,}",
                 (trend.since or "-")[:10],
                 f"{trend.p_value:.2g}",
-                sparkline(trend.levels, scale=1.0, width=_RUNS),
+                sparkline(trend.levels, scale=1.0, width=_MOST_RUNS),
             )
 
 
@@ -308,12 +311,12 @@ def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
-    for refusal in verdict.refusals[:_ANNOTATIONS]:
+    for refusal in verdict.refusals[:_MOST_ANNOTATIONS]:
         title = f"ragbench {refusal.what}"
         annotations.append(annotation(_LEVELS["yellow"], title, refusal_text(refusal)))
     for colour in ("red", "yellow"):
         checks = [check for check in verdict.against if check.outcome.colour == colour]
-        for check in checks[:_ANNOTATIONS]:
+        for check in checks[:_MOST_ANNOTATIONS]:
             title = f"ragbench {check.name}"
             annotations.append(annotation(_LEVELS[colour], title, check.reason))
     return "".join(annotations)
@@ -386,6 +389,7 @@ class _JUnitCase(NamedTuple):
 
 
 def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
+    """A ``testsuites`` document with one suite."""
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
@@ -423,6 +427,7 @@ def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitC
 
 
 def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
+    """Refusals and checks as test cases; checks that were not judged are none."""
     for refusal in verdict.refusals:
         message = refusal_text(refusal)
         yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
@@ -441,7 +446,7 @@ def _reason_with_names(verdict: GateResult, check: GateCheck) -> str:
     """Why a check failed; of expectations with those that do not hold."""
     if verdict.unfulfilled is None or check.subject != EXPECTATIONS:
         return check.reason
-    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_LOST_CASES]])
+    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]])
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:

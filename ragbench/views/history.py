@@ -15,11 +15,12 @@ from ragbench.views.report import values_of
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _DIGITS = "12345678"
-_LEAST = 0.1
+_LEAST_SPAN = 0.1
 """Share of a metric's scale that a sparkline spans at least: noise is not to look like a cliff."""
 
 
 def history_object(history: History) -> dict[str, Any]:
+    """The runs of main and their metrics as a JSON object."""
     return {
         "schema_version": 2,
         **values_of(history, "dataset rag followed"),
@@ -30,6 +31,7 @@ def history_object(history: History) -> dict[str, Any]:
 
 
 def _metric_object(metric: MetricHistory) -> dict[str, Any]:
+    """One metric over the runs, and the fall that its figures show."""
     fall = None
     if metric.fall is not None:
         fall = values_of(metric.fall, "start end runs since p_value")
@@ -57,8 +59,9 @@ def sparkline(
     numbers = [figure for figure in figures if figure is not None]
     if not numbers:
         return ""
-    low, high = min(numbers), max(numbers)
-    span = max(high - low, _LEAST * (scale or 0.0))
+    low = min(numbers)
+    high = max(numbers)
+    span = max(high - low, _LEAST_SPAN * (scale or 0.0))
     bottom = (low + high) / 2.0 - span / 2.0
     signs = _DIGITS if plain else _BLOCKS
     bars: list[str] = []
@@ -131,8 +134,8 @@ def remarks(history: History) -> Iterator[str]:
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
     if lower:
-        more = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
-        yield f"shown to be lower than the runs before: {lower[0]}{more}"
+        later = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
+        yield f"shown to be lower than the runs before: {lower[0]}{later}"
     if history.followed < history.least:
         runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"
@@ -142,7 +145,8 @@ def limits_yaml(
     limits: Sequence[FittedLimit], runs: Sequence[RunScores], command: Sequence[str], baseline: str
 ) -> str:
     """A section ``gate`` that `ragbench.gate.config.read_gate_config` reads."""
-    number, cases = len(runs), len(runs[0].cases)
+    number = len(runs)
+    cases = len(runs[0].cases)
     lines = [
         f"# Written by: {shown_line(shlex.join(['ragbench', *command]))}",
         f"# from {number} runs of the unchanged system on {cases:,} cases. Run it again when the",
@@ -162,12 +166,13 @@ def limits_yaml(
 
 
 def limit_line(limit: FittedLimit) -> str:
+    """What a fitted limit rests on: cases, noise, and the drop that it can show."""
     cases = f"{limit.cases:,} cases"
     if limit.clusters < limit.cases:
         cases += f" in {limit.clusters:,} clusters"
     if limit.noise == 0.0:
         return f"{cases}, all alike in all runs: what changes is not noise"
-    seen = "too few to show any drop"
+    power = "too few to show any drop"
     if limit.seen is not None:
-        seen = f"a true drop of {limit.seen:.3f} is shown in 4 of 5 runs"
-    return f"{cases}, noise {limit.noise:.3f}; {seen}"
+        power = f"a true drop of {limit.seen:.3f} is shown in 4 of 5 runs"
+    return f"{cases}, noise {limit.noise:.3f}; {power}"

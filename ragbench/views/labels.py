@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def ask_text(drawn: Drawn) -> str:
     """What a person decides."""
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
-    both = ", of the left answer first, then of the right one" if is_paired else ""
+    order = ", of the left answer first, then of the right one" if is_paired else ""
     keys = ", ".join(f"{choice.key} = {choice.value:g}" for choice in drawn.choices)
-    return f"Your verdict{both}: {keys}; s if you are not sure."
+    return f"Your verdict{order}: {keys}; s if you are not sure."
 
 
 CORRECTED_COLUMNS = ("metric", "judge", "95% interval", "corrected", "95% interval", "labels", "r")
@@ -61,6 +61,7 @@ def corrected_text(correction: Correction) -> str:
 
 
 def corrected_section(corrections: Sequence[Correction]) -> Section:
+    """The figures that labels correct; empty where there are none."""
     return Section(
         title="Corrected by labels",
         columns=CORRECTED_COLUMNS,
@@ -72,7 +73,8 @@ def corrected_section(corrections: Sequence[Correction]) -> Section:
 
 def raters_text(raters: Raters) -> str:
     """How far several people agree."""
-    kappa, alpha = number_text(raters.kappa), number_text(raters.alpha)
+    kappa = number_text(raters.kappa)
+    alpha = number_text(raters.alpha)
     return (
         f"{raters.metric}: {raters.people:,} people labelled the same {raters.items:,} answers: "
         f"kappa {kappa}, alpha {alpha}. Their mean is used."

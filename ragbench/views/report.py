@@ -99,8 +99,8 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
 
 def metric_object(metric: Metric) -> dict[str, Any]:
     """What a reader of a score must know of its metric."""
-    shown = "version digest group direction low high unit aggregate"
-    return {"metric": metric.name, **values_of(metric.definition, shown)}
+    names = "version digest group direction low high unit aggregate"
+    return {"metric": metric.name, **values_of(metric.definition, names)}
 
 
 class ReportedMetric(Counted):
@@ -174,6 +174,7 @@ def report_json(report: Report) -> bytes:
 
 
 def _reported(summary: Summary) -> ReportedMetric:
+    """A summary as report.json has it."""
     # By the names of the fields, so that report.json has every figure that a summary has.
     figures = {name: getattr(summary, name) for name in Counted.__struct_fields__}
     return ReportedMetric(**figures, **metric_object(summary.metric))
@@ -187,8 +188,8 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     stages = ""
     if len(shared) < len(latencies):
         stages = f"{', '.join(latency.stage for latency in shared)}: "
-    most = max(latency.sharing for latency in shared)
-    return f"{stages}up to {most:,} cases shared a call; --batch-size 1 measures each alone"
+    cases = max(latency.sharing for latency in shared)
+    return f"{stages}up to {cases:,} cases shared a call; --batch-size 1 measures each alone"
 
 
 def timings_json(report: Report) -> bytes:

@@ -34,7 +34,7 @@ from ragbench.views.labels import corrected_section
 from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
 
-_SLICED = 8
+_MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""
 _LONGEST_ID = 100
 _LONGEST_SENTENCE = 200
@@ -94,10 +94,10 @@ def headline(report: Report) -> str:
         return text
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
-    most = "most" if 2 * worst.cases > lost else "the largest group"
+    group = "most" if 2 * worst.cases > lost else "the largest group"
     estimated = ", estimated" if worst.estimated else ""
     share = f"{worst.cases:,} ({worst.cases / total:.0%}{estimated})"
-    return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
+    return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {share}."
 
 
 def reused_text(report: Report) -> str:
@@ -149,6 +149,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
 
 
 def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
+    """Of how many cases the gold was retrieved, or lost in which way."""
     total = sum(gold.values())
     rows: list[Sequence[object]] = []
     for cause, cases in gold.items():
@@ -162,6 +163,7 @@ def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
 
 
 def _failures_section(failures: Sequence[FailureGroup]) -> Section:
+    """What stages and metrics raised, equal errors together."""
     rows: list[Sequence[object]] = []
     for group in failures[:_MOST_FAILURES]:
         error = f"{group.type}: {group.message}"[:_LONGEST_ERROR]
@@ -172,6 +174,7 @@ def _failures_section(failures: Sequence[FailureGroup]) -> Section:
 
 
 def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
+    """The metrics with their figures, then why cases have no value."""
     columns = metric_columns("markdown", summaries)
     rows: list[Sequence[object]] = []
     for summary in summaries:
@@ -230,9 +233,10 @@ _GOLD_CAUSES = {
 
 
 def _validation(table: ValidationTable) -> Section:
-    shown = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
+    """What a validator found in the chunks, beside what the system made of them."""
+    present = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
     lines = [
-        f"By {table.validator}: the answer is shown to be in the chunks of {shown} of "
+        f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
         f"{table.verdicts:,} cases. {quality_text(table)}"
     ]
     if table.unmatched:
@@ -303,7 +307,7 @@ def _slices(report: Report) -> Section:
         is_measured = any(part.measured for part in summary.slices)
         if summary.metric.definition.deterministic and is_measured:
             summaries.append(summary)
-    summaries = summaries[:_SLICED]
+    summaries = summaries[:_MOST_SLICED]
     rows: list[Sequence[object]] = []
     # Every summary has the same slices in the same order.
     for parts in zip(*(summary.slices for summary in summaries), strict=True):
@@ -333,7 +337,9 @@ def _roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
 
 
 def _origin(manifest: Mapping[str, Any]) -> Section:
-    dataset, git = manifest["dataset"], manifest["git"]
+    """What the run rests on: dataset, fingerprints, commit, versions."""
+    dataset = manifest["dataset"]
+    git = manifest["git"]
     lines = [f"dataset: {dataset['source'] or dataset['name']}"]
     for part, fingerprint in manifest["fingerprints"].items():
         lines.append(f"fingerprint of {part}: {fingerprint}")
@@ -393,10 +399,12 @@ def why_not_measured(
     return [(tuple(metrics), reasons) for reasons, metrics in names.items()]
 
 
-_STAGES = 3
+_MOST_STAGES = 3
 
 
 class Fall(NamedTuple):
+    """A step of the waterfall: the cases that one cause takes away."""
+
     cause: Cause
     cases: int
     left: int
@@ -410,15 +418,15 @@ class Fall(NamedTuple):
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
     """The causes in order, with what each leaves of the cases."""
     total = sum(count.cases for count in causes)
-    left = total
+    remaining = total
     falls: list[Fall] = []
     for count in causes:
-        left -= count.cases
+        remaining -= count.cases
         falls.append(
             Fall(
                 cause=count.cause,
                 cases=count.cases,
-                left=left,
+                left=remaining,
                 share=count.cases / total,
                 note="; ".join(_cause_notes(count)),
             )
@@ -427,9 +435,10 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
 
 
 def _cause_notes(count: CauseCount) -> Iterator[str]:
+    """By which stages a cause came about, and how far it is an estimate."""
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages = [f"{shown_line(name, longest=60)} {cases:,}" for name, cases in count.stages]
-        yield as_line(stages, _STAGES)
+        yield as_line(stages, _MOST_STAGES)
     if count.estimated:
         yield f"{count.estimated:,} estimated"
     if count.reliability is not None:
@@ -460,6 +469,7 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
 
 
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
+    """Quotes that are nowhere, verdicts that none proves, parameters that were not sent."""
     if line.fabricated_quotes:
         yield (
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
@@ -519,7 +529,7 @@ _OPERATOR_COUNTS = {
 that an operator was given, dropped, moved, rewrote, added; gold contexts that it was given, lost,
 and moved up and down."""
 OPERATOR_COLUMNS = ("operator", "acted", *_OPERATOR_COUNTS)
-_NOTES = 3
+_MOST_NOTES = 3
 
 
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
@@ -539,8 +549,8 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         examples = ", ".join(loser.examples[:3])
         yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
     if table.gold:
-        found = counted(table.found, "gold context")
-        line = f"Of {found} that were found, generation was given {table.kept:,}."
+        contexts = counted(table.found, "gold context")
+        line = f"Of {contexts} that were found, generation was given {table.kept:,}."
         missing = table.gold - table.found
         if missing:
             line += f" {counted(missing, 'gold context')} never found."
@@ -548,7 +558,7 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
     for reason, cases in table.no_gold:
         yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
     for operator in table.operators:
-        notes = operator.notes[:_NOTES]
+        notes = operator.notes[:_MOST_NOTES]
         if operator.acted:
             for note, cases in notes:
                 yield f"{operator.operator}: {note} ({cases:,} of {operator.cases:,} cases)."

@@ -13,7 +13,7 @@ from ragbench.validators.self_test import SelfTest
 
 _LONGEST_QUERY = 200
 _LONGEST_EXAMPLE = 300
-_EXAMPLES = 5
+_MOST_EXAMPLES = 5
 """Unreadable and failed records, and weak queries, that are named."""
 
 
@@ -66,6 +66,7 @@ def _evidence(verdict: Verdict) -> Iterator[str]:
 
 
 def self_test_lines(test: SelfTest) -> Iterator[str]:
+    """How a validator does on each kind of near miss, with examples of what it gets wrong."""
     yield f"{test.validator} on near misses of {test.questions:,} questions, seed {test.seed}"
     for answers, title in ((False, "no answer: right is a No"), (True, "answer: right is a Yes")):
         yield ""
@@ -102,10 +103,10 @@ def _excluded(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
     """Records that are in no figure."""
     if count:
         yield f"{name}: {count:,}, excluded from every figure"
-        for example in examples[:_EXAMPLES]:
+        for example in examples[:_MOST_EXAMPLES]:
             yield f"  {shown_line(example, longest=_LONGEST_EXAMPLE)}"
-    if count > _EXAMPLES:
-        yield f"  ... and {count - _EXAMPLES:,} more"
+    if count > _MOST_EXAMPLES:
+        yield f"  ... and {count - _MOST_EXAMPLES:,} more"
 
 
 _COUNTED_IN = {"fabricated_quotes": "quotes"}
@@ -113,6 +114,7 @@ _COUNTED_IN = {"fabricated_quotes": "quotes"}
 
 
 def _figures(summary: DumpSummary) -> Iterator[str]:
+    """What a dump came to in numbers: answers, quality, warnings, reused verdicts."""
     queries = counted(summary.queries, "query", "queries")
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
@@ -161,7 +163,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
         yield _compared_line(doctor.compared)
     if doctor.weakest:
         yield "weakest queries"
-    for weak in doctor.weakest[:_EXAMPLES]:
+    for weak in doctor.weakest[:_MOST_EXAMPLES]:
         line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
         yield "  " + shown_line(line, longest=_LONGEST_QUERY)
     for finding in doctor.findings:

@@ -91,6 +91,7 @@ class CaseFiles(ExitStack):
         self._text.truncate()
 
     def _add(self, row: CaseRow) -> None:
+        """Takes in a case for all files."""
         self.count += 1
         self.page.case(row)
         self._rows.writerow(self._fields(row))

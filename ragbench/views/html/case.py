@@ -34,11 +34,12 @@ _LONGEST_QUERY = 2000
 """Letters of a question that are drawn: a line of a million without a space stops a browser."""
 _LONGEST_GOLD = 1000
 _MOST_GOLD_TEXTS = 5
-_ALL_CHUNKS = 12_000_000
+_MOST_CHUNK_LETTERS = 12_000_000
 """Letters of chunks that a page holds."""
 
 
 def anchor(case: str) -> str:
+    """The anchor of a case in a page, by its id."""
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
 
 
@@ -86,15 +87,15 @@ class CaseBlocks:
             *(f"<p class=bad>{safe(str(failure))}\n" for failure in row.failures),
         ]
         if story.history or story.searches or story.sent:
-            parts.extend(_asked(story))
-        parts.extend(_answered(row, story, before))
+            parts.extend(_history_and_searches(story))
+        parts.extend(_reference_and_answer(row, story, before))
         if before is not None:
             parts.extend(_baseline_differences(before, row))
         parts.extend(self._chunks(story))
         if row.validation is not None:
             parts.append(_verdict(row.validation))
         if any(row.judgements):
-            parts.extend(_judged(row, self._metrics))
+            parts.extend(_judgements(row, self._metrics))
         parts.append(f"<p class=s>{all_scores}\n")
         parts.append(f"<p class=dim>{safe(_hops(story))}\n</div></details>")
         return "".join(parts)
@@ -125,7 +126,8 @@ class CaseBlocks:
         if not (chunk.is_gold or chunk.moves or chunk.marks):
             return f"<tr><td>{link}<td>{score}"  # most of them
         row = "<tr class=gold" if chunk.is_gold else "<tr"
-        if spans := _spans(chunk, shelved.text):
+        spans = _spans(chunk, shelved.text)
+        if spans:
             row += f" data-m={spans}"
         row += f"><td>{link}"
         if chunk.is_gold:
@@ -141,7 +143,7 @@ class CaseBlocks:
         if key not in self.shelf:
             text = cut(chunk.text)
             self._letters += len(text)
-            if self._letters > _ALL_CHUNKS:
+            if self._letters > _MOST_CHUNK_LETTERS:
                 text = "(not in this page, which would be too large: see ragbench explain)"
             self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
         return self.shelf[key]
@@ -221,11 +223,12 @@ def _hops(story: CaseStory) -> str:
 
 
 def _has_gold_mark(story: CaseStory) -> bool:
+    """Whether a gold text is marked in a chunk, so that it is on the page already."""
     marks = (mark for chunk in story.chunks for mark in chunk.marks)
     return any(mark.kind == "gold" for mark in marks)
 
 
-def _asked(story: CaseStory) -> Iterator[str]:
+def _history_and_searches(story: CaseStory) -> Iterator[str]:
     """What was said before the question, and what was searched for."""
     if story.history:
         yield "<details class=said><summary>What was said before: "
@@ -239,7 +242,9 @@ def _asked(story: CaseStory) -> Iterator[str]:
         yield f"<p class=dim>searched for <q>{safe(cut(sent))}</q>\n"
 
 
-def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iterator[str]:
+def _reference_and_answer(
+    row: CaseRow, story: CaseStory, before: CaseBefore | None
+) -> Iterator[str]:
     """Reference and answer beside each other, and which sentences of the answer do not hold."""
     reference, response = compared_texts(row.reference, row.response)
     yield f"<div class=qa><div><h3>Reference</h3><p>{_marked(reference, 'del')}\n"
@@ -257,7 +262,7 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
             earlier = _marked(compared_texts(before.response, row.response)[0], "u")
         yield f"<div><h3>In the baseline</h3><p>{earlier}</div>"
     yield "</div>\n"
-    yield from _not_fulfilled(story)
+    yield from _failing_expectations(story)
     if story.notes:
         yield "<div class=claims><h3>Numbers and citations that do not hold</h3>\n"
         for note in story.notes:
@@ -265,10 +270,11 @@ def _answered(row: CaseRow, story: CaseStory, before: CaseBefore | None) -> Iter
             yield f"<div><small>{safe(note.problem)}</small></div>\n"
         yield "</div>\n"
     for answer in story.supported:
-        yield from _supported(answer)
+        yield from _judged_sentences(answer)
 
 
-def _not_fulfilled(story: CaseStory) -> Iterator[str]:
+def _failing_expectations(story: CaseStory) -> Iterator[str]:
+    """The expectations that do not hold; nothing where all do."""
     failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
@@ -282,7 +288,7 @@ def _not_fulfilled(story: CaseStory) -> Iterator[str]:
 _TONES = {"supported": "passes", "not supported": "fails"}
 
 
-def _supported(answer: JudgedAnswer) -> Iterator[str]:
+def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
     """An answer by sentences, each with the claims that a judge made of it."""
     judge = f", {safe(answer.judge)}" if answer.judge else ""
     yield "<div class=claims><h3>Supported by the chunks, by sentence: "
@@ -326,10 +332,13 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
 
 
 def _cell_text(cell: Cell) -> str:
-    return cell.status.value if cell.value is None else f"{cell.value:.3g}"
+    """The value of a cell, or how it ended that has none."""
+    if cell.value is None:
+        return cell.status.value
+    return f"{cell.value:.3g}"
 
 
-def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
+def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     """The judgements that a case's scores rest on, folded."""
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
@@ -345,6 +354,7 @@ def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict) -> str:
+    """What the validator says of the case's chunks."""
     present = "yes" if verdict.answer_present else "not shown"
     text = (
         f"{verdict.validator}: {verdict.message} Answer present: {present}, probability "
@@ -357,7 +367,7 @@ def _verdict(verdict: Verdict) -> str:
 
 _AROUND = 40
 """Letters around a quote."""
-_QUOTES = 4
+_MOST_QUOTES = 4
 
 
 def _spans(chunk: ChunkStory, shown: str) -> str:
@@ -379,7 +389,7 @@ def _units(text: str) -> int:
 
 def _quotes(chunk: ChunkStory) -> Iterator[str]:
     """The first marked passages of a chunk, with the letters around them."""
-    for mark in chunk.marks[:_QUOTES]:
+    for mark in chunk.marks[:_MOST_QUOTES]:
         start = max(0, mark.start - _AROUND)
         end = mark.end + _AROUND
         before = chunk.text[start : mark.start]
@@ -394,7 +404,7 @@ def _quotes(chunk: ChunkStory) -> Iterator[str]:
 
 # --- what two texts share
 
-_WORDS = 400
+_MOST_WORDS = 400
 """Words up to which two texts are compared word by word."""
 _WORD = re.compile(r"\s*\S+\s*")
 Parts = list[tuple[str, bool]]
@@ -409,7 +419,7 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
         return first_whole, second_whole
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
-    if len(first_words) > _WORDS or len(second_words) > _WORDS:
+    if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
         return first_whole, second_whole
     matcher = SequenceMatcher(
         None,

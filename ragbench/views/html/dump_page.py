@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -20,9 +20,10 @@ from ragbench.views.validation import summary_lines
 
 _WORST = 50
 """Queries of a dump that a page shows."""
-_MOST = 200
+_MOST_CHANGED = 200
 """Queries that it shows as won, and as lost."""
-_IDS = 20
+_MOST_IDS = 20
+"""Chunks of a query whose ids it shows."""
 _DEEPEST = 50
 """Ranks that its curve shows."""
 
@@ -49,43 +50,48 @@ class DumpPage:
         """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
-        verdict, before = outcome.value, self.earlier.get(query_id)
+        """Takes in the verdict on a query; one that failed is on no curve and in no list."""
+        verdict = outcome.value
         if verdict is None:
             return
-        self._ranks.append(_first(tuple(verdict.relevance), verdict.relevant_chunk_ids))
+        self._ranks.append(_first_rank(tuple(verdict.relevance), verdict.relevant_chunk_ids))
         self._longest = max(self._longest, len(verdict.relevance))
         item = _query(query_id, query, verdict)
         self._worst.append((verdict.answer_probability, item))
-        if len(self._worst) > 4 * _WORST:
+        if len(self._worst) > 4 * _WORST:  # a dump may have millions of queries
             self._worst = _least(self._worst, _WORST)
+        before = self.earlier.get(query_id)
         if before is None:
             return
-        self._earlier_ranks.append(_first(before.chunk_ids, before.relevant_ids))
+        self._earlier_ranks.append(_first_rank(before.chunk_ids, before.relevant_ids))
         if before.answer_present is not verdict.answer_present:
-            moved = -abs(verdict.answer_probability - before.answer_probability)
-            self._changed[verdict.answer_present].append((moved, _beside(item, verdict, before)))
+            # Negative: the largest change is shown first.
+            change = -abs(verdict.answer_probability - before.answer_probability)
+            self._changed[verdict.answer_present].append((change, _beside(item, verdict, before)))
 
     def page(self, summary: DumpSummary) -> Page:
-        present, compared = summary.answer_present, summary.doctor.compared
+        """The page, after all queries were added."""
+        present = summary.answer_present
+        compared = summary.doctor.compared
         share = "" if present.share is None else f" ({present.share:.0%})"
         headline = (
             f"The answer is shown to be in the chunks of {present.count:,} of {present.total:,} "
             f"queries{share}, by {summary.validator}."
         )
         worst = [item for _, item in _least(self._worst, _WORST)]
+        sections = [Section(title="Summary", lines=list(summary_lines(summary)))]
+        if compared is not None:
+            sections += _against(compared, self._changed)
+        sections += self._depths(min(self._longest, _DEEPEST))
+        sections.append(Section(title="Worst queries", details=worst))
+        sections.append(roles_section(summary.roles))
         return document_page(
             Document(
                 kind="ragbench validation",
                 title=summary.dump,
                 headline=headline,
                 notes=summary.problems[:5],
-                sections=[
-                    Section(title="Summary", lines=list(summary_lines(summary))),
-                    *([] if compared is None else _against(compared, self._changed)),
-                    *self._depths(min(self._longest, _DEEPEST)),
-                    Section(title="Worst queries", details=worst),
-                    roles_section(summary.roles),
-                ],
+                sections=sections,
             )
         )
 
@@ -93,21 +99,24 @@ class DumpPage:
         """Where the first relevant chunks stand, as a curve and numbers."""
         if not self._ranks or not deepest:
             return
-        here, then = (
-            [ranks.count(rank) / (len(ranks) or 1) for rank in range(1, deepest + 1)]
-            for ranks in (self._ranks, self._earlier_ranks)
-        )
-        shares, before = [*accumulate(here)], [*accumulate(then)] if self._earlier_ranks else []
-        dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
+        shares_here = _share_by_rank(self._ranks, deepest)
+        shares_by_then = [*accumulate(shares_here)]
+        earlier: list[float] = []
+        caption = "Queries with a relevant chunk among the first k."
+        if self._earlier_ranks:
+            earlier = [*accumulate(_share_by_rank(self._earlier_ranks, deepest))]
+            caption += " Dashed: the earlier dump, on the queries in both."
         drawn = charts.curve(
-            shares,
-            before,
+            shares_by_then,
+            earlier,
             label="Share of queries with a relevant chunk within the first k",
             across="chunks kept",
             up="share of queries",
         )
-        caption = f"Queries with a relevant chunk among the first k.{dashed}"
-        both = zip(shares, here, strict=True)
+        rows: list[list[str]] = []
+        pairs = zip(shares_by_then, shares_here, strict=True)
+        for k, (share_by_then, share_here) in enumerate(pairs, 1):
+            rows.append([str(k), f"{share_by_then:.1%}", f"{share_here:.1%}"])
         yield Section(
             title="How deep the answers stand",
             columns=(
@@ -115,69 +124,84 @@ class DumpPage:
                 "queries with a relevant chunk by then",
                 "first relevant chunk here",
             ),
-            rows=[
-                [str(k), f"{share:.1%}", f"{first:.1%}"] for k, (share, first) in enumerate(both, 1)
-            ],
+            rows=rows,
             hint="A steep start and a flat end say that fewer chunks would do; a rise to the end, "
             "that more would find more.",
             charts=[{"drawn": drawn, "caption": caption}],
         )
 
 
-def _least(items: Sequence[_Shown], most: int) -> list[_Shown]:
-    return sorted(items, key=lambda item: item[0])[:most]
+def _least(items: Sequence[_Shown], count: int) -> list[_Shown]:
+    """The first of the items, in the order in which they are shown."""
+    return sorted(items, key=lambda item: item[0])[:count]
 
 
-def _first(chunks: Sequence[str], relevant: Sequence[str]) -> int | None:
-    wanted = set(relevant)
-    return next((rank for rank, id in enumerate(chunks, 1) if id in wanted), None)
+def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int | None:
+    """Where the first relevant chunk stands, from 1; None where there is none."""
+    for rank, id in enumerate(chunk_ids, 1):
+        if id in relevant_ids:
+            return rank
+    return None
+
+
+def _share_by_rank(ranks: Sequence[int | None], deepest: int) -> list[float]:
+    """The share of queries whose first relevant chunk stands at each rank."""
+    return [ranks.count(rank) / len(ranks) for rank in range(1, deepest + 1)]
 
 
 def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) -> Iterator[Section]:
-    counts = (compared.queries, compared.won, compared.lost)
+    """How the dump compares with the earlier one: counts, then the queries lost and won."""
+    row = [f"{compared.queries:,}", f"{compared.won:,}", f"{compared.lost:,}"]
     yield Section(
         title=f"Against {compared.against}",
         columns=("queries in both", "won", "lost", "p"),
-        rows=[[*(f"{count:,}" for count in counts), f"{compared.p_value:.3g}"]],
+        rows=[[*row, f"{compared.p_value:.3g}"]],
         hint="Won: the answer is shown to be in the chunks here, and was not there. p: McNemar's "
         "exact test, two-sided.",
     )
-    for present, title in ((False, "Lost"), (True, "Won")):
-        more = len(changed[present]) - _MOST
+    for is_present, title in ((False, "Lost"), (True, "Won")):
+        items = changed[is_present]
+        hint = ""
+        if len(items) > _MOST_CHANGED:
+            hint = f"... and {len(items) - _MOST_CHANGED:,} more"
         yield Section(
-            title=f"{title}: {len(changed[present]):,}",
-            details=[item for _, item in _least(changed[present], _MOST)],
-            hint=f"... and {more:,} more" if more > 0 else "",
+            title=f"{title}: {len(items):,}",
+            details=[item for _, item in _least(items, _MOST_CHANGED)],
+            hint=hint,
         )
 
 
 def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
     """A query whose answer was won or lost: with what the other retriever's chunks came to."""
-    now, then = verdict.relevance, before.chunk_ids
-    moved: list[str] = []
-    for name, mine, other in (("only here", [*now], then), ("only there", then, [*now])):
-        ids = [id for id in mine if id not in frozenset(other)]
-        moved += [f"{name}: {as_line(ids, _IDS)}"] if ids else []
-    chance, was = verdict.answer_probability, before.answer_probability
+    ids_there = frozenset(before.chunk_ids)
+    only_here = [id for id in verdict.relevance if id not in ids_there]
+    only_there = [id for id in before.chunk_ids if id not in verdict.relevance]
+    differences: list[str] = []
+    if only_here:
+        differences.append(f"only here: {as_line(only_here, _MOST_IDS)}")
+    if only_there:
+        differences.append(f"only there: {as_line(only_there, _MOST_IDS)}")
+    probability = f"{verdict.answer_probability:.2f}"
+    probability_there = f"{before.answer_probability:.2f}"
     quotes = [{**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]]
+    quotes += [{"id": f"there, {id}", "text": text[:1000]} for id, text in before.quotes]
     return {
         **item,
-        "word": f"{was:.2f} → {chance:.2f}",
+        "word": f"{probability_there} → {probability}",
         "lines": [
-            f"Chunks: {'; '.join(moved) or 'the same'}.",
-            f"There: {before.quality}, probability of an answer {was:.2f}. "
-            f"Here: {verdict.retrieval_quality.value}, {chance:.2f}.",
+            f"Chunks: {'; '.join(differences) or 'the same'}.",
+            f"There: {before.quality}, probability of an answer {probability_there}. "
+            f"Here: {verdict.retrieval_quality.value}, {probability}.",
             *item["lines"],
         ],
-        "quotes": [
-            *quotes,
-            *({"id": f"there, {id}", "text": text[:1000]} for id, text in before.quotes),
-        ],
+        "quotes": quotes,
     }
 
 
 def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
-    chances = ", ".join(f"{id} {p:.2f}" for id, p in list(verdict.relevance.items())[:_IDS])
+    """A query as the page shows it: what the validator says of it, with its quotes."""
+    relevance = [*verdict.relevance.items()][:_MOST_IDS]
+    chances = ", ".join(f"{id} {probability:.2f}" for id, probability in relevance)
     return {
         "word": f"{verdict.retrieval_quality.value} {verdict.answer_probability:.2f}",
         "id": query_id,
@@ -187,7 +211,7 @@ def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
             verdict.message,
             *verdict.reasons,
             f"Probability by chunk: {chances or 'no chunk'}",
-            *(f"Warning: {warning}" for warning in verdict.warnings),
+            *[f"Warning: {warning}" for warning in verdict.warnings],
         ],
-        "quotes": [{"id": one.chunk_id, "text": one.text[:1000]} for one in verdict.evidence],
+        "quotes": [{"id": quote.chunk_id, "text": quote.text[:1000]} for quote in verdict.evidence],
     }

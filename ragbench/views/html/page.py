@@ -19,14 +19,17 @@ from ragbench.safe_text import shown_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_STYLE, _SCRIPT = "report.css", "report.js"
+_STYLE = "report.css"
+_SCRIPT = "report.js"
 _BODY = "\0body\0"
 """Where the parts of a page follow each other in its frame; no text that is shown has a NUL."""
 
 
 def clean(text: str) -> str:
     """A text in which no letter acts: what would is spelled by its number."""
-    return text if text.isascii() and text.isprintable() else shown_text(text)
+    if text.isascii() and text.isprintable():  # most texts, at once
+        return text
+    return shown_text(text)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -34,6 +37,8 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 class Page(Record):
+    """A page before it is written: its frame is the same for all."""
+
     title: str
     body: Iterable[str]
     script: str = _SCRIPT
@@ -43,21 +48,33 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
     """Writes a page as one file, whole or not at all; style and script are in it, or beside it."""
     from markupsafe import Markup
 
-    parts = (_asset(_STYLE), _asset(page.script)) if is_inline else ("", "")
-    digests = [hashlib.sha256(text.encode()).digest() for text in parts]
-    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    style = ""
+    script = ""
+    style_source = "'self'"
+    script_source = "'self'"
+    if is_inline:
+        style = _asset(_STYLE)
+        script = _asset(page.script)
+        style_source = _policy_hash(style)
+        script_source = _policy_hash(script)
     values = {
         "title": page.title,
-        "style": Markup(parts[0]),  # this package's own file
-        "script": Markup(parts[1]),
-        "style_source": hashes[0] if is_inline else "'self'",
-        "script_source": hashes[1] if is_inline else "'self'",
+        "style": Markup(style),  # this package's own file
+        "script": Markup(script),
+        "style_source": style_source,
+        "script_source": script_source,
         "body": Markup(_BODY),
     }
     before, after = render("page.html.jinja", values).split(_BODY)
     with written_whole(path) as file:
         for part in chain([before], page.body, [after]):
             file.write(part.encode("utf-8", "backslashreplace"))
+
+
+def _policy_hash(text: str) -> str:
+    """A text as a page's policy names it: nothing but that text may act."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def write_html_folder(folder: Path, page: Page) -> Path:
@@ -72,35 +89,39 @@ def write_html_folder(folder: Path, page: Page) -> Path:
 
 @cache
 def _asset(name: str) -> str:
+    """The text of a file beside this one."""
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @cache
 def _environment() -> Environment:
+    """The templates, with the filters that they use."""
     from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
     # Compiling the templates takes longer than all other writing of a small run: what comes of it
     # is kept where Python keeps its own, if it may.
-    place = Path(__file__).parent / "__pycache__"
-    is_kept = not sys.dont_write_bytecode and os.access(place, os.W_OK)
-    name = f"%s.{sys.implementation.cache_tag}.jinja"
-    made = Environment(
-        bytecode_cache=FileSystemBytecodeCache(str(place), name) if is_kept else None,
+    folder = Path(__file__).parent / "__pycache__"
+    bytecode_cache = None
+    if not sys.dont_write_bytecode and os.access(folder, os.W_OK):
+        name = f"%s.{sys.implementation.cache_tag}.jinja"
+        bytecode_cache = FileSystemBytecodeCache(str(folder), name)
+    environment = Environment(
+        bytecode_cache=bytecode_cache,
         loader=PackageLoader("ragbench.views", "html"),
         autoescape=True,
         auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printed_value,
     )
-    made.filters["number"] = page_number
-    made.filters["percent"] = lambda value: f"{value:.0%}"
-    made.filters["count"] = lambda value: f"{value:,}"
-    return made
+    environment.filters["number"] = page_number
+    environment.filters["percent"] = lambda value: f"{value:.0%}"
+    environment.filters["count"] = lambda value: f"{value:,}"
+    return environment
 
 
-def _shown(value: object) -> object:
+def _printed_value(value: object) -> object:
     """What a template prints: texts without letters that act, nothing for None."""
     if type(value) is str:  # Markup was made by a template
         return clean(value)
@@ -112,7 +133,11 @@ def page_number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "–"
     if unit != "s":
-        return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+        if abs(value) < 100:
+            return f"{value:.3f}"
+        return f"{value:,.1f}"
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
-    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+    if value < 1:
+        return f"{value * 1e3:.1f} ms"
+    return f"{value:.2f} s"

@@ -87,6 +87,7 @@ class RunPage:
         self._cases = CaseBlocks(metrics, against)
 
     def case(self, row: CaseRow) -> None:
+        """Takes in a case: every figure counts it, and the page keeps it where there is room."""
         for position, cell in enumerate(row.cells):
             if cell.value is not None:
                 self._values[position].append(cell.value)
@@ -133,6 +134,7 @@ class RunPage:
         return Page(title=title, body=self._body())
 
     def _body(self) -> Iterator[str]:
+        """The page part by part: its head, a block for each case, the texts of the chunks."""
         rows = self._shown_cases()
         total = sum(count.cases for count in self.report.causes)
         cut = None
@@ -172,7 +174,8 @@ class RunPage:
         falls = waterfall(report.causes)
         total = falls[0].cases + falls[0].left if falls else 1
         notes = list(report.notes)
-        if reused := reused_text(report):
+        reused = reused_text(report)
+        if reused:
             notes.insert(0, reused)
         calibration = None
         if len(self._confidences) >= _LEAST_CONFIDENCES:
@@ -267,17 +270,23 @@ def _against(against: Against) -> dict[str, Any]:
 
 
 class _Heading(NamedTuple):
+    """The heading of a column; one of numbers stands to the right."""
+
     text: str
     is_number: bool = False
 
 
 class _PageCell(NamedTuple):
+    """A cell of the table of metrics."""
+
     text: str
     is_number: bool = False
     is_strong: bool = False
 
 
 class _MetricRow(NamedTuple):
+    """A metric in the table, with the definition that its name explains."""
+
     definition: MetricDefinition
     name: str
     cells: Sequence[_PageCell]
@@ -285,6 +294,7 @@ class _MetricRow(NamedTuple):
 
 
 def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Heading]:
+    """The headings of the table of metrics: a column that is drawn has one for its numbers, too."""
     headings: list[_Heading] = []
     for column in columns:
         heading = column.heading[:1].upper() + column.heading[1:]
@@ -328,7 +338,8 @@ def _metric_row(
 
 def _axis(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
     """The ends of the axis of a metric's interval: its own range, or else that of its values."""
-    definition, score = summary.metric.definition, summary.score
+    definition = summary.metric.definition
+    score = summary.score
     least = definition.low if definition.low is not None else min(values, default=0.0)
     most = definition.high if definition.high is not None else max(values, default=1.0)
     if definition.aggregate is not None:
@@ -405,6 +416,6 @@ def _stages(stages: Sequence[StageCount]) -> Iterator[list[str]]:
     for stage in stages:
         ends = (stage.measured, stage.abstained, stage.skipped, stage.failed)
         # Neither skipped cases nor outcomes of an earlier run or a file are asked for.
-        asked = sum(ends) - stage.reused - stage.recorded - stage.skipped
-        counts = (*ends, max(asked, 0), stage.reused, stage.recorded)
+        calls = sum(ends) - stage.reused - stage.recorded - stage.skipped
+        counts = (*ends, max(calls, 0), stage.reused, stage.recorded)
         yield [stage.stage, *(f"{count:,}" for count in counts)]
