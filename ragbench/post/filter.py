@@ -12,7 +12,7 @@ from ragbench.core.chat import ChatModel
 from ragbench.core.checked import Checked, Positive, Share
 from ragbench.core.record import Record
 from ragbench.llm.schema import ask_structure, ask_text
-from ragbench.post.chunks import asked_of, made_from, numbers_schema, rewritten, sliced
+from ragbench.post.chunks import made_from, numbers_schema, passages_task, rewritten, sliced
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
@@ -42,7 +42,7 @@ class LlmFilter:
         chunks = context.chunks
         if not chunks:
             return ()
-        asked = asked_of("choose", context.query.text, chunks)
+        asked = passages_task("choose", context.query.text, chunks)
         chosen = ask_structure(self.chat, asked, numbers_schema("keep", len(chunks)))
         return [chunks[at - 1] for at in sorted(set(chosen))]
 
@@ -253,7 +253,7 @@ class Abstractive(Checked):
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
         """None where the model replied with the word for nothing; case and marks do not count."""
-        text = ask_text(self.chat, asked_of("summarise", question, entries))
+        text = ask_text(self.chat, passages_task("summarise", question, entries))
         return None if text.strip(" \n\t.!:*_`'\"").upper() == NOTHING else text
 
 
