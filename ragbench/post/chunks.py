@@ -56,7 +56,9 @@ DERIVED = "derived"
 """The metadata key of the list of changes that a text went through, oldest first."""
 
 
-def rewritten(entry: RankedChunk, text: str, *, by: str, also_from: Sequence[str] = ()) -> RankedChunk:
+def rewritten(
+    entry: RankedChunk, text: str, *, by: str, also_from: Sequence[str] = ()
+) -> RankedChunk:
     """A chunk with another text. Id, document, offsets and metadata are those of the origin.
 
     Args:
