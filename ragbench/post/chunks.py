@@ -302,8 +302,8 @@ def known_time(value: object) -> KnownTime | None:
 
 def parse_time(value: object) -> datetime | None:
     """The point in time that `known_time` reads, without how precise it is."""
-    known = known_time(value)
-    return None if known is None else known.time
+    known_point = known_time(value)
+    return None if known_point is None else known_point.time
 
 
 def _of_day(day: date, precision: Precision = "day") -> KnownTime:

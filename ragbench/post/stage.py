@@ -318,8 +318,8 @@ def _steps_object(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> di
             del values["left"]
         # An empty value is the default; but a list of no chunks says that all were dropped.
         steps.append({key: value for key, value in values.items() if value or key == "left"})
-    given = outcome.steps[0].given if outcome.steps else ()
-    record: dict[str, Any] = {"given": given, "steps": steps}
+    first_input = outcome.steps[0].given if outcome.steps else ()
+    record: dict[str, Any] = {"given": first_input, "steps": steps}
     if outcome.formatted:
         record["text"] = outcome.history_text
     return record
