@@ -17,7 +17,14 @@ from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.core.record import replace
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import age_text, asked_of, known_time, made_from, rewritten, rewritten_by
+from ragbench.post.chunks import (
+    age_text,
+    known_time,
+    made_from,
+    passages_task,
+    rewritten,
+    rewritten_by,
+)
 from ragbench.post.operator import (
     ChunkNeighbours,
     ChunkSearch,
@@ -46,12 +53,20 @@ class Context(Checked):
     """Text between two of them."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        def headed(entry: RankedChunk) -> str | None:
-            known = {"document_id": entry.chunk.document_id, **entry.chunk.metadata}
-            parts = [str(known[one]) for one in self.fields if known.get(one) not in (None, "")]
-            return f"[{self.joined_by.join(parts)}]\n{entry.chunk.text}" if parts else None
+        return rewritten_by(self.name, context.chunks, self._text_with_heading)
 
-        return rewritten_by(self.name, context.chunks, headed)
+    def _text_with_heading(self, entry: RankedChunk) -> str | None:
+        chunk = entry.chunk
+        # Metadata wins over the chunk's own document id: its author wrote it for readers.
+        metadata = {"document_id": chunk.document_id, **chunk.metadata}
+        headings: list[str] = []
+        for field in self.fields:
+            value = metadata.get(field)
+            if value not in (None, ""):
+                headings.append(str(value))
+        if not headings:
+            return None
+        return f"[{self.joined_by.join(headings)}]\n{chunk.text}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,12 +82,18 @@ class Metadata(Checked):
     """Metadata keys, in the order in which they are written."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        def described(entry: RankedChunk) -> str | None:
-            known = entry.chunk.metadata
-            lines = [f"{one}: {known[one]}" for one in self.fields if known.get(one) is not None]
-            return "\n".join([entry.chunk.text, *lines]) if lines else None
+        return rewritten_by(self.name, context.chunks, self._text_with_metadata)
 
-        return rewritten_by(self.name, context.chunks, described)
+    def _text_with_metadata(self, entry: RankedChunk) -> str | None:
+        chunk = entry.chunk
+        lines: list[str] = []
+        for field in self.fields:
+            value = chunk.metadata.get(field)
+            if value is not None:
+                lines.append(f"{field}: {value}")
+        if not lines:
+            return None
+        return "\n".join([chunk.text, *lines])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,28 +114,45 @@ class Neighbours(Checked):
     """How many neighbours to ask for at each."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        present = {entry.chunk.id for entry in context.chunks}
+        present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
         for entry in context.chunks[: self.first]:
-            given = newcomers(self.service.neighbours(entry.chunk.id, self.top_k))[: self.top_k]
-            fresh = [found.chunk for found in given if found.chunk.id not in present]
-            present.update(chunk.id for chunk in fresh)
-            widened.append(self._widened(entry, fresh))
+            neighbours: list[Chunk] = []
+            for neighbour in _neighbours_of(self.service, entry.chunk.id, self.top_k):
+                if neighbour.chunk.id not in present_ids:
+                    neighbours.append(neighbour.chunk)
+            present_ids.update(chunk.id for chunk in neighbours)
+            widened.append(self._widened(entry, neighbours))
         return (*widened, *context.chunks[self.first :])
 
-    def _widened(self, entry: RankedChunk, around: Sequence[Chunk]) -> RankedChunk:
-        if not around:
+    def _widened(self, entry: RankedChunk, neighbours: Sequence[Chunk]) -> RankedChunk:
+        """The chunk with its neighbours' texts before and behind its own."""
+        if not neighbours:
             return entry
-        own = entry.chunk
+        chunk = entry.chunk
 
-        def place(one: Chunk) -> tuple[int, bool, int]:
-            same = one.document_id is not None and one.document_id == own.document_id
-            known = one.start is not None and own.start is not None and one.start < own.start
-            turn = 1 if one is own else 0 if same and known else 2
-            return turn, one.document_id != own.document_id, one.start or 0
+        def reading_order(part: Chunk) -> tuple[int, bool, int]:
+            in_same_document = part.document_id == chunk.document_id
+            if part is chunk:
+                side = 1
+            elif in_same_document and _stands_before(part, chunk):
+                side = 0
+            else:
+                side = 2
+            # Behind the chunk, the rest of its own document comes before other documents.
+            return side, not in_same_document, part.start or 0
 
-        text = "\n".join(one.text for one in sorted((own, *around), key=place))
-        return rewritten(entry, text, by=self.name, more=[one.id for one in around])
+        parts = sorted((chunk, *neighbours), key=reading_order)
+        text = "\n".join(part.text for part in parts)
+        neighbour_ids = [neighbour.id for neighbour in neighbours]
+        return rewritten(entry, text, by=self.name, also_from=neighbour_ids)
+
+
+def _stands_before(neighbour: Chunk, chunk: Chunk) -> bool:
+    """Whether a chunk is known to begin before another one of the document that both name."""
+    if neighbour.document_id is None or neighbour.start is None or chunk.start is None:
+        return False
+    return neighbour.start < chunk.start
 
 
 REFLECTION_ID = "augment.reflection"
@@ -133,12 +171,12 @@ class Reflection(Checked):
     """How many chunks it reads."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        read = context.chunks[: self.first]
-        if not read:
+        passages = context.chunks[: self.first]
+        if not passages:
             return ()
-        reflection = ask_text(self.chat, asked_of("reflect", context.query.text, read))
-        added = made_from(read, reflection, id=REFLECTION_ID, by=self.name)
-        return (added, *context.chunks)
+        text = ask_text(self.chat, passages_task("reflect", context.query.text, passages))
+        reflection = made_from(passages, text, id=REFLECTION_ID, by=self.name)
+        return (reflection, *context.chunks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,13 +198,20 @@ class Temporal(Checked):
     def apply(self, context: OperatorInput) -> OperatorOutput:
         now = context.query.now
 
-        def dated(entry: RankedChunk) -> str | None:
+        def text_with_date(entry: RankedChunk) -> str | None:
             time = known_time(entry.chunk.metadata.get(self.field))
-            age = "" if time is None or now is None else f", {age_text(time, now)}"
-            return None if time is None else f"[{time.shown}{age}]\n{entry.chunk.text}"
+            if time is None:
+                return None
+            label = time.shown
+            if now is not None:
+                label += f", {age_text(time, now)}"
+            return f"[{label}]\n{entry.chunk.text}"
 
-        chunks, notes = rewritten_by(self.name, context.chunks, dated), list[str]()
-        undated = sum(new is old for new, old in zip(chunks, context.chunks, strict=True))
+        chunks = rewritten_by(self.name, context.chunks, text_with_date)
+        undated = 0
+        for chunk, original in zip(chunks, context.chunks, strict=True):
+            undated += chunk is original
+        notes: list[str] = []
         if undated:
             notes.append(f"{undated} of {len(chunks)} chunks have no time in '{self.field}'")
         if now is None and undated < len(chunks):
@@ -174,19 +219,26 @@ class Temporal(Checked):
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
 
+# --- more chunks
+
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
 
 Rankings = Sequence[Sequence[RankedChunk]]
 
 
 def newcomers(chunks: Sequence[Chunk]) -> list[RankedChunk]:
-    """What a service gave, as chunks that retrieval did not give."""
+    """What a user's service gave, checked, as chunks that retrieval did not give."""
     for chunk in chunks:
         if not isinstance(chunk, Chunk):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
             raise InterfaceError(f"the chunk service gave {type(chunk).__name__}, not a Chunk")
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
     return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
+
+
+def _neighbours_of(service: ChunkNeighbours, chunk_id: str, top_k: int) -> list[RankedChunk]:
+    """At most `top_k` neighbours of a chunk, also where the service gives more than asked."""
+    return newcomers(service.neighbours(chunk_id, top_k))[:top_k]
 
 
 def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:
@@ -196,47 +248,53 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
     - ``interleave``: the first of each ranking, then the second of each ... Scores stay.
     - ``weighted``: by the sum of weight times score, scores brought to [0, 1] within each ranking
       by `ragbench.core.fusion.min_max` (Lee 1997; Fox & Shaw 1994, CombSUM). A ranking in which a
-      chunk
-      has no score counts by places instead: 1 for the first of n, 1/n for the last.
+      chunk has no score counts by places instead: 1 for the first of n, 1/n for the last.
     - ``rrf``: by `ragbench.core.fusion.reciprocal_rank_scores`.
 
     Returns:
         The union, ranks from 1. Of equal sums the lower id comes first, as in retrieval.
     """
+    entries: dict[str, RankedChunk] = {}
     if fusion == "concat":
-        given = [entry for ranking in rankings for entry in ranking]
+        for ranking in rankings:
+            for entry in ranking:
+                entries.setdefault(entry.chunk.id, entry)
     else:
-        turns = zip_longest(*rankings)
-        given = [entry for turn in turns for entry in turn if entry is not None]
-    # The last of an id would win: they are looked at from the end.
-    taken = {entry.chunk.id: entry for entry in reversed(given)}
-    order = dict.fromkeys(entry.chunk.id for entry in given)
+        for entries_at_rank in zip_longest(*rankings):
+            for entry in entries_at_rank:
+                if entry is not None:  # a shorter ranking has ended
+                    entries.setdefault(entry.chunk.id, entry)
     if fusion in ("concat", "interleave"):
-        return in_order(taken[id] for id in order)
+        return in_order(entries.values())
     if fusion == "rrf":
         ids = [[entry.chunk.id for entry in ranking] for ranking in rankings]
         sums = reciprocal_rank_scores(ids, weights=weights)
     else:
         sums = _weighted_sums(rankings, weights)
-    best = sorted(order, key=lambda id: (-sums[id], id))
-    return in_order(replace(taken[id], score=sums[id]) for id in best)
+    best_first = sorted(entries, key=lambda id: (-sums[id], id))
+    return in_order(replace(entries[id], score=sums[id]) for id in best_first)
 
 
 def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, float]:
-    sums: dict[str, list[float]] = {}
+    """Of each chunk id, the sum over the rankings of weight times its score in [0, 1]."""
+    parts: dict[str, list[float]] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
         scores = [entry.score for entry in ranking if entry.score is not None]
-        shares = min_max(scores)
-        if len(scores) < len(ranking):
+        if len(scores) == len(ranking):
+            shares = min_max(scores)
+        else:
             shares = [1.0 - place / len(ranking) for place in range(len(ranking))]
-        # A repeated id counts where it stands best.
-        own = dict(zip((one.chunk.id for one in reversed(ranking)), reversed(shares), strict=True))
-        for id, share in own.items():
-            sums.setdefault(id, []).append(weight * share)
-    return {id: math.fsum(parts) for id, parts in sums.items()}
+        # An id that a ranking repeats counts once, where it stands best.
+        share_of: dict[str, float] = {}
+        for entry, share in zip(ranking, shares, strict=True):
+            share_of.setdefault(entry.chunk.id, share)
+        for id, share in share_of.items():
+            parts.setdefault(id, []).append(weight * share)
+    return {id: math.fsum(addends) for id, addends in parts.items()}
 
 
-def _joined(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> OperatorOutput:
+def _fused_output(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> OperatorOutput:
+    """The rankings as one, with a note of how many chunks the first of them lacked."""
     chunks = fuse(rankings, fusion, weights)
     added = len(chunks) - len({entry.chunk.id for entry in rankings[0]})
     return OperatorOutput(chunks=chunks, notes=(f"{added} chunks were added",))
@@ -263,21 +321,22 @@ class LinkExpand(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         # In breadth: all that is one link away, then all that is two ...
-        asked: set[str] = set()
-        found: dict[str, RankedChunk] = {}
+        expanded_ids: set[str] = set()
+        linked: dict[str, RankedChunk] = {}
         frontier = [entry.chunk.id for entry in context.chunks[: self.first]]
         for _ in range(self.depth):
-            following: list[str] = []
+            next_frontier: list[str] = []
             for id in frontier:
-                if id in asked:
+                if id in expanded_ids:
                     continue
-                asked.add(id)
-                for entry in newcomers(self.service.neighbours(id, self.top_k))[: self.top_k]:
-                    if entry.chunk.id not in found:
-                        found[entry.chunk.id] = entry
-                        following.append(entry.chunk.id)
-            frontier = following
-        return _joined([context.chunks, [*found.values()]], self.fusion, (1.0, self.weight))
+                expanded_ids.add(id)
+                for entry in _neighbours_of(self.service, id, self.top_k):
+                    if entry.chunk.id not in linked:
+                        linked[entry.chunk.id] = entry
+                        next_frontier.append(entry.chunk.id)
+            frontier = next_frontier
+        rankings = [context.chunks, list(linked.values())]
+        return _fused_output(rankings, self.fusion, (1.0, self.weight))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,8 +366,10 @@ class QueryMerge(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
+        weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)
-            rankings.append(newcomers(self.service.search(text, query.top_k))[: query.top_k])
-        weights = (1.0, *(query.weight for query in self.queries))
-        return _joined(rankings, self.fusion, weights)
+            chunks = newcomers(self.service.search(text, query.top_k))
+            rankings.append(chunks[: query.top_k])
+            weights.append(query.weight)
+        return _fused_output(rankings, self.fusion, weights)

@@ -41,7 +41,7 @@ WRITTEN: Mapping[Any, Any] = {
     Reranker: {"type": ["string", "object"], "description": "a reranker"},
 }
 """How a file holds what is no plain value, as JSON schemas."""
-_GIVEN: Mapping[Any, str] = {
+_RESOURCES: Mapping[Any, str] = {
     ChatModel: "a language model",
     ChunkSearch: "a service with search(query, top_k)",
     ChunkNeighbours: "a service with neighbours(chunk_id, top_k)",
@@ -53,11 +53,14 @@ def described(registry: Registry, name: str) -> dict[str, Any]:
     """An operator or reranker: its summary, what it needs, and the schema of its settings."""
     target: Any = registry.load(name)
     hints = typing.get_type_hints(target) if isinstance(target, type) else {}
-    given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
+    needs: list[str] = list(getattr(target, "NEEDS", ()))
+    for kind in hints.values():
+        if kind in _RESOURCES:
+            needs.append(_RESOURCES[kind])
     return {
         "name": name,
         "summary": summary_of(target),
-        "needs": [*getattr(target, "NEEDS", ()), *given],
+        "needs": needs,
         "settings": schema_of_settings(target, WRITTEN),
     }
 
@@ -97,7 +100,7 @@ def build_reranker(
     )
 
 
-_OF_RERANK = ("top_k", "timeout", "on_error")
+_RERANK_SETTINGS = ("top_k", "timeout", "on_error")
 """Settings of the operator itself; the others are the reranker's."""
 
 
@@ -137,71 +140,104 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         return given
     if not isinstance(given, Mapping):
         raise ConfigError(f"an operator is a mapping with an 'action', not {given!r}")
-    settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
-    resources = resources or Resources()
+    settings: dict[str, Any] = {}
+    for key, value in cast("Mapping[Any, Any]", given).items():
+        settings[str(key)] = value
+    if resources is None:
+        resources = Resources()
     action = settings.pop("action", None)
-    name = str(action) if is_own(action) else _name(action, settings)
-    made = _makers(name, resources)
+    operator: object
     if is_own(action):
-        built = built_own(name, settings, folder=resources.folder, made=made)
+        name = str(action)
+        makers = _makers(name, resources)
+        operator = built_own(name, settings, folder=resources.folder, made=makers)
     else:
+        name = _take_name(action, settings)
+        makers = _makers(name, resources)
         target = OPERATORS.load(name)
-        built = from_settings(target, settings, where=name, made=made, folder=resources.folder)
-    if not isinstance(built, Operator):
+        operator = from_settings(target, settings, where=name, made=makers, folder=resources.folder)
+    if not isinstance(operator, Operator):
         raise ConfigError(f"'{name}' is not an operator: it lacks a name or apply()")
-    return built
+    return operator
 
 
-def _name(action: object, settings: dict[str, Any]) -> str:
-    """The operator's name; the settings of a reranker are put into one place."""
-    types: dict[str, list[str]] = {}
-    for one in OPERATORS.targets():
-        first, dot, kind = one.partition(".")
-        types.setdefault(first, []).extend([kind] if dot else [])
-    name = _known("action", action, [*types], "")
+def _take_name(action: object, settings: dict[str, Any]) -> str:
+    """The operator's name: its action, with its type where it has several.
+
+    Takes the type out of the settings. Those of a reranker, which may stand beside the operator's
+    own, move below the key ``reranker``.
+    """
+    types_of: dict[str, list[str]] = {}
+    for operator in OPERATORS.targets():
+        prefix, dot, suffix = operator.partition(".")
+        types = types_of.setdefault(prefix, [])
+        if dot:
+            types.append(suffix)
+    name = _checked_name("action", action, list(types_of), "")
     if name == "rerank" and "reranker" not in settings:
-        kind = settings.pop("type", None)
-        if not is_own(kind):
-            kind = _known("type", kind, [*RERANKERS.targets()], name)
-        own = {key: settings.pop(key) for key in [*settings] if key not in _OF_RERANK}
-        settings["reranker"] = {"name": str(kind), **own}
-    if not types[name]:
+        reranker = settings.pop("type", None)
+        if not is_own(reranker):
+            reranker = _checked_name("type", reranker, list(RERANKERS.targets()), name)
+        reranker_settings: dict[str, Any] = {"name": str(reranker)}
+        for key in list(settings):
+            if key not in _RERANK_SETTINGS:
+                reranker_settings[key] = settings.pop(key)
+        settings["reranker"] = reranker_settings
+    types = types_of[name]
+    if not types:
         return name
-    return f"{name}.{_known('type', settings.pop('type', None), types[name], name)}"
+    return f"{name}.{_checked_name('type', settings.pop('type', None), types, name)}"
 
 
-def _known(key: str, given: object, known: Sequence[str], of: str) -> str:
-    if given is None:
-        missing = f"{of}: the setting" if of else "the setting"
-        raise ConfigError(f"{missing} '{key}' is missing. Known: {', '.join(known)}")
-    if given not in known:
-        of = f" of {of}" if of else ""
-        raise ConfigError(f"unknown {key} '{given}'{of}.{listed_names(given, known)}")
-    return str(given)
+def _checked_name(key: str, name: object, known_names: Sequence[str], action: str) -> str:
+    """A name that a file gives under a key.
+
+    Args:
+        action: of the operator whose type is named; empty for the action itself.
+
+    Raises:
+        ConfigError: it is missing, or is none of those that are known.
+    """
+    if name is None:
+        subject = f"{action}: the setting" if action else "the setting"
+        raise ConfigError(f"{subject} '{key}' is missing. Known: {', '.join(known_names)}")
+    if name not in known_names:
+        of_action = f" of {action}" if action else ""
+        raise ConfigError(f"unknown {key} '{name}'{of_action}.{listed_names(name, known_names)}")
+    return str(name)
 
 
 def _makers(name: str, resources: Resources) -> Makers:
-    def resource(value: object, setting: str, kind: type) -> Any:
-        if value is not None:
-            place = "it stands at the top of the file"
-            raise ConfigError(f"{name}: '{setting}' is not a setting of an operator: {place}")
-        held = getattr(resources, setting)
-        if not isinstance(held, kind):
-            what, _, method = _GIVEN[kind].partition(" with ")
-            asks = f"asks where the chunks came from, and nothing here has the method {method}"
-            raise ConfigError(f"{name} {asks if method else f'needs {what}, and none was given'}")
-        return held
+    """What makes those settings of an operator that a file cannot hold as they are."""
+    makers: dict[Any, Any] = {}
+    for setting, kinds in _SHARED.items():
+        for kind in kinds:
+            makers[kind] = partial(_resource, name, resources, setting, kind)
+    makers.update(counter_makers(name, resources.folder))
+    makers[Reranker] = partial(build_reranker, chat=resources.chat, folder=resources.folder)
+    return makers
 
-    made: dict[Any, Any] = {
-        kind: partial(resource, setting=setting, kind=kind)
-        for setting, kinds in _SHARED.items()
-        for kind in kinds
-    }
-    rerankers = partial(build_reranker, chat=resources.chat, folder=resources.folder)
-    return {**made, **counter_makers(name, resources.folder), Reranker: rerankers}
+
+def _resource(name: str, resources: Resources, setting: str, kind: type, value: object) -> Any:
+    """The service or language model that an operator needs; its own settings hold none."""
+    if value is not None:
+        raise ConfigError(
+            f"{name}: '{setting}' is not a setting of an operator: it stands at the top of the file"
+        )
+    resource = getattr(resources, setting)
+    if not isinstance(resource, kind):
+        label, _, method = _RESOURCES[kind].partition(" with ")
+        if method:  # there may be a service that cannot do what this operator asks of it
+            raise ConfigError(
+                f"{name} asks where the chunks came from, and nothing here has the method {method}"
+            )
+        raise ConfigError(f"{name} needs {label}, and none was given")
+    return resource
 
 
 def counter_makers(where: str, folder: Path) -> Makers:
+    """What makes a counter of tokens of its name in a file."""
+
     def counter(value: object) -> TokenCounter:
         if not isinstance(value, str):
             raise ConfigError(f"{where}: counter must be a text, not {value!r}")
@@ -210,8 +246,10 @@ def counter_makers(where: str, folder: Path) -> Makers:
     return {TokenCounter: counter}
 
 
+# --- stages from files
+
 _DASH = "operators are a list: put '- ' before each"
-_OF_STAGE = ("operators", "on_error", "score_field", "now")
+_STAGE_SETTINGS = ("operators", "on_error", "score_field", "now")
 _SHARED: Mapping[str, tuple[type, ...]] = {
     "service": (ChunkSearch, ChunkNeighbours),
     "chat": (ChatModel,),
@@ -227,11 +265,16 @@ class Variant(Record):
 
 
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
+    """Reads a stage from a YAML file.
+
+    Args:
+        resources: the service and the language model, where the file names none of its own.
+    """
     reading = SettingsFile(file=read_yaml(path))
-    if "action" in reading.mapping(()):
+    if "action" in reading.mapping(()):  # a single operator where the stage belongs
         reading.wrong((), f"{_DASH}, below the key 'operators'")
         reading.finish()
-    top = reading.mapping((), (*_OF_STAGE, *_SHARED))
+    top = reading.mapping((), (*_STAGE_SETTINGS, *_SHARED))
     stage = _stage(reading, (), top, _resources(reading, top, resources))
     reading.finish()
     return stage
@@ -245,7 +288,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
     variants: dict[str, Variant] = {}
     for position, _ in enumerate(reading.items(("variants",))):
         place = ("variants", position)
-        entry = reading.mapping(place, ("name", *_OF_STAGE))
+        entry = reading.mapping(place, ("name", *_STAGE_SETTINGS))
         name = entry.get("name")
         if not isinstance(name, str) or not name.strip():
             reading.wrong((*place, "name"), "each variant needs a name, a text")
@@ -263,7 +306,7 @@ def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> Pos
     """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
     if isinstance(reading.at(place), list) or "action" in reading.mapping(place):
         return PostRetrieval(operators=_operators(reading, place, resources))
-    return _stage(reading, place, reading.mapping(place, _OF_STAGE), resources)
+    return _stage(reading, place, reading.mapping(place, _STAGE_SETTINGS), resources)
 
 
 def _stage(
@@ -271,41 +314,56 @@ def _stage(
 ) -> PostRetrieval:
     """The stage that a mapping describes; with what is right in it when not all is."""
     operators = _operators(reading, (*place, "operators"), resources)
-    given = {key: one for key, one in entry.items() if key in _OF_STAGE and key != "operators"}
-
-    def time(value: object) -> datetime:
-        if (found := parse_time(value)) is None:
-            raise ConfigError(f"now must be a date, not {shown(value)}")
-        return found
+    settings: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key in _STAGE_SETTINGS and key != "operators":
+            settings[key] = value
 
     def make() -> PostRetrieval:
-        made = from_settings(PostRetrieval, given, where="stage", made={datetime: time})
-        return cast("PostRetrieval", replace(made, operators=operators))
+        made = {datetime: _checked_time}
+        stage = from_settings(PostRetrieval, settings, where="stage", made=made)
+        return cast("PostRetrieval", replace(stage, operators=operators))
 
-    return reading.built(place, given, make) or PostRetrieval(operators=operators)
+    stage = reading.built(place, settings, make)
+    return PostRetrieval(operators=operators) if stage is None else stage
+
+
+def _checked_time(value: object) -> datetime:
+    time = parse_time(value)
+    if time is None:
+        raise ConfigError(f"now must be a date, not {shown(value)}")
+    return time
 
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
-    given = reading.at(place)
-    if isinstance(given, Mapping) and "action" in given:
-        reading.wrong(place, f"{_DASH}: '- {{action: {given['action']}, ...}}'")
+    """The operators of a list, without those that cannot be built: the reading notes why."""
+    entries = reading.at(place)
+    if isinstance(entries, Mapping) and "action" in entries:
+        reading.wrong(place, f"{_DASH}: '- {{action: {entries['action']}, ...}}'")
         return ()
-    made = [
-        reading.built((*place, position), given, partial(build_operator, given, resources))
-        for position, given in enumerate(reading.items(place))
-    ]
-    return tuple(one for one in made if one is not None)
+    operators: list[Operator] = []
+    for position, entry in enumerate(reading.items(place)):
+        make = partial(build_operator, entry, resources)
+        operator = reading.built((*place, position), entry, make)
+        if operator is not None:
+            operators.append(operator)
+    return tuple(operators)
 
 
-def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources | None) -> Resources:
+def _resources(
+    reading: SettingsFile, top: Mapping[str, Any], resources: Resources | None
+) -> Resources:
+    """The resources of a file: those that it names itself, else those of whoever reads it."""
     folder = Path(reading.file.path).resolve().parent
-    found = {
-        key: reading.built((key,), top[key], partial(_loaded, top[key], kinds, folder))
-        for key, kinds in _SHARED.items()
-        if top.get(key) is not None
-    }
-    named: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
-    return replace(given or Resources(), folder=folder, **named)
+    own_resources: dict[str, Any] = {}
+    for key, kinds in _SHARED.items():
+        spec = top.get(key)
+        if spec is None:
+            continue
+        resource = reading.built((key,), spec, partial(_loaded, spec, kinds, folder))
+        if resource is not None:
+            own_resources[key] = resource
+    return replace(resources or Resources(), folder=folder, **own_resources)
 
 
 def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
@@ -313,7 +371,9 @@ def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
     target = load_target(spec, search_path=folder)
-    if isinstance(target, type) or (callable(target) and not isinstance(target, kinds)):
+    # A class has the methods that its instances have, and so passes for one of them itself.
+    is_factory = callable(target) and not isinstance(target, kinds)
+    if isinstance(target, type) or is_factory:
         try:
             target = target()
         except Exception as error:

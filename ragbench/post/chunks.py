@@ -21,13 +21,17 @@ from ragbench.post.operator import Query, RankedChunk
 from ragbench.text.sentences import Span
 from ragbench.text.tables import table
 
+# --- chunks before a language model
 
-def asked_of(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
+
+def passages_task(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
     """A task of ``prompts.toml`` with the question and the passages, numbered from 1.
 
     They come as JSON: no text can pass for an order.
     """
-    passages = [{"number": at, "text": one.chunk.text} for at, one in enumerate(chunks, start=1)]
+    passages: list[dict[str, object]] = []
+    for number, entry in enumerate(chunks, start=1):
+        passages.append({"number": number, "text": entry.chunk.text})
     data = json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
     return task_messages(table("ragbench.text", "prompts")[prompt], data)
 
@@ -46,22 +50,35 @@ def numbers_schema(key: str, count: int) -> Schema[list[int]]:
     return field_schema(key, {"type": "array", "items": {"type": "integer"}}, check)
 
 
+# --- chunks with new texts
+
 DERIVED = "derived"
 """The metadata key of the list of changes that a text went through, oldest first."""
 
 
-def rewritten(entry: RankedChunk, text: str, *, by: str, more: Sequence[str] = ()) -> RankedChunk:
-    """A chunk with another text. Id, document, offsets and metadata are those of the origin."""
-    change = {"by": by, "from": [entry.chunk.id, *more]}
-    return replace(entry, chunk=replace(entry.chunk, text=text, metadata=_with(entry, change)))
+def rewritten(
+    entry: RankedChunk, text: str, *, by: str, also_from: Sequence[str] = ()
+) -> RankedChunk:
+    """A chunk with another text. Id, document, offsets and metadata are those of the origin.
+
+    Args:
+        by: name of the operator that wrote the text.
+        also_from: ids of further chunks that the text was made of.
+    """
+    change = {"by": by, "from": [entry.chunk.id, *also_from]}
+    metadata = _metadata_with_change(entry, change)
+    return replace(entry, chunk=replace(entry.chunk, text=text, metadata=metadata))
 
 
 def rewritten_by(
     name: str, chunks: Sequence[RankedChunk], text_of: Callable[[RankedChunk], str | None]
 ) -> list[RankedChunk]:
     """The chunks with the texts that a function gives them; one that it gives None stays."""
-    texts = ((entry, text_of(entry)) for entry in chunks)
-    return [entry if text is None else rewritten(entry, text, by=name) for entry, text in texts]
+    entries: list[RankedChunk] = []
+    for entry in chunks:
+        text = text_of(entry)
+        entries.append(entry if text is None else rewritten(entry, text, by=name))
+    return entries
 
 
 def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk:
@@ -75,12 +92,16 @@ def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk
     text = " ".join([chunk.text[span.start : span.end] for span in spans])
     if text == chunk.text:
         return entry
-    change = {"by": by, "from": [chunk.id], "spans": [[span.start, span.end] for span in spans]}
-    start, end = chunk.start, chunk.end
+    stretches = [[span.start, span.end] for span in spans]
+    change = {"by": by, "from": [chunk.id], "spans": stretches}
+    start = chunk.start
+    end = chunk.end
+    # Offsets of another length than the text's are those of something else: they stay.
     if start is not None and end is not None and end - start == len(chunk.text):
-        start, end = start + spans[0].start, start + spans[-1].end
-    new = replace(chunk, text=text, start=start, end=end, metadata=_with(entry, change))
-    return replace(entry, chunk=new)
+        end = start + spans[-1].end
+        start += spans[0].start
+    metadata = _metadata_with_change(entry, change)
+    return replace(entry, chunk=replace(chunk, text=text, start=start, end=end, metadata=metadata))
 
 
 def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) -> RankedChunk:
@@ -101,23 +122,31 @@ def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) ->
     )
 
 
-def _with(entry: RankedChunk, change: dict[str, Any]) -> dict[str, Any]:
-    before = entry.chunk.metadata.get(DERIVED)
-    earlier: list[Any] = [*before] if isinstance(before, list) else []
-    return {**entry.chunk.metadata, DERIVED: [*earlier, change]}
+def _metadata_with_change(entry: RankedChunk, change: dict[str, Any]) -> dict[str, Any]:
+    """A chunk's metadata with one more change at the end of its list of changes."""
+    metadata = entry.chunk.metadata
+    changes = metadata.get(DERIVED)
+    # The key may be the user's own, with a value that is no list: it is overwritten.
+    earlier: list[Any] = changes if isinstance(changes, list) else []
+    return {**metadata, DERIVED: [*earlier, change]}
 
 
-_IDS = ("id", "entry_id", "node_id")
+# --- chunks as the items of a mapping, for `ragbench.post.stage.PostRetrieval.execute`
+
+_ID_KEYS = ("id", "entry_id", "node_id")
 
 
 def query_of(data: Mapping[str, Any]) -> Query:
+    """The question of a mapping, with its embedding and the time that ages are counted from."""
     question = data.get("question", "")
     if not isinstance(question, str):
         raise InputError(f"question must be a text, not {type(question).__name__}")
     now = data.get("now")
-    time = None if now is None else parse_time(now)
-    if now is not None and time is None:
-        raise InputError(f"now must be a time, such as 2025-01-31T12:00:00Z, not {now!r}")
+    time = None
+    if now is not None:
+        time = parse_time(now)
+        if time is None:
+            raise InputError(f"now must be a time, such as 2025-01-31T12:00:00Z, not {now!r}")
     return Query(text=question, embedding=data.get("query_embedding"), now=time)
 
 
@@ -130,62 +159,83 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
     items: Any = data.get("memory_data") or []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
-    chunks = [_chunk(at, item) for at, item in enumerate(cast("Sequence[Any]", items))]
-    taken, known = {chunk.id for chunk in chunks}, {""}
-    for at, chunk in enumerate(chunks):
-        wanted = chunk.id
-        if wanted in known:
-            wanted = f"{wanted}#{at}" if wanted else str(at)
-            while wanted in taken:
-                wanted += "'"
-            chunks[at] = replace(chunk, id=wanted)
-        taken.add(wanted)
-        known.add(wanted)
+    chunks: list[Chunk] = []
+    for position, item in enumerate(cast("Sequence[Any]", items)):
+        chunks.append(_chunk(position, item))
+    all_ids = {chunk.id for chunk in chunks}
+    earlier_ids = {""}  # an item without an id has an empty one
+    for position, chunk in enumerate(chunks):
+        id = chunk.id
+        if id in earlier_ids:
+            id = f"{id}#{position}" if id else str(position)
+            while id in all_ids:
+                id += "'"
+            chunks[position] = replace(chunk, id=id)
+        all_ids.add(id)
+        earlier_ids.add(id)
     return chunks
 
 
 def written_back(
     data: Mapping[str, Any],
-    given: Sequence[Chunk],
+    originals: Sequence[Chunk],
     chunks: Sequence[RankedChunk],
     score_field: str | None,
 ) -> list[dict[str, Any]]:
-    """Chunks as items: an item that came in with its other keys, text and score updated."""
-    items: dict[str, Mapping[str, Any]] = {
-        chunk.id: item for chunk, item in zip(given, data.get("memory_data") or [], strict=True)
-    }
-    written: list[dict[str, Any]] = []
+    """Chunks as items: an item that came in with its other keys, text and score updated.
+
+    Args:
+        data: the mapping that came in.
+        originals: its chunks, as `chunks_of` made them.
+        chunks: what post-retrieval left.
+        score_field: the metadata key under which each score is written, too.
+    """
+    items: dict[str, Mapping[str, Any]] = {}
+    for chunk, item in zip(originals, data.get("memory_data") or [], strict=True):
+        items[chunk.id] = item
+    new_items: list[dict[str, Any]] = []
     for entry in chunks:
-        item = items.get(entry.chunk.id, {"id": entry.chunk.id})
-        new = {**item, "text": entry.chunk.text, "metadata": entry.chunk.metadata}
+        chunk = entry.chunk
+        item = items.get(chunk.id, {"id": chunk.id})
+        new_item = {**item, "text": chunk.text, "metadata": chunk.metadata}
         if entry.score is not None or "score" in item:
-            new["score"] = entry.score
+            new_item["score"] = entry.score
         if score_field is not None and entry.score is not None:
-            new["metadata"] = {**entry.chunk.metadata, score_field: entry.score}
-        written.append(new)
-    return written
+            new_item["metadata"] = {**chunk.metadata, score_field: entry.score}
+        new_items.append(new_item)
+    return new_items
 
 
 def _chunk(position: int, item: object) -> Chunk:
     where = f"memory_data[{position}]"
-    known = _mapping(item, where)
-    metadata = _mapping(known.get("metadata") or {}, f"{where}: metadata")
-    text, score = known.get("text"), known.get("score")
+    values = _mapping(item, where)
+    metadata = _mapping(values.get("metadata") or {}, f"{where}: metadata")
+    text = values.get("text")
     if not isinstance(text, str):
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
-    # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-    if score is not None and (
-        isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score)
-    ):
-        raise InputError(f"{where}: score must be a finite number, not {score!r}")
-    ids = (place.get(key) for place in (known, metadata) for key in _IDS)
+    score = values.get("score")
+    if score is not None:
+        # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
+        if not is_number or not math.isfinite(score):
+            raise InputError(f"{where}: score must be a finite number, not {score!r}")
+        score = float(score)
     return Chunk(
-        id=next((str(one) for one in ids if one not in (None, "")), ""),
+        id=_id_in(values) or _id_in(metadata),
         text=text,
-        score=None if score is None else float(score),
+        score=score,
         document_id=metadata.get("document_id"),
         metadata=metadata,
     )
+
+
+def _id_in(values: Mapping[str, Any]) -> str:
+    """The id that an item or its metadata names; empty where it names none."""
+    for key in _ID_KEYS:
+        id = values.get(key)
+        if id not in (None, ""):
+            return str(id)
+    return ""
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
@@ -193,6 +243,8 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
         raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
     return cast("Mapping[str, Any]", value)
 
+
+# --- times in chunks' metadata
 
 Precision = Literal["year", "month", "day", "time"]
 
@@ -215,7 +267,11 @@ class KnownTime(Record):
     def shown(self) -> str:
         """The year, the month or the day, as in ISO 8601."""
         day = self.time.astimezone(UTC).date().isoformat()
-        return {"year": day[:4], "month": day[:7]}.get(self.precision, day)
+        if self.precision == "year":
+            return day[:4]
+        if self.precision == "month":
+            return day[:7]
+        return day
 
 
 def known_time(value: object) -> KnownTime | None:
@@ -229,6 +285,7 @@ def known_time(value: object) -> KnownTime | None:
 
     None when the value is nothing of the kind, or names no year.
     """
+    # A datetime is a date, and a bool an int: the narrower kind is looked for first.
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return KnownTime(time=aware, precision="time")
@@ -238,28 +295,35 @@ def known_time(value: object) -> KnownTime | None:
         return None
     if isinstance(value, int | float):
         return _from_number(float(value))
-    return _from_text(value.strip()) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return _from_text(value.strip())
+    return None
 
 
 def parse_time(value: object) -> datetime | None:
-    known = known_time(value)
-    return None if known is None else known.time
+    """The point in time that `known_time` reads, without how precise it is."""
+    known_point = known_time(value)
+    return None if known_point is None else known_point.time
 
 
 def _of_day(day: date, precision: Precision = "day") -> KnownTime:
-    return KnownTime(time=datetime(day.year, day.month, day.day, tzinfo=UTC), precision=precision)
+    """The first moment of a day."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return KnownTime(time=midnight, precision=precision)
 
 
 def _from_number(number: float) -> KnownTime | None:
-    # An int: for a float, `in` looks through the whole range.
-    whole = int(number) if number.is_integer() else -1
-    if whole in _YEARS:
-        return _of_day(date(whole, 1, 1), "year")
-    with suppress(ValueError, OverflowError):
+    """A year, a day such as 20240501, or a time since 1970."""
+    if number.is_integer():
+        # An int: for a float, `in` looks through the whole range.
+        whole = int(number)
+        if whole in _YEARS:
+            return _of_day(date(whole, 1, 1), "year")
         if whole in _DAYS:
-            return _of_day(date.fromisoformat(str(whole)))
-    moment = seconds_of(number)
-    return None if moment is None else known_time(datetime.fromtimestamp(moment, UTC))
+            with suppress(ValueError):  # 20241399 is no day
+                return _of_day(date.fromisoformat(str(whole)))
+    seconds = seconds_of(number)
+    return None if seconds is None else known_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def _from_text(text: str) -> KnownTime | None:
@@ -273,42 +337,56 @@ def _from_text(text: str) -> KnownTime | None:
         return known_time(datetime.fromisoformat(text))
     from dateutil import parser  # type: ignore[import-untyped]
 
-    # What a text leaves out comes from a default: two of them show what that is.
+    # The parser takes what a text leaves out from a default. Where two defaults that differ in
+    # everything give different values, the text did not say it.
     try:
-        first, second = (
-            parser.parse(text, default=datetime(year, month, day, hour))
-            for year, month, day, hour in ((2000, 1, 1, 0), (2004, 3, 2, 1))
-        )
+        time = parser.parse(text, default=datetime(2000, 1, 1, 0))
+        other_time = parser.parse(text, default=datetime(2004, 3, 2, 1))
     except (ValueError, OverflowError, TypeError):
         return None
-    if first.year != second.year:
+    if time.year != other_time.year:
         return None
-    if first.month != second.month:
-        return _of_day(date(first.year, 1, 1), "year")
-    if first.day != second.day:
-        return _of_day(date(first.year, first.month, 1), "month")
-    return _of_day(first.date()) if first.hour != second.hour else known_time(first)
+    if time.month != other_time.month:
+        return _of_day(date(time.year, 1, 1), "year")
+    if time.day != other_time.day:
+        return _of_day(date(time.year, time.month, 1), "month")
+    if time.hour != other_time.hour:
+        return _of_day(time.date())
+    return known_time(time)
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
+    """How old each chunk is, at least 0; None where its metadata has no time under the field.
+
+    Without `now` the newest chunk has the age 0.
+    """
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
-    newest = max((time for time in times if time is not None), default=None)
-    present = parse_time(now) or newest
-    return [
-        max(0.0, (present - time).total_seconds() / 3600) if present and time else None
-        for time in times
-    ]
+    present = parse_time(now)
+    if present is None:
+        present = max((time for time in times if time is not None), default=None)
+    ages: list[float | None] = []
+    for time in times:
+        if present is None or time is None:
+            ages.append(None)
+        else:
+            ages.append(max(0.0, (present - time).total_seconds() / 3600))
+    return ages
 
 
 def age_text(known: KnownTime, now: datetime) -> str:
     """An age in words, no more precise than the time: "12 days old", "this year", "in 2 months"."""
-    then, today = known.time.astimezone(UTC).date(), now.astimezone(UTC).date()
-    months = 12 * (today.year - then.year) + today.month - then.month
-    count, unit, none = {
-        "year": (today.year - then.year, "year", "this year"),
-        "month": (months, "month", "this month"),
-    }.get(known.precision, ((today - then).days, "day", "today"))
+    then = known.time.astimezone(UTC).date()
+    today = now.astimezone(UTC).date()
+    years = today.year - then.year
+    if known.precision == "year":
+        count, unit, present = years, "year", "this year"
+    elif known.precision == "month":
+        count, unit, present = 12 * years + today.month - then.month, "month", "this month"
+    else:
+        count, unit, present = (today - then).days, "day", "today"
     if count == 0:
-        return none
-    amount = f"{abs(count)} {unit if abs(count) == 1 else f'{unit}s'}"
+        return present
+    if abs(count) != 1:
+        unit += "s"
+    amount = f"{abs(count)} {unit}"
     return f"{amount} old" if count > 0 else f"in {amount}"

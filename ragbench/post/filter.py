@@ -12,7 +12,7 @@ from ragbench.core.chat import ChatModel
 from ragbench.core.checked import Checked, Positive, Share
 from ragbench.core.record import Record
 from ragbench.llm.schema import ask_structure, ask_text
-from ragbench.post.chunks import asked_of, made_from, numbers_schema, rewritten, sliced
+from ragbench.post.chunks import made_from, numbers_schema, passages_task, rewritten, sliced
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
@@ -42,9 +42,10 @@ class LlmFilter:
         chunks = context.chunks
         if not chunks:
             return ()
-        asked = asked_of("choose", context.query.text, chunks)
-        chosen = ask_structure(self.chat, asked, numbers_schema("keep", len(chunks)))
-        return [chunks[at - 1] for at in sorted(set(chosen))]
+        task = passages_task("choose", context.query.text, chunks)
+        numbers = ask_structure(self.chat, task, numbers_schema("keep", len(chunks)))
+        # Models name passages in any order, and some of them twice.
+        return [chunks[number - 1] for number in sorted(set(numbers))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +61,19 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        chunks, least = context.chunks, self.min_score
-        kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
-        unscored = sum(entry.score is None for entry in chunks)
-        note = f"{unscored} of {len(chunks)} chunks have no score and were kept"
-        return OperatorOutput(chunks=tuple(kept), notes=(note,) if unscored else ())
+        passing: list[RankedChunk] = []
+        unscored = 0
+        for entry in context.chunks:
+            if entry.score is None:
+                unscored += 1
+                passing.append(entry)
+            elif entry.score >= self.min_score:
+                passing.append(entry)
+        notes: list[str] = []
+        if unscored:
+            total = len(context.chunks)
+            notes.append(f"{unscored} of {total} chunks have no score and were kept")
+        return OperatorOutput(chunks=tuple(passing), notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,19 +96,20 @@ class TokenBudget(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        left = self.budget
-        kept: list[RankedChunk] = []
+        remaining = self.budget
+        fitting: list[RankedChunk] = []
         for entry in context.chunks:
             cost = self.counter.count(entry.chunk.text)
-            if cost <= left:
-                kept.append(entry)
-                left -= cost
+            if cost <= remaining:
+                fitting.append(entry)
+                remaining -= cost
             elif self.policy == "truncate":
-                cut = truncated(entry, left, self.counter, by=self.name)
-                kept.extend([] if cut is None else [cut])
+                shortened = truncated(entry, remaining, self.counter, by=self.name)
+                if shortened is not None:
+                    fitting.append(shortened)
                 break
         notes = (ESTIMATED,) if self.counter.approximate else ()
-        return OperatorOutput(chunks=tuple(kept), notes=notes)
+        return OperatorOutput(chunks=tuple(fitting), notes=notes)
 
 
 def truncated(
@@ -109,12 +119,15 @@ def truncated(
     text = entry.chunk.text
     if counter.count(text) <= budget:
         return entry
-    best: Span | None = None
+    end = 0
     for sentence in split_sentences(text):
+        # The whole beginning is counted: tokens of its sentences need not add up to it.
         if counter.count(text[: sentence.end]) > budget:
             break
-        best = Span(0, sentence.end)
-    return None if best is None else sliced(entry, [best], by=by)
+        end = sentence.end
+    if end == 0:
+        return None
+    return sliced(entry, [Span(0, end)], by=by)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,15 +153,18 @@ class Dedup:
     name = "filter.dedup"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        kept: list[RankedChunk] = []
-        known: set[tuple[str, str]] = set()
+        distinct: list[RankedChunk] = []
+        ids: set[str] = set()
+        texts: set[str] = set()
         for entry in context.chunks:
+            id = entry.chunk.id
             text = " ".join(unicodedata.normalize("NFKC", entry.chunk.text).split())
-            own = {("id", entry.chunk.id), ("text", text)}
-            if known.isdisjoint(own):
-                kept.append(entry)
-            known |= own
-        return kept
+            if id not in ids and text not in texts:
+                distinct.append(entry)
+            # Also those of a chunk that is left out: what has its other text or id repeats it.
+            ids.add(id)
+            texts.add(text)
+        return distinct
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,37 +185,50 @@ class DedupNear(Checked):
     """Words a shingle, at least 1."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        kept: list[tuple[RankedChunk, set[str]]] = []
+        distinct: list[RankedChunk] = []
+        distinct_shingles: list[set[str]] = []
         union: set[str] = set()
         for entry in context.chunks:
-            own = _shingles(entry.chunk.text, self.shingle)
-            # What resembles a text shares as much with all of them: most are done after one look.
-            # The small number keeps rounding from hiding one.
-            near = len(own & union) >= self.similarity * len(own) - 1e-9
-            if not (near and any(self._resemble(own, other) for _, other in kept)):
-                kept.append((entry, own))
-                union |= own
-        return [entry for entry, _ in kept]
+            shingles = _shingles(entry.chunk.text, self.shingle)
+            # What resembles one text shares as much with all of them together, so that most are
+            # told apart at one look. The small number keeps rounding from hiding a pair.
+            may_resemble = len(shingles & union) >= self.similarity * len(shingles) - 1e-9
+            if may_resemble and self._resembles_any(shingles, distinct_shingles):
+                continue
+            distinct.append(entry)
+            distinct_shingles.append(shingles)
+            union |= shingles
+        return distinct
 
-    def _resemble(self, one: set[str], other: set[str]) -> bool:
-        # Two texts without a word are the same.
-        share = len(one & other) / len(one | other) if one or other else 1.0
-        return share >= self.similarity or math.isclose(share, self.similarity)
+    def _resembles_any(self, shingles: set[str], earlier: Iterable[set[str]]) -> bool:
+        """Whether the Jaccard index with one of the earlier texts reaches the limit."""
+        for others in earlier:
+            if shingles or others:
+                share = len(shingles & others) / len(shingles | others)
+            else:
+                share = 1.0  # two texts without a word are the same
+            if share >= self.similarity or math.isclose(share, self.similarity):
+                return True
+        return False
 
 
-_UNSPACED = 12
-"""Words longer than this on average: the script has no spaces."""
+_LONGEST_MEAN_WORD = 12
+"""Characters a word. Where words are longer on average, the script has no spaces."""
 
 
 def _shingles(text: str, size: int) -> set[str]:
     """Runs of words without regard to case, or of tokens where no spaces are written."""
     words = normalise(text).split()
-    if len(text) > _UNSPACED * len(words):
+    if len(text) > _LONGEST_MEAN_WORD * len(words):
         words = tokenise(text)
-    # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
+    if not words:
+        return set()
     if len(words) < size:
-        return {" ".join(words)} if words else set()
-    return set(map(" ".join, zip(*(words[at:] for at in range(size)), strict=False)))
+        return {" ".join(words)}
+    # Each column is the words moved by one place; across the columns stands a run.
+    columns = [words[offset:] for offset in range(size)]
+    # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
+    return set(map(" ".join, zip(*columns, strict=False)))
 
 
 # --- texts made shorter
@@ -233,28 +262,42 @@ class Abstractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        question, chunks = context.query.text, context.chunks
-        if self.scope == "all":
-            summary = self._summary(question, chunks) if chunks else None
-            made = [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)] if summary else []
-        else:
-            made = [new for entry in chunks if (new := self._shortened(question, entry))]
-        budget = self.budget
-        if budget is None:
-            return made
-        fitting = (truncated(entry, budget, self.counter, by=self.name) for entry in made)
-        return [entry for entry in fitting if entry is not None]
+        question = context.query.text
+        summaries: list[RankedChunk] = []
+        if self.scope == "each":
+            for entry in context.chunks:
+                shorter = self._shortened(question, entry)
+                if shorter is not None:
+                    summaries.append(shorter)
+        elif context.chunks:
+            text = self._summary(question, context.chunks)
+            if text:
+                summary = made_from(context.chunks, text, id=SUMMARY_ID, by=self.name)
+                summaries.append(summary)
+        if self.budget is None:
+            return summaries
+        fitting: list[RankedChunk] = []
+        for summary in summaries:
+            shorter = truncated(summary, self.budget, self.counter, by=self.name)
+            if shorter is not None:
+                fitting.append(shorter)
+        return fitting
 
     def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
+        """The chunk with its summary as text; None where it says nothing about the question."""
         summary = self._summary(question, [entry])
-        if summary and self.counter.count(summary) >= self.counter.count(entry.chunk.text):
+        if not summary:
+            return None
+        if self.counter.count(summary) >= self.counter.count(entry.chunk.text):
             return entry
-        return rewritten(entry, summary, by=self.name) if summary else None
+        return rewritten(entry, summary, by=self.name)
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
         """None where the model replied with the word for nothing; case and marks do not count."""
-        text = ask_text(self.chat, asked_of("summarise", question, entries))
-        return None if text.strip(" \n\t.!:*_`'\"").upper() == NOTHING else text
+        text = ask_text(self.chat, passages_task("summarise", question, entries))
+        if text.strip(" \n\t.!:*_`'\"").upper() == NOTHING:
+            return None
+        return text
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
@@ -273,15 +316,15 @@ class QueryWords(Record, kw_only=False):
     @classmethod
     def among(cls, query: str, texts: Sequence[str]) -> QueryWords:
         """Weighted by `inverse_frequency` among the texts."""
-        held = [set(tokenise(text)) for text in texts]
-        return cls(
-            {
-                word: inverse_frequency(len(texts), sum(word in one for one in held))
-                for word in dict.fromkeys(tokenise(query))
-            }
-        )
+        words_of_texts = [set(tokenise(text)) for text in texts]
+        weights: dict[str, float] = {}
+        for word in dict.fromkeys(tokenise(query)):
+            holding = sum(word in words for words in words_of_texts)
+            weights[word] = inverse_frequency(len(texts), holding)
+        return cls(weights)
 
     def held_by(self, text: str) -> set[str]:
+        """The query's words that stand in a text."""
         return {word for word in tokenise(text) if word in self.weights}
 
     def worth(self, words: Iterable[str]) -> float:
@@ -292,6 +335,8 @@ class QueryWords(Record, kw_only=False):
         return math.fsum([self.weights[word] for word in words])
 
 
+_Sentence = tuple[int, Span]
+"""The place of a text among the chunks, and a sentence of it."""
 _NEARLY = 0.9
 """Share of the budget from which on the first sentence that does not fit is the last one tried."""
 
@@ -324,41 +369,48 @@ class Extractive(Checked):
             return OperatorOutput(chunks=())
         notes = [ESTIMATED] if self.counter.approximate else []
         query = QueryWords.among(context.query.text, texts)
-        sentences = [
-            (-query.worth(query.held_by(text[slice(*span)])), place, span)
-            for place, text in enumerate(texts)
-            for span in split_sentences(text)
-        ]
-        relevant = sorted(one for one in sentences if one[0])
-        if not relevant:
+        all_sentences: list[_Sentence] = []
+        relevant: list[tuple[float, _Sentence]] = []
+        for place, text in enumerate(texts):
+            for span in split_sentences(text):
+                all_sentences.append((place, span))
+                worth = query.worth(query.held_by(text[span.start : span.end]))
+                if worth:
+                    relevant.append((-worth, (place, span)))
+        if relevant:
+            # The most relevant first; of equals, the first in reading order.
+            candidates = [sentence for _, sentence in sorted(relevant)]
+        else:
             notes.append("no sentence shares a word with the question: the first ones were kept")
-        taken = self._fitting(texts, [one[1:] for one in relevant or sentences])
-        chunks = [
-            sliced(entry, _joined(sorted(taken[place]), entry.chunk.text), by=self.name)
-            for place, entry in enumerate(context.chunks)
-            if place in taken
-        ]
+            candidates = all_sentences
+        fitting = self._fitting(texts, candidates)
+        chunks: list[RankedChunk] = []
+        for place, entry in enumerate(context.chunks):
+            if place in fitting:
+                stretches = _joined(sorted(fitting[place]), entry.chunk.text)
+                chunks.append(sliced(entry, stretches, by=self.name))
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
     def _fitting(
-        self, texts: Sequence[str], sentences: Iterable[tuple[int, Span]]
+        self, texts: Sequence[str], sentences: Iterable[_Sentence]
     ) -> dict[int, list[Span]]:
         """The sentences that fit the budget, by the place of their text."""
         used = 0
-        taken: dict[int, list[Span]] = {}
+        fitting: dict[int, list[Span]] = {}
         for place, span in sentences:
-            cost = self.counter.count(texts[place][slice(*span)])
+            cost = self.counter.count(texts[place][span.start : span.end])
             if used + cost <= self.budget:
                 used += cost
-                taken.setdefault(place, []).append(span)
+                fitting.setdefault(place, []).append(span)
             elif used >= _NEARLY * self.budget:
                 break
             if used == self.budget:
                 break
-        return taken
+        return fitting
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:
+    """Sentences as stretches: those with only white space between them are one."""
     stretches: list[Span] = []
     for span in spans:
         if stretches and not text[stretches[-1].end : span.start].strip():

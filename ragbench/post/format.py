@@ -36,15 +36,20 @@ class Chat(Checked):
     def apply(self, context: OperatorInput) -> OperatorOutput:
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
-            role = " ".join(str(entry.chunk.metadata.get(self.role_field) or "").split())
+            value = entry.chunk.metadata.get(self.role_field) or ""
+            role = " ".join(str(value).split())
             turns.append((role or self.default_role, entry.chunk.text))
         if self.style == "json":
-            objects = [{"role": role, "content": text} for role, text in turns]
-            text = json.dumps(objects, ensure_ascii=False)
-        else:  # indented, so that no text can pass for the next turn
-            lines = [f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns]
-            text = "\n".join(lines)
-        return OperatorOutput(chunks=context.chunks, history_text=text)
+            messages = [{"role": role, "content": text} for role, text in turns]
+            history_text = json.dumps(messages, ensure_ascii=False)
+        else:
+            blocks: list[str] = []
+            for role, text in turns:
+                # Further lines are indented: no text can pass for the next turn.
+                indented = "\n  ".join(text.splitlines())
+                blocks.append(f"{role}: {indented}")
+            history_text = "\n".join(blocks)
+        return OperatorOutput(chunks=context.chunks, history_text=history_text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +70,20 @@ class LongContext:
 
 
 Field = Literal[
-    "rank", "id", "text", "score", "document_id", "start", "end", "metadata",
-    "initial_rank", "initial_score",
-]  # fmt: skip
+    "rank",
+    "id",
+    "text",
+    "score",
+    "document_id",
+    "start",
+    "end",
+    "metadata",
+    "initial_rank",
+    "initial_score",
+]
+
+_RANKING_FIELDS = ("rank", "score", "initial_rank", "initial_score")
+"""Those that are known of a chunk's place among the others; the rest are the chunk's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,26 +96,31 @@ class JsonFormat(Checked):
     name = "format.structured"
 
     fields: Annotated[Sequence[Field], Meta(min_length=1)] = (
-        "rank", "id", "text", "score", "metadata",
-    )  # fmt: skip
+        "rank",
+        "id",
+        "text",
+        "score",
+        "metadata",
+    )
     """Fields of each object, in this order."""
     indent: NotNegative | None = None
     """Spaces a level; all in one line when not given."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        own = ("rank", "score", "initial_rank", "initial_score")
-        objects = [
-            {
-                field: _plain(getattr(entry if field in own else entry.chunk, field))
-                for field in self.fields
-            }
-            for entry in context.chunks
-        ]
+        objects: list[dict[str, object]] = []
+        for entry in context.chunks:
+            values: dict[str, object] = {}
+            for field in self.fields:
+                # An entry has a score, too, and its chunk the one that retrieval gave.
+                holder = entry if field in _RANKING_FIELDS else entry.chunk
+                values[field] = _plain(getattr(holder, field))
+            objects.append(values)
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
 def _plain(value: object) -> object:
+    """The value as JSON knows it."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -111,8 +132,9 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_OF_CHUNK = ("text", "id", "rank", "score", "document_id")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+"""A doubled brace, a name in braces, or a brace alone, which is a mistake."""
+_CHUNK_NAMES = ("text", "id", "rank", "score", "document_id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,48 +159,67 @@ class Template:
 
     def __post_init__(self) -> None:
         refuse(
-            _problem("template", self.template, (*_OF_CHUNK, "question"), metadata=True),
+            _problem("template", self.template, (*_CHUNK_NAMES, "question"), metadata=True),
             _problem("header", self.header, ("question",)),
             _problem("footer", self.footer, ("question",)),
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        around: dict[str, object] = {"question": context.query.text}
+        shared: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk
-            known = {f"metadata.{key}": value for key, value in chunk.metadata.items()} | around
-            known |= {"text": chunk.text, "id": chunk.id, "document_id": chunk.document_id}
-            score = "" if entry.score is None else f"{entry.score:.4g}"
-            blocks.append(_filled(self.template, {**known, "rank": entry.rank, "score": score}))
-        header, footer = _filled(self.header, around), _filled(self.footer, around)
+            values: dict[str, object] = {}
+            for key, value in chunk.metadata.items():
+                values[f"metadata.{key}"] = value
+            values |= shared
+            values["text"] = chunk.text
+            values["id"] = chunk.id
+            values["document_id"] = chunk.document_id
+            values["rank"] = entry.rank
+            values["score"] = _score_text(entry)
+            blocks.append(_filled(self.template, values))
+        header = _filled(self.header, shared)
+        footer = _filled(self.footer, shared)
         text = f"{header}{self.separator.join(blocks)}{footer}"
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
-def _filled(template: str, known: Mapping[str, object]) -> str:
+def _score_text(entry: RankedChunk) -> str | None:
+    """A chunk's score with four digits; None where nothing scored it."""
+    return None if entry.score is None else f"{entry.score:.4g}"
+
+
+def _filled(template: str, values: Mapping[str, object]) -> str:
     """Filled in one pass: braces within a value stay as they are."""
 
-    def value(match: re.Match[str]) -> str:
-        if match[1] is None:
+    def text_of(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:  # a doubled brace, which stands for one
             return match[0][0]
-        found = known.get(match[1])
-        return "" if found is None else str(found)
+        value = values.get(name)
+        return "" if value is None else str(value)
 
-    return _PLACE.sub(value, template)
+    return _PLACEHOLDER.sub(text_of, template)
 
 
 def _problem(
     field: str, template: str, names: tuple[str, ...], *, metadata: bool = False
 ) -> str | None:
-    for match in _PLACE.finditer(template):
+    """What is wrong with the braces of a template; None where it can be filled.
+
+    Args:
+        field: the setting that holds the template.
+        names: what may stand in braces, besides metadata where that may.
+    """
+    for match in _PLACEHOLDER.finditer(template):
         name = match[1]
         if match[0] in ("{{", "}}") or name in names:
             continue
         if metadata and name is not None and name.startswith("metadata.") and name != "metadata.":
             continue
-        known = (*names, "metadata.KEY") if metadata else names
-        listed = ", ".join(f"{{{each}}}" for each in known)
+        known_names = (*names, "metadata.KEY") if metadata else names
+        listed = ", ".join(f"{{{known_name}}}" for known_name in known_names)
         return f"{field} holds '{match[0]}'. Known: {listed}; {{{{ and }}}} for braces"
     return None
 
@@ -187,10 +228,10 @@ _NAME = re.compile(r"(?!xml)[A-Za-z_][\w.-]*", re.ASCII | re.IGNORECASE)
 # What XML 1.0 has no way to write, section 2.2: controls, surrogates, two non-characters.
 _IMPOSSIBLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # A reader turns a bare carriage return into a line feed, section 2.11 ...
-_IN_TEXT = {"\r": "&#13;"}
+_TEXT_ESCAPES = {"\r": "&#13;"}
 # ... and white space in an attribute into spaces, section 3.3.3.
+_ATTRIBUTE_ESCAPES = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"}
 _TWICE = "fields name an attribute twice; index, id, score and document_id are always there"
-_IN_ATTRIBUTE = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,41 +253,43 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
-        names = ("index", "id", "score", "document_id", *self.fields)
-        refuse(
-            _no_name("root", self.root),
-            _no_name("element", self.element),
-            *(_no_name("fields", field) for field in self.fields),
-            None if len(set(names)) == len(names) else _TWICE,
-        )
+        problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
+        for field in self.fields:
+            problems.append(_name_problem("fields", field))
+        attributes = ("index", "id", "score", "document_id", *self.fields)
+        if len(set(attributes)) < len(attributes):
+            problems.append(_TWICE)
+        refuse(*problems)
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         lines: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk
-            known: dict[str, object] = {
+            values: dict[str, object] = {
                 "index": entry.rank,
                 "id": chunk.id,
-                "score": None if entry.score is None else f"{entry.score:.4g}",
+                "score": _score_text(entry),
                 "document_id": chunk.document_id,
-                **{field: chunk.metadata.get(field) for field in self.fields},
             }
-            attributes = "".join(
-                f' {name}="{_escaped(str(value), _IN_ATTRIBUTE)}"'
-                for name, value in known.items()
-                if value is not None
-            )
-            text = _escaped(chunk.text, _IN_TEXT)
+            for field in self.fields:
+                values[field] = chunk.metadata.get(field)
+            attributes = ""
+            for name, value in values.items():
+                if value is not None:
+                    attributes += f' {name}="{_escaped(str(value), _ATTRIBUTE_ESCAPES)}"'
+            text = _escaped(chunk.text, _TEXT_ESCAPES)
             lines.append(f"<{self.element}{attributes}>{text}</{self.element}>")
         text = "\n".join([f"<{self.root}>", *lines, f"</{self.root}>"])
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
-def _escaped(text: str, more: dict[str, str]) -> str:
-    return escape(_IMPOSSIBLE.sub("\ufffd", text), more)
+def _escaped(text: str, escapes: dict[str, str]) -> str:
+    """The text as XML: with ``&``, ``<``, ``>`` and what else is to be escaped as references."""
+    return escape(_IMPOSSIBLE.sub("\ufffd", text), escapes)
 
 
-def _no_name(field: str, name: str) -> str | None:
+def _name_problem(field: str, name: str) -> str | None:
+    """What is wrong with the name of an element or attribute; None where XML allows it."""
     if _NAME.fullmatch(name):
         return None
     return f"{field} holds '{name}', which is not a name in XML: letters, digits, '_', '-' and '.'"

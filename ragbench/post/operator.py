@@ -50,14 +50,17 @@ def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
 
     Chunks that have entered it already stay as they are.
     """
-    return [
-        one
-        if isinstance(one, RankedChunk)
-        else RankedChunk(
-            chunk=one, score=one.score, rank=rank, initial_score=one.score, initial_rank=rank
+    entries: list[RankedChunk] = []
+    for rank, chunk in enumerate(chunks, start=1):
+        if isinstance(chunk, RankedChunk):
+            entries.append(chunk)
+            continue
+        score = chunk.score
+        entry = RankedChunk(
+            chunk=chunk, score=score, rank=rank, initial_score=score, initial_rank=rank
         )
-        for rank, one in enumerate(chunks, start=1)
-    ]
+        entries.append(entry)
+    return entries
 
 
 class OperatorInput(Record):
@@ -72,6 +75,8 @@ class OperatorInput(Record):
 
 
 class OperatorOutput(Record):
+    """What an operator gives back."""
+
     chunks: tuple[RankedChunk, ...]
     """The chunks in their new order; their ranks are set anew."""
     history_text: str | None = None
@@ -104,10 +109,10 @@ class Operator(Protocol):
 
 def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
     """The chunks with ranks from 1 in the order given."""
-    return tuple(
-        entry if entry.rank == rank else replace(entry, rank=rank)
-        for rank, entry in enumerate(chunks, start=1)
-    )
+    entries: list[RankedChunk] = []
+    for rank, entry in enumerate(chunks, start=1):
+        entries.append(entry if entry.rank == rank else replace(entry, rank=rank))
+    return tuple(entries)
 
 
 @runtime_checkable

@@ -52,33 +52,38 @@ class NotedScores(tuple[float, ...]):
     """Sentences for the user; they end up on the result of the reranking."""
 
     def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
-        made = super().__new__(cls, values)
-        made.notes = tuple(notes)
-        return made
+        scores = super().__new__(cls, values)
+        scores.notes = tuple(notes)
+        return scores
 
 
 def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], tuple[str, ...]]:
     """The first characters of each text, and a note where that cut some."""
-    cut = 0 if limit is None else sum(len(chunk.text) > limit for chunk in chunks)
-    note = f"{cut} of {len(chunks)} chunks were cut to {limit} characters"
-    return [chunk.text[:limit] for chunk in chunks], (note,) if cut else ()
+    texts = [chunk.text for chunk in chunks]
+    if limit is None:
+        return texts, ()
+    cut = sum(len(text) > limit for text in texts)
+    notes: tuple[str, ...] = ()
+    if cut:
+        notes = (f"{cut} of {len(chunks)} chunks were cut to {limit} characters",)
+    return [text[:limit] for text in texts], notes
 
 
 def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
     """Asks a reranker for scores and makes sure that there is one finite number a chunk."""
-    given = reranker.score(query, chunks)
-    values = tuple(float(score) for score in given)
+    scores = reranker.score(query, chunks)
+    values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
         raise InterfaceError(
             f"reranker '{reranker.name}' gave {len(values)} scores for {len(chunks)} chunks"
         )
-    for at, score in enumerate(values, start=1):
+    for position, score in enumerate(values, start=1):
         if not math.isfinite(score):
             raise InterfaceError(
-                f"reranker '{reranker.name}' gave the score {score} for chunk {at} of "
+                f"reranker '{reranker.name}' gave the score {score} for chunk {position} of "
                 f"{len(chunks)}; scores must be finite"
             )
-    return NotedScores(values, given.notes if isinstance(given, NotedScores) else ())
+    return NotedScores(values, scores.notes if isinstance(scores, NotedScores) else ())
 
 
 class Reranked(Record):
@@ -127,11 +132,12 @@ def rerank(
         InterfaceError: with ``on_error="raise"``, the scores are unusable.
         StageTimeoutError: with ``on_error="raise"``, the timeout is over.
     """
-    asked = Rerank(reranker=reranker, top_k=top_k, timeout=timeout, on_error=on_error)
-    return asked.reranked(as_query(query), ranked(chunks))
+    operator = Rerank(reranker=reranker, top_k=top_k, timeout=timeout, on_error=on_error)
+    return operator.reranked(as_query(query), ranked(chunks))
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
+    """A reranker and, of one that fuses others' scores, those within it."""
     yield reranker
     for member in getattr(reranker, "rerankers", None) or ():
         yield from with_members(member)
@@ -155,43 +161,51 @@ class Rerank(Checked):
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        done = self.reranked(context.query, context.chunks)
-        failures = () if done.failure is None else (done.failure,)
-        return OperatorOutput(chunks=done.chunks, notes=done.notes, failures=failures)
+        result = self.reranked(context.query, context.chunks)
+        failures = () if result.failure is None else (result.failure,)
+        return OperatorOutput(chunks=result.chunks, notes=result.notes, failures=failures)
 
     def reranked(self, query: Query, entries: Sequence[RankedChunk]) -> Reranked:
+        """The entries in the order of the reranker's scores; see `ragbench.post.rerank.rerank`."""
         if not entries:
             return Reranked(chunks=())
-        # One that was scored since is a record of its own, with the same text and metadata.
-        present = [
-            one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
-            for one in entries
-        ]
+        chunks: list[Chunk] = []
+        for entry in entries:
+            chunk = entry.chunk
+            # Rerankers read a chunk's present score, which an earlier operator may have set.
+            if entry.score != chunk.score:
+                chunk = replace(chunk, score=entry.score)
+            chunks.append(chunk)
         failure: Failure | None = None
         notes: tuple[str, ...] = ()
+        positions = list(range(len(entries)))
         try:
-            scores = self._scores(query, present)
+            scores = self._scores(query, chunks)
         except (Exception, SystemExit) as error:
             if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
-            order, values = [*range(len(entries))], [one.score for one in entries]
+            new_scores = [entry.score for entry in entries]
         else:
-            # sorted() is stable: of equal scores, the chunk that stands first stays first.
-            order, values = sorted(range(len(entries)), key=lambda at: -scores[at]), [*scores]
+            # The sort is stable: of equal scores, the chunk that stands first stays first.
+            positions.sort(key=lambda position: -scores[position])
+            new_scores = list(scores)
             notes = scores.notes
-        kept = tuple(
-            replace(entries[at], score=values[at], rank=rank)
-            for rank, at in enumerate(order[: self.top_k], start=1)
-        )
-        return Reranked(chunks=kept, failure=failure, notes=notes)
+        reordered: list[RankedChunk] = []
+        for rank, position in enumerate(positions[: self.top_k], start=1):
+            reordered.append(replace(entries[position], score=new_scores[position], rank=rank))
+        return Reranked(chunks=tuple(reordered), failure=failure, notes=notes)
 
     def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
-            return [checked_scores(self.reranker, one, chunks) for one in queries]
+        """What the reranker gives within the time allowed, which is for the whole list."""
+        if self.timeout is None:
+            return checked_scores(self.reranker, query, chunks)
 
-        # The time allowed is for the whole list, not for each chunk of it.
-        return (call if self.timeout is None else with_deadline(call, self.timeout))([query])[0]
+        def scores_of(queries: Sequence[Query]) -> Sequence[NotedScores]:
+            return [checked_scores(self.reranker, query, chunks) for query in queries]
+
+        # A deadline is put before calls that take several inputs at once.
+        return with_deadline(scores_of, self.timeout)([query])[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,22 +230,29 @@ class StoredReranker:
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts = [chunk.text for chunk in chunks]
-        whole, asked = digest(*texts), digest(query.text)
-        keys = (
-            [digest(text) for text in texts]
-            if getattr(self.reranker, "scores_alone", False)
-            else [whole + at.to_bytes(4, "big") for at in range(len(texts))]
-        )
-        known = self.store.known(self.model, asked, keys)
-        lacking = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in known}
-        noted = b"notes" + whole
-        if lacking:
-            found = checked_scores(self.reranker, query, list(lacking.values()))
-            new: dict[bytes, Any] = dict(zip(lacking, found, strict=True))
-            new |= {noted: found.notes} if found.notes else {}
-            self.store.keep(self.model, asked, new)
-            known |= {noted: found.notes, **new}
-        return NotedScores([known[key] for key in keys], known.get(noted, ()))
+        question = digest(query.text)
+        whole_list = digest(*texts)
+        if getattr(self.reranker, "scores_alone", False):
+            keys = [digest(text) for text in texts]
+        else:
+            keys = [whole_list + place.to_bytes(4, "big") for place in range(len(texts))]
+        stored_values = self.store.known(self.model, question, keys)
+        # By key: of a text that stands there twice, one score is asked for.
+        unscored: dict[bytes, Chunk] = {}
+        for key, chunk in zip(keys, chunks, strict=True):
+            if key not in stored_values:
+                unscored[key] = chunk
+        notes_key = b"notes" + whole_list
+        notes: Sequence[str] = stored_values.get(notes_key, ())
+        if unscored:
+            scores = checked_scores(self.reranker, query, list(unscored.values()))
+            notes = scores.notes
+            new_values: dict[bytes, Any] = dict(zip(unscored, scores, strict=True))
+            stored_values |= new_values
+            if notes:
+                new_values[notes_key] = notes
+            self.store.keep(self.model, question, new_values)
+        return NotedScores([stored_values[key] for key in keys], notes)
 
 
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
@@ -242,8 +263,8 @@ def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     """
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
-    holder: Any = reranker
-    if "rerankers" not in getattr(holder, "__dataclass_fields__", ()):
+    fusion: Any = reranker
+    if "rerankers" not in getattr(fusion, "__dataclass_fields__", ()):
         return reranker
-    members = [stored(one, store) for one in holder.rerankers]
-    return cast("Reranker", dataclasses.replace(holder, rerankers=members))
+    members = [stored(member, store) for member in fusion.rerankers]
+    return cast("Reranker", dataclasses.replace(fusion, rerankers=members))

@@ -53,7 +53,10 @@ class PostRetrieved(Record):
     @property
     def failures(self) -> tuple[Failure, ...]:
         """Everything that went wrong and was made up for."""
-        return tuple(failure for step in self.steps for failure in step.failures)
+        failures: list[Failure] = []
+        for step in self.steps:
+            failures += step.failures
+        return tuple(failures)
 
     @property
     def texts(self) -> list[str]:
@@ -101,7 +104,9 @@ class PostRetrieval(Checked):
 
     def dated(self, now: datetime) -> PostRetrieval:
         """The same with a time that ages are counted from, where that matters and none is set."""
-        return replace(self, now=now) if self.now is None and self.reads_now else self
+        if self.now is None and self.reads_now:
+            return replace(self, now=now)
+        return self
 
     def run(self, query: Query | str, chunks: Sequence[Chunk]) -> PostRetrieved:
         """Takes one question's chunks through every operator.
@@ -124,14 +129,17 @@ class PostRetrieval(Checked):
         for operator in self.operators:
             output = self._applied(operator, state)
             steps.append(_step(operator.name, state.chunks, output))
-            text = state.history_text if output.history_text is None else output.history_text
-            state = replace(state, chunks=output.chunks, history_text=text)
-        written = state.history_text
-        plain = "\n\n".join(one.chunk.text for one in state.chunks)
+            state = replace(state, chunks=output.chunks)
+            if output.history_text is not None:
+                state = replace(state, history_text=output.history_text)
+        text = state.history_text
+        formatted = text is not None
+        if text is None:
+            text = "\n\n".join(entry.chunk.text for entry in state.chunks)
         return PostRetrieved(
             chunks=state.chunks,
-            history_text=plain if written is None else written,
-            formatted=written is not None,
+            history_text=text,
+            formatted=formatted,
             steps=tuple(steps),
         )
 
@@ -160,63 +168,80 @@ class PostRetrieval(Checked):
     @property
     def identity(self) -> dict[str, Any]:
         """All that the stage's results depend on besides its input, as plain values."""
-        return {
+        identity: dict[str, Any] = {
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
-            **({} if self.now is None else {"now": self.now.isoformat()}),
-            "operators": [described(operator) for operator in self.operators],
         }
+        if self.now is not None:
+            identity["now"] = self.now.isoformat()
+        identity["operators"] = [described(operator) for operator in self.operators]
+        return identity
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
+        """What an operator makes of the chunks; after a failure that is kept, they stay."""
         try:
-            given = cast("object", operator.apply(state))
-            left = given.chunks if isinstance(given, OperatorOutput) else given
-            is_list = isinstance(left, Sequence) and not isinstance(left, str)
-            chunks = [*cast("Sequence[RankedChunk]", left)] if is_list else []
-            if not is_list or any(type(one) is not RankedChunk for one in chunks):
-                raise InterfaceError(
-                    f"{operator.name}.apply returned {type(given).__name__}: expected the entries "
-                    "of context.chunks that are left, or an OperatorOutput"
-                )
-            output = given if isinstance(given, OperatorOutput) else OperatorOutput(chunks=())
-            output = replace(output, chunks=in_order(chunks))
+            output = _checked_output(operator, operator.apply(state))
         except Exception as error:
             if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=operator.name)
             return OperatorOutput(chunks=state.chunks, failures=(failure,))
+        # What an operator made up for by itself is an error, too, to whoever wants errors raised.
         if output.failures and self.on_error == "raise":
             raise RagbenchError(str(output.failures[0]))
         return output
 
 
+def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
+    """What `apply` of an operator, which may be a user's, returned; with ranks set anew."""
+    if isinstance(returned, OperatorOutput):
+        output = returned
+        chunks: object = output.chunks
+    else:
+        output = OperatorOutput(chunks=())
+        chunks = returned
+    if isinstance(chunks, Sequence) and not isinstance(chunks, str):
+        entries = list(cast("Sequence[RankedChunk]", chunks))
+        if all(type(entry) is RankedChunk for entry in entries):
+            return replace(output, chunks=in_order(entries))
+    raise InterfaceError(
+        f"{operator.name}.apply returned {type(returned).__name__}: expected the entries "
+        "of context.chunks that are left, or an OperatorOutput"
+    )
+
+
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
     """The rerankers of a stage, those within others too."""
-    found = (getattr(one, "reranker", None) for one in stage.operators)
-    return [member for one in found if one is not None for member in with_members(one)]
+    rerankers: list[Reranker] = []
+    for operator in stage.operators:
+        reranker = getattr(operator, "reranker", None)
+        if reranker is not None:
+            rerankers += with_members(reranker)
+    return rerankers
 
 
 def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval:
     """The stage with a store before each reranker that is slow or paid."""
-    operators = tuple(
-        replace(one, reranker=stored(one.reranker, store)) if isinstance(one, Rerank) else one
-        for one in stage.operators
-    )
-    return replace(stage, operators=operators)
+    operators: list[Operator] = []
+    for operator in stage.operators:
+        if isinstance(operator, Rerank):
+            operator = replace(operator, reranker=stored(operator.reranker, store))
+        operators.append(operator)
+    return replace(stage, operators=tuple(operators))
 
 
 def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
-    texts: dict[str, set[str]] = {}
+    """The record of what one operator did to the chunks before it."""
+    texts_before: dict[str, set[str]] = {}  # a list may hold an id twice
     for entry in before:
-        texts.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
+        texts_before.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
     rewrote: list[tuple[str, str | None]] = []
     made: list[tuple[str, tuple[str, ...]]] = []
-    for chunk in (entry.chunk for entry in output.chunks):
-        if chunk.id not in texts:
-            # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            last = [None, *as_list(chunk.metadata.get(DERIVED))][-1]
-            made.append((chunk.id, tuple(map(str, as_list(as_object(last).get("from"))))))
-        elif chunk.text not in texts[chunk.id]:
+    for entry in output.chunks:
+        chunk = entry.chunk
+        if chunk.id not in texts_before:
+            made.append((chunk.id, _origins(chunk)))
+        elif chunk.text not in texts_before[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
     return Step(
         operator=operator,
@@ -230,39 +255,71 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     )
 
 
+def _origins(chunk: Chunk) -> tuple[str, ...]:
+    """Ids of the chunks that a chunk was made of, as `ragbench.post.chunks` notes them."""
+    changes = as_list(chunk.metadata.get(DERIVED))
+    if not changes:
+        return ()
+    last_change = as_object(changes[-1])
+    return tuple(map(str, as_list(last_change.get("from"))))
+
+
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    given: Mapping[str, Any] = as_object(result.metadata)
-    asked = Query(text=query, embedding=given.get("query_embedding"))
-    done = stage.run(asked, result.to_chunks())
-    chunks = [entry.chunk for entry in done.chunks]
-    scores = [entry.score for entry in done.chunks if entry.score is not None]
+    """What a retrieval becomes by a stage; its metadata holds what each operator did."""
+    result_metadata: Mapping[str, Any] = as_object(result.metadata)
+    embedding = result_metadata.get("query_embedding")
+    outcome = stage.run(Query(text=query, embedding=embedding), result.to_chunks())
+    chunks = [entry.chunk for entry in outcome.chunks]
+    scores = [entry.score for entry in outcome.chunks if entry.score is not None]
     metadata = [dict(chunk.metadata) for chunk in chunks]
+    ids = None
+    if result.context_ids is not None:
+        ids = [chunk.id for chunk in chunks]
     return RetrievalResult(
         [chunk.text for chunk in chunks],
-        context_ids=None if result.context_ids is None else [chunk.id for chunk in chunks],
+        context_ids=ids,
+        # A result has a score for each of its chunks, or none.
         scores=scores if len(scores) == len(chunks) else None,
         context_metadata=metadata if any(metadata) else None,
-        metadata={POST_RETRIEVE: _step_object(done, result)},
+        metadata={POST_RETRIEVE: _steps_object(outcome, result)},
     )
 
 
-def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dict[str, Any]:
-    """What the operators did. An operator that left all as it was has no chunks of its own."""
+def _steps_object(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> dict[str, Any]:
+    """What the operators did, as it is stored beside the chunks, without what these say already.
+
+    An operator that left all chunks as they were has none of its own.
+    """
+    final_texts = {entry.chunk.id: entry.chunk.text for entry in outcome.chunks}
+    texts = {chunk.id: chunk.text for chunk in retrieved.to_chunks()}
     steps: list[dict[str, Any]] = []
-    texts = {chunk.id: chunk.text for chunk in given_result.to_chunks()}
-    final = {entry.chunk.id: entry.chunk.text for entry in done.chunks}
-    for step in done.steps:
-        rewrote = tuple(
-            (id, None if text == final.get(id) or texts.get(id, "\0") in (text or "") else text)
-            for id, text in step.rewrote
-        )
-        texts.update((id, text) for id, text in step.rewrote if text is not None)
+    for step in outcome.steps:
+        rewrote: list[tuple[str, str | None]] = []
+        for id, text in step.rewrote:
+            # A text is left out where it is the final one, or holds all of the one before.
+            before = texts.get(id)
+            holds_before = before is not None and before in (text or "")
+            if text == final_texts.get(id) or holds_before:
+                rewrote.append((id, None))
+            else:
+                rewrote.append((id, text))
+        for id, text in step.rewrote:
+            if text is not None:
+                texts[id] = text
         # No traceback: it is stored with every result, and names ragbench's own code only.
-        failures = tuple(replace(failure, traceback=None) for failure in step.failures)
-        plain = msgspec.to_builtins(replace(step, rewrote=rewrote, failures=failures))
-        same = {"given"} if step.left != step.given else {"given", "left"}
-        steps.append({k: v for k, v in plain.items() if (v or k == "left") and k not in same})
-    record: dict[str, Any] = {"given": done.steps[0].given if done.steps else (), "steps": steps}
-    return {**record, "text": done.history_text} if done.formatted else record
+        failures = [replace(failure, traceback=None) for failure in step.failures]
+        stored_step = replace(step, rewrote=tuple(rewrote), failures=tuple(failures))
+        values: dict[str, Any] = msgspec.to_builtins(stored_step)
+        # A step is given what the one before it left.
+        del values["given"]
+        if step.left == step.given:
+            del values["left"]
+        # An empty value is the default; but a list of no chunks says that all were dropped.
+        steps.append({key: value for key, value in values.items() if value or key == "left"})
+    first_input = outcome.steps[0].given if outcome.steps else ()
+    record: dict[str, Any] = {"given": first_input, "steps": steps}
+    if outcome.formatted:
+        record["text"] = outcome.history_text
+    return record

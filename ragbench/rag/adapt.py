@@ -84,10 +84,7 @@ def as_rag(
     if obj is None:
         if retrieve is None and top_k is not None:
             raise InterfaceError("top_k is for retrieval, and only generate= is given")
-        given = {"retrieval": retrieve, "generation": generate}
-        known = {family: one for family, one in given.items() if one is not None}
-        parts = [_slot(one, family) for family, one in known.items()]
-        rag = compose("+".join(map(name_of, known.values())), parts, top_k)
+        rag = _of_two(retrieve, generate, top_k)
     else:
         if isinstance(obj, str):
             obj = _endpoint(obj)
@@ -101,21 +98,35 @@ def as_rag(
                 )
             return cast("AnyRAG", obj)
         rag = compose(name_of(obj), [_parts(obj)], top_k)
-    again = partial(as_rag, obj, retrieve=retrieve, generate=generate, top_k=top_k)
-    cast("Any", rag).rebuild = again
+    rebuild = partial(as_rag, obj, retrieve=retrieve, generate=generate, top_k=top_k)
+    cast("Any", rag).rebuild = rebuild
     return rag
 
 
+def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
+    """A RAG that retrieves by one thing and generates by another; one of them may be None."""
+    names: list[str] = []
+    parts: list[Parts] = []
+    for family, source in (("retrieval", retrieve), ("generation", generate)):
+        if source is not None:
+            parts.append(_family_parts(source, family))
+            names.append(name_of(source))
+    return compose("+".join(names), parts, top_k)
+
+
 def _endpoint(url: str) -> object:
+    """A RAG behind a URL."""
     if not url.lower().startswith(("http://", "https://")):
         raise InterfaceError(
             f"as_rag takes objects and URLs, and {url!r} is not a URL; "
             "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
         )
+    # By its name: that module imports this one.
     return load_attribute("ragbench.rag.load:http_rag")(url)
 
 
 def _instance(cls: type) -> object:
+    """An instance of a class, which must take no arguments."""
     try:
         inspect.signature(cls).bind()
     except TypeError as error:
@@ -127,21 +138,27 @@ def _instance(cls: type) -> object:
     return cls()
 
 
-def _slot(obj: object, family: str) -> Parts:
-    given: object = obj
+def _family_parts(obj: object, family: str) -> Parts:
+    """What an object does of one family, for ``as_rag(retrieve=...)`` or ``generate=...``."""
+    source: object = obj
     if inspect.isclass(obj) or isinstance(obj, str):
-        given = as_rag(cast("object", obj))
-    if isinstance(given, RAGBase):
-        rag, chosen = cast("RAGBase[Any]", given), FAMILIES[family]
-        names = (chosen.rich.name, chosen.rich_batch.name) if family in rag.families else ()
-        parts = Parts(source=rag, methods={name: getattr(rag, name) for name in names})
+        source = as_rag(cast("object", obj))
+    if isinstance(source, RAGBase):
+        rag = cast("RAGBase[Any]", source)
+        methods: dict[str, Callable[..., Any]] = {}
+        if family in rag.families:
+            forms = FAMILIES[family]
+            for form in (forms.rich, forms.rich_batch):
+                methods[form.name] = getattr(rag, form.name)
+        parts = Parts(source=rag, methods=methods)
     else:
-        shapes, own = shapes_of(obj), interface_methods(obj)
-        has_family = any(FORMS[name].family == family for name in own)
+        shapes = shapes_of(obj)
+        own_names = interface_methods(obj)
+        has_family = any(FORMS[name].family == family for name in own_names)
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
                 return shape.slots[family](obj)
-        if callable(obj) and not own and not shapes:
+        if callable(obj) and not own_names and not shapes:
             return _retriever(obj) if family == "retrieval" else _generator(obj)
         parts = _parts(obj).only(family)
     if not parts.methods:
@@ -150,14 +167,17 @@ def _slot(obj: object, family: str) -> Parts:
 
 
 def _parts(obj: object) -> Parts:
+    """The methods of an object that is one of the things that `as_rag` knows, and of one alone."""
     shapes = shapes_of(obj)
     names = [shape.name for shape in shapes]
-    own = interface_methods(obj)
-    # Whoever has both families wrote the interface; other methods are his own business.
-    if own and ({FORMS[name].family for name in own} == set(FAMILIES) or not shapes):
-        return _of_interface(obj, own)
-    if own and not any(shape.own_names for shape in shapes):
-        names = ["the interface's methods", *names]
+    own_names = interface_methods(obj)
+    if own_names:
+        # Whoever has both families wrote the interface; other methods are his own business.
+        has_both_families = {FORMS[name].family for name in own_names} == set(FAMILIES)
+        if has_both_families or not shapes:
+            return _of_interface(obj, own_names)
+        if not any(shape.own_names for shape in shapes):
+            names = ["the interface's methods", *names]
     if len(names) > 1:
         raise InterfaceError(
             f"{name_of(obj)} looks like {' and like '.join(names)}: choose one with "
@@ -174,51 +194,67 @@ def _parts(obj: object) -> Parts:
 
 
 def interface_methods(obj: object) -> tuple[str, ...]:
+    """Names of the interface's methods that an object has, whatever its class."""
     return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
 
 
 def _inventory(obj: object) -> str:
-    public = [name for name in dir(obj) if not name.startswith("_")]
-    methods = [name for name in public if callable(inspect.getattr_static(obj, name, None))]
+    """What an object has instead of what was looked for, for the end of a message."""
+    methods: list[str] = []
+    for name in dir(obj):
+        # Statically: a property would be computed, and may fail.
+        if not name.startswith("_") and callable(inspect.getattr_static(obj, name, None)):
+            methods.append(name)
     return f"A {type(obj).__name__} has: {listed(methods) or 'no public methods'}"
 
 
 def name_of(function: object) -> str:
+    """How messages call a function; of an object, the name of its class."""
     inner = getattr(function, "func", function)  # functools.partial
     return str(getattr(inner, "__qualname__", type(function).__name__))
 
 
 def _of_function(function: Callable[..., Any]) -> Parts:
+    """A function that retrieves and answers in one call, or only answers."""
     try:
         returned = inspect.signature(function).return_annotation
     except (TypeError, ValueError):
         returned = None
     if returned is str or returned == "str":  # it gives nothing but the answer
         return _generator(function)
-    keyword, history = keyword_for_top_k(function), history_keyword(function)
-    where = name_of(function)
-    return OneCall(function, function, where, keyword=keyword, history=history).parts()
+    one_call = OneCall(
+        function,
+        function,
+        name_of(function),
+        keyword=keyword_for_top_k(function),
+        history=history_keyword(function),
+    )
+    return one_call.parts()
 
 
 def _retriever(function: Callable[..., Any]) -> Parts:
     """``function(query)`` or ``function(query, top_k=...)``; ``k``, ``limit`` and the like too."""
-    where, name = name_of(function), "retrieve_with_metadata"
+    where = name_of(function)
+    name = "retrieve_with_metadata"
     ask = _with_top_k(function, keyword_for_top_k(function), where)
     return Parts(source=function, methods={name: _method(name, function, where, ask)})
 
 
 def _generator(function: Callable[..., Any]) -> Parts:
     """``function(query, contexts)``, or ``function(query)`` for one that finds its own contexts."""
+    takes_contexts = accepts_second_argument(function)
 
     def ask(query: str, contexts: list[str], **said: Any) -> Any:
-        return function(query, contexts, **said) if takes_contexts else function(query, **said)
+        if takes_contexts:
+            return function(query, contexts, **said)
+        return function(query, **said)
 
-    takes_contexts, name = accepts_second_argument(function), "generate_with_metadata"
+    name = "generate_with_metadata"
     methods = {name: _method(name, function, name_of(function), ask)}
     return Parts(source=function, methods=methods)
 
 
-def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
+def _of_interface(obj: object, names: tuple[str, ...]) -> Parts:
     """The forms with metadata, made of those that the object has.
 
     Forms with metadata win over plain ones. Plain ones may return whatever can be read as
@@ -226,11 +262,12 @@ def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
     """
     methods: dict[str, Callable[..., Any]] = {}
     for family in FAMILIES.values():
-        rich = [form for form in (family.rich, family.rich_batch) if form.name in found]
-        plain = [form for form in (family.plain, family.batch) if form.name in found]
+        rich = [form for form in (family.rich, family.rich_batch) if form.name in names]
+        plain = [form for form in (family.plain, family.batch) if form.name in names]
         for form in rich or plain:
             target = family.rich_batch.name if form.batch else family.rich.name
-            function, where = getattr(obj, form.name), f"{type(obj).__name__}.{form.name}"
+            function = getattr(obj, form.name)
+            where = f"{type(obj).__name__}.{form.name}"
             ask = function
             if family is RETRIEVAL:
                 ask = _with_top_k(function, top_k_of_function(function), where)
@@ -239,6 +276,8 @@ def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
 
 
 def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Callable[..., Any]:
+    """A function that takes ``top_k`` by that name, of one that takes it in a way of its own."""
+
     def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
         extra, options = pass_top_k(way, top_k, where)
         return function(query, *extra, **options, **said)
@@ -270,5 +309,5 @@ def _method(
         size = len(query)
         return result(await ask(query, *more, **options), size)
 
-    made = acall if is_coroutine(function) else call
-    return taking_history(made, history_keyword(function))
+    method = acall if is_coroutine(function) else call
+    return taking_history(method, history_keyword(function))

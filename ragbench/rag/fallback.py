@@ -22,31 +22,42 @@ from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes,
 
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
+    """What a retrieval method returned, as a result whose fields are what they should be.
+
+    Args:
+        where: the method's name in messages.
+    """
     if not isinstance(value, RetrievalResult):
         if not isinstance(value, (list, tuple)):
             raise _refusal(value, "a RetrievalResult or a list of strings", where)
         value = RetrievalResult(cast("Sequence[str]", value))
     result = cast("RetrievalResult[Any]", value)
-    # What is as it should be costs no call for each of its contexts.
+    # What is as it should be costs no call for each of its contexts: the sets hold one type.
     if not {*map(type, result.contexts)} <= {str}:
         _check_strings(result.contexts, "contexts", where)
-    scores, metadata, ids = result.scores, result.context_metadata, result.context_ids
-    if scores is not None and not (
-        {*map(type, scores)} <= {float} and all(map(math.isfinite, scores))
-    ):
-        _check_scores(scores, where)
-    for at, one in enumerate(metadata or ()):
+    scores = result.scores
+    if scores is not None:
+        are_floats = {*map(type, scores)} <= {float}
+        if not are_floats or not all(map(math.isfinite, scores)):
+            _check_scores(scores, where)
+    for position, metadata in enumerate(result.context_metadata or ()):
         # dict is checked first: an abstract Mapping check costs more.
-        if not isinstance(one, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(metadata, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(
-                f"{where}: context_metadata[{at}] must be a mapping, not {kind_of(one)}"
+                f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(metadata)}"
             )
+    ids = result.context_ids
     if ids is None or {*map(type, ids)} <= {str}:
         return result
-    return replace(result, context_ids=[_to_id(one, where) for one in ids])
+    return replace(result, context_ids=[_to_id(id, where) for id in ids])
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
+    """What a generation method returned, as a result.
+
+    Args:
+        where: the method's name in messages.
+    """
     if isinstance(value, str):
         return GenerationResult(value)
     if not isinstance(value, GenerationResult):
@@ -59,9 +70,11 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
     """Checks that a batch method returned one result a query."""
-    if not isinstance(values, list) and (
-        isinstance(values, (str, bytes)) or not isinstance(values, Sequence)
-    ):
+    # A text is a sequence, too. A list, as most return, is seen at the cheapest of the checks.
+    is_list = isinstance(values, list) or (
+        isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+    )
+    if not is_list:
         raise _refusal(values, "a list with one element per query", where)
     results = cast("Sequence[Any]", values)
     if len(results) != size:
@@ -70,17 +83,21 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
-    for at, value in enumerate(values):
+    for position, value in enumerate(values):
         if not isinstance(value, str):
-            raise InterfaceError(f"{where}: {name}[{at}] must be a string, not {kind_of(value)}")
+            raise InterfaceError(
+                f"{where}: {name}[{position}] must be a string, not {kind_of(value)}"
+            )
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
-    for at, score in enumerate(scores):
+    for position, score in enumerate(scores):
         # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
         is_number = hasattr(score, "__float__") and type(score).__name__ not in ("bool", "bool_")
         if not (is_number and math.isfinite(score)):
-            raise InterfaceError(f"{where}: scores[{at}] must be a finite number, not {score!r}")
+            raise InterfaceError(
+                f"{where}: scores[{position}] must be a finite number, not {score!r}"
+            )
 
 
 def _to_id(value: Any, where: str) -> str:
@@ -95,7 +112,7 @@ def _to_id(value: Any, where: str) -> str:
 def _refusal(value: object, expected: str, where: str) -> InterfaceError:
     hint = ""
     if inspect.iscoroutine(value):
-        value.close()
+        value.close()  # else Python warns that nobody awaited it
         hint = ": it is a coroutine, so inherit from AsyncRAGInterface"
     return InterfaceError(f"{where} must return {expected}, not {kind_of(value)}{hint}")
 
@@ -113,28 +130,36 @@ class Route(Record):
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """The routes of a class by the name of the method that is called."""
-    found: dict[str, Route] = {}
+    routes_by_target: dict[str, Route] = {}
     for target, source in routes(implemented).items():
-        way = top_k_of_method(cls, source.name) if source in RETRIEVAL else None
-        found[target] = Route(source=source, where=f"{cls.__name__}.{source.name}", top_k=way)
-    return found
+        top_k = top_k_of_method(cls, source.name) if source in RETRIEVAL else None
+        where = f"{cls.__name__}.{source.name}"
+        routes_by_target[target] = Route(source=source, where=where, top_k=top_k)
+    return routes_by_target
 
 
 def takes_history(rag: Any, name: str) -> bool:
     """Whether a method, or the one that stands in for it, takes what was said before."""
-    route = None if name in rag.implemented else rag._routes.get(name)
-    return (name if route is None else route.source.name) in rag.histories
+    if name not in rag.implemented:
+        route = rag._routes.get(name)
+        if route is not None:
+            name = route.source.name
+    return name in rag.histories
 
 
 def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
     """What calls a batch method that the user wrote, as `derived` calls others."""
-    way = None if top_k is None else top_k_of_method(type(cast("object", rag)), name)
-    extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
-    keyword = rag.histories.get(name)
+    top_k_parameter = None
+    if top_k is not None:
+        top_k_parameter = top_k_of_method(type(cast("object", rag)), name)
+    extra, options = pass_top_k(top_k_parameter, top_k, f"{type(rag).__name__}.{name}")
+    history_keyword = rag.histories.get(name)
 
     def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
-        told = {} if keyword is None or said is None else {keyword: said}
-        return getattr(rag, name)(*columns, *extra, **options, **told)
+        history: dict[str, Any] = {}
+        if history_keyword is not None and said is not None:
+            history[history_keyword] = said
+        return getattr(rag, name)(*columns, *extra, **options, **history)
 
     return call
 
@@ -151,46 +176,58 @@ def _derive(
 
     Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
     """
-    form, route = FORMS[target], rag._routes.get(target)
+    form = FORMS[target]
+    route = rag._routes.get(target)
     if route is None:
+        names = [name for name in FORMS if FORMS[name].family == form.family]
         raise InterfaceError(
             f"{type(rag).__name__} has no {target} of its own and nothing to derive it from: "
-            f"write one of {', '.join(name for name in FORMS if FORMS[name].family == form.family)}"
+            f"write one of {', '.join(names)}"
         )
-    where, method = route.where, getattr(rag, route.source.name)
-    given: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
-    extra, options = given if top_k is None else pass_top_k(route.top_k, top_k, where)
+    where = route.where
+    method = getattr(rag, route.source.name)
+    extra: tuple[int, ...] = ()
+    options: dict[str, Any] = {}
+    if top_k is not None:
+        extra, options = pass_top_k(route.top_k, top_k, where)
     if len(columns) == 2 and len(columns[0]) != len(columns[1]):
         raise InterfaceError(
             f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
         )
     size = len(columns[0])  # counted first: a method may empty what it is given
-    keyword = None if said is None else rag.histories.get(route.source.name)
+    history_keyword = None if said is None else rag.histories.get(route.source.name)
+    values: Sequence[Any]
     if route.source.batch:
-        before = {} if keyword is None else {keyword: said}
-        values = to_batch((yield method(*columns, *extra, **options, **before)), size, where)
+        if history_keyword is not None:
+            options = {**options, history_keyword: said}
+        returned = yield method(*columns, *extra, **options)
+        values = to_batch(returned, size, where)
     else:
-        values = list[Any]()
-        for at, arguments in enumerate(zip(*columns, strict=True)):
-            if said is not None and keyword is not None:
-                options = {**options, keyword: said[at]}
-            values.append((yield method(*arguments, *extra, **options)))
-    is_retrieval = form in RETRIEVAL
-    read = to_retrieval_result if is_retrieval else to_generation_result
-    results: list[Any] = [read(value, where) for value in values]
-    if not form.rich:
-        # The old interface promises a list; a list is handed on as the same object.
-        results = [_listed(one.contexts) if is_retrieval else one.response for one in results]
+        values = []
+        for position, arguments in enumerate(zip(*columns, strict=True)):
+            if said is not None and history_keyword is not None:
+                options = {**options, history_keyword: said[position]}
+            value = yield method(*arguments, *extra, **options)
+            values.append(value)
+    results: list[Any] = []
+    for value in values:
+        if form in RETRIEVAL:
+            retrieval = to_retrieval_result(value, where)
+            results.append(retrieval if form.rich else _as_list(retrieval.contexts))
+        else:
+            answer = to_generation_result(value, where)
+            results.append(answer if form.rich else answer.response)
     return results if form.batch else results[0]
 
 
-def _listed(contexts: Sequence[str]) -> list[str]:
+def _as_list(contexts: Sequence[str]) -> list[str]:
+    """The old interface promises a list; one that is a list is handed on as the same object."""
     return contexts if isinstance(contexts, list) else list(contexts)
 
 
-def derived(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
+def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
     """What a method gives that the user did not write, by plain ones that he did."""
-    derivation = _derive(rag, target, columns, **how)
+    derivation = _derive(rag, target, columns, **options)
     try:
         value = next(derivation)
         while True:
@@ -199,9 +236,9 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
         return stop.value
 
 
-async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **how: Any) -> Any:
+async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
     """The same by coroutine methods, one call at a time."""
-    derivation = _derive(rag, target, columns, **how)
+    derivation = _derive(rag, target, columns, **options)
     try:
         pending = next(derivation)
         while True:

@@ -60,42 +60,48 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
     A form with metadata is derived from forms with metadata first, so that no metadata is lost. A
     plain batch is derived from a real batch first, so that a batch stays one call.
     """
-    written = set(implemented)
-    found: dict[str, MethodForm] = {}
-    for family in FAMILIES.values():
-        plain, rich, batch, rich_batch = family
-        for form, others in (
-            (plain, (rich, batch, rich_batch)),
-            (rich, (rich_batch, plain, batch)),
-            (batch, (rich_batch, plain, rich)),
-            (rich_batch, (rich, batch, plain)),
-        ):
-            first = next((other for other in others if other.name in written), None)
-            if first is not None:
-                found[form.name] = first
-    return found
+    names = set(implemented)
+    sources: dict[str, MethodForm] = {}
+    for plain, rich, batch, rich_batch in FAMILIES.values():
+        # Of each form, those that can stand in for it, the best one first.
+        substitutes = {
+            plain: (rich, batch, rich_batch),
+            rich: (rich_batch, plain, batch),
+            batch: (rich_batch, plain, rich),
+            rich_batch: (rich, batch, plain),
+        }
+        for form, candidates in substitutes.items():
+            for candidate in candidates:
+                if candidate.name in names:
+                    sources[form.name] = candidate
+                    break
+    return sources
 
 
 def written(cls: type) -> frozenset[str]:
     """Names of the interface's methods that a class, or a class it inherits from, wrote."""
-    owners = {name: next((o for o in cls.__mro__ if name in o.__dict__), cls) for name in FORMS}
-    return frozenset(
-        name
-        for name, owner in owners.items()
-        if name in owner.__dict__
-        and "_methods_are_derived" not in owner.__dict__
-        and not getattr(owner.__dict__[name], "__isabstractmethod__", False)
-    )
+    names: set[str] = set()
+    for name in FORMS:
+        for owner in cls.__mro__:
+            if name not in owner.__dict__:
+                continue
+            is_derived = "_methods_are_derived" in owner.__dict__  # the interface itself
+            method = owner.__dict__[name]
+            if not is_derived and not getattr(method, "__isabstractmethod__", False):
+                names.add(name)
+            break  # what classes further up wrote is hidden
+    return frozenset(names)
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
-    chosen = frozenset([names] if isinstance(names, str) else names)
-    if not chosen or not chosen <= set(FAMILIES):
+    """The families that a class says it has; refuses names that are none."""
+    families = frozenset([names] if isinstance(names, str) else names)
+    if not families or not families <= set(FAMILIES):
         raise InterfaceError(
             f"class {cls.__name__}: families must name {' or '.join(FAMILIES)}, "
-            f"not {sorted(chosen)}"
+            f"not {sorted(families)}"
         )
-    return chosen
+    return families
 
 
 def check_class(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
@@ -103,16 +109,18 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
 
     Nothing is said of one with abstract methods left: ``__abstractmethods__`` is not set yet.
     """
-    members = (inspect.getattr_static(cls, name) for name in dir(cls))
-    if any(getattr(member, "__isabstractmethod__", False) for member in members):
-        return
-    for name in sorted(families):
-        forms = [form.name for form in FAMILIES[name]]
-        if implemented.isdisjoint(forms):
-            other = next(other for other in FAMILIES if other != name)
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        if getattr(member, "__isabstractmethod__", False):
+            return
+    for family in sorted(families):
+        names = [form.name for form in FAMILIES[family]]
+        if implemented.isdisjoint(names):
+            opposite = "generation" if family == "retrieval" else "retrieval"
             raise InterfaceError(
-                f"class {cls.__name__} has no {name}: write one of {', '.join(forms)}. "
-                f"If it does only {other}, write class {cls.__name__}(..., families=('{other}',)); "
+                f"class {cls.__name__} has no {family}: write one of {', '.join(names)}. "
+                f"If it does only {opposite}, write "
+                f"class {cls.__name__}(..., families=('{opposite}',)); "
                 f"if it is a base for other classes, write class {cls.__name__}(..., abstract=True)"
             )
     _warn_of_hidden(cls, implemented)
@@ -131,7 +139,9 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             continue
         called = family.rich_batch.name
         serving = called if called in names else routes(names)[called].name
-        reached = set[str]().union(*(_mentioned(getattr(cls, name)) for name in names - own))
+        reached: set[str] = set()
+        for inherited in names - own:
+            reached |= _mentioned(getattr(cls, inherited))
         if serving not in own and own.isdisjoint(reached):
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
@@ -142,17 +152,19 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
 
 def _mentioned(function: Callable[..., Any]) -> set[str]:
     """Names of the interface's methods that stand in a function's code."""
-    waiting: list[object] = [getattr(inspect.unwrap(function), "__code__", None)]
+    pending: list[object] = [getattr(inspect.unwrap(function), "__code__", None)]
     names: set[str] = set()
-    while waiting:
-        code = waiting.pop()
+    while pending:
+        code = pending.pop()
         if isinstance(code, CodeType):
             names |= set(code.co_names) & set(FORMS)
-            waiting.extend(code.co_consts)  # comprehensions and lambdas
+            pending.extend(code.co_consts)  # comprehensions and lambdas
     return names
 
 
-_NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
+# --- how a function takes the number of contexts that are asked for
+
+_TOP_K_NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 BY_POSITION = ""
@@ -178,9 +190,16 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
         return "top_k"
-    others = [p.name for p in parameters if p.kind in _POSITIONAL and p.name not in HISTORY]
-    if len(others) < len(parameters) and not HISTORY.isdisjoint(p.name for p in parameters):
-        return next(iter(others[1 + skipped :]), None)  # by name: a history may stand before it
+    names = [parameter.name for parameter in parameters]
+    if not HISTORY.isdisjoint(names):
+        # By name: a history may stand before it.
+        positional = [
+            parameter.name
+            for parameter in parameters
+            if parameter.kind in _POSITIONAL and parameter.name not in HISTORY
+        ]
+        behind_query = positional[1 + skipped :]
+        return behind_query[0] if behind_query else None
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
     return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
@@ -197,7 +216,9 @@ def pass_top_k(
             f"{where} takes no top_k, so that it cannot be asked for {top_k} contexts: "
             "add the parameter 'top_k=None' to it, or ask without top_k"
         )
-    return ((top_k,), {}) if way == BY_POSITION else ((), {way: top_k})
+    if way == BY_POSITION:
+        return (top_k,), {}
+    return (), {way: top_k}
 
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
@@ -210,7 +231,10 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     """The parameter by which a foreign function takes how many contexts are wanted, or None."""
     parameters = parameters_of(function) or []
     names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-    return next((name for name in _NAMES if name in names), None)
+    for name in _TOP_K_NAMES:
+        if name in names:
+            return name
+    return None
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
@@ -218,6 +242,7 @@ def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
+    """Whether so many arguments can be given by position, besides what was said before."""
     kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
     positional = sum(kind in _POSITIONAL for kind in kinds)
     return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count

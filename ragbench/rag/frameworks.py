@@ -179,9 +179,9 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
     return wrapped
 
 
-def _first_of(wanted: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first of some names that is there."""
-    for name in wanted:
+def _first_of(candidates: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first of the candidates that is among the names."""
+    for name in candidates:
         if name in names:
             return name
     return None
@@ -269,7 +269,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
     sockets = _query_sockets(inputs, where)
     outputs = _haystack_outputs(obj)
     sources = _last_sources(obj, outputs)
-    answers = [name for name, given in outputs.items() if not given.isdisjoint(_ANSWER_SOCKETS)]
+    answers = [name for name, names in outputs.items() if not names.isdisjoint(_ANSWER_SOCKETS)]
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
         data: dict[str, dict[str, Any]] = {}
@@ -343,8 +343,8 @@ def _flat(outputs: Mapping[str, Any], sources: list[str], answers: list[str]) ->
     if sources:
         documents: list[Any] = []
         for component in sources:
-            given = as_object(outputs.get(component)).get("documents") or ()
-            documents += cast("Iterable[Any]", given)
+            output = as_object(outputs.get(component))
+            documents += cast("Iterable[Any]", output.get("documents") or ())
         flat["documents"] = documents
     for name in _ANSWER_SOCKETS:
         for component in answers:

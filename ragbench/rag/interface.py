@@ -42,7 +42,8 @@ class RAGConfig:
             name: a field of this class, or a key of ``settings``.
             default: what is returned where there is neither.
         """
-        if name != "settings" and name in (each.name for each in fields(self)):
+        field_names = {config_field.name for config_field in fields(self)}
+        if name in field_names and name != "settings":
             return getattr(self, name)
         return self.settings.get(name, default)
 
@@ -57,15 +58,20 @@ class RAGConfig:
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             return cls(**values)
         names = {p.name for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
-        arguments = {key: value for key, value in values.items() if key in names}
-        rest = {key: value for key, value in values.items() if key not in names}
-        if rest and "settings" not in names:
+        arguments: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
+        for key, value in values.items():
+            if key in names:
+                arguments[key] = value
+            else:
+                settings[key] = value
+        if settings and "settings" not in names:
             raise ConfigError(
-                f"{cls.__name__} takes no {', '.join(sorted(rest))}; "
+                f"{cls.__name__} takes no {', '.join(sorted(settings))}; "
                 f"it takes {', '.join(sorted(names)) or 'nothing'}"
             )
-        if rest:
-            arguments["settings"] = {**arguments.get("settings", {}), **rest}
+        if settings:
+            arguments["settings"] = {**arguments.get("settings", {}), **settings}
         return cls(**arguments)
 
 
@@ -120,12 +126,16 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
-        batches = {name for name, route in cls._routes.items() if route.source.batch}
-        cls.batched = cls.implemented | batches
-        asked = ((name, history_keyword(getattr(cls, name))) for name in cls.implemented)
-        cls.histories = {name: keyword for name, keyword in asked if keyword is not None}
-        for name in () if cls.is_async else sorted(cls.implemented):
-            if inspect.iscoroutinefunction(getattr(cls, name)):
+        by_batch = {name for name, route in cls._routes.items() if route.source.batch}
+        cls.batched = cls.implemented | by_batch
+        histories: dict[str, str] = {}
+        for name in cls.implemented:
+            keyword = history_keyword(getattr(cls, name))
+            if keyword is not None:
+                histories[name] = keyword
+        cls.histories = histories
+        for name in sorted(cls.implemented):
+            if not cls.is_async and inspect.iscoroutinefunction(getattr(cls, name)):
                 raise InterfaceError(
                     f"{cls.__name__}.{name} is a coroutine ('async def'): let the class inherit "
                     "from AsyncRAGInterface instead of RAGInterface"

@@ -136,19 +136,20 @@ def load_rag(
             raised.
         InterfaceError: as a `ConfigError` that names the spec.
     """
-    given = dict(arguments or {})
+    user_arguments = dict(arguments or {})
     if spec.lower().startswith(("http://", "https://")):
-        return http_rag(spec, **given)
+        return http_rag(spec, **user_arguments)
     with directory_kept(f"loading '{spec}'"):
         target: Any = load_target(spec, search_path=search_path)
         function = target if inspect.isroutine(target) else None
         if inspect.isclass(target):
-            target = _call(target, given, spec)
+            target = _call(target, user_arguments, spec)
         elif inspect.isroutine(target):
-            target = _factory_or_system(cast("Callable[..., Any]", target), given, spec)
-        elif given:
+            target = _factory_or_system(cast("Callable[..., Any]", target), user_arguments, spec)
+        elif user_arguments:
+            names = ", ".join(sorted(user_arguments))
             raise ConfigError(
-                f"'{spec}' is an instance and takes no arguments ({', '.join(sorted(given))}): "
+                f"'{spec}' is an instance and takes no arguments ({names}): "
                 "name its class, or a function that builds it"
             )
         try:
@@ -163,7 +164,10 @@ def load_rag(
     return rag
 
 
-def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
+def _factory_or_system(
+    function: Callable[..., Any], user_arguments: dict[str, Any], spec: str
+) -> Any:
+    """The function with its arguments, where it takes a question; else what it makes of them."""
     if isinstance(getattr(function, "__self__", None), RAGBase):
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
     signature = _signature(function)
@@ -171,13 +175,13 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
     required: list[str] = []
     for name, parameter in signature.parameters.items():
         is_needed = parameter.default is parameter.empty and _is_named(parameter)
-        if is_needed and name not in given and name != history:
+        if is_needed and name not in user_arguments and name != history:
             required.append(name)
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
     if len(required) == 1 and required[0] != "config" and not makes_rag:
-        _arguments(function, given, spec)  # refuses unknown ones
-        return functools.partial(function, **given) if given else function
+        _arguments(function, user_arguments, spec)  # refuses unknown ones
+        return functools.partial(function, **user_arguments) if user_arguments else function
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
     if required[:1] == ["self"]:
@@ -187,7 +191,7 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
             f"'{spec}' needs {' and '.join(required)}. A function that is asked needs the question "
             "alone: give the others a default, or a value with --rag-args"
         )
-    return _call(function, given, spec)
+    return _call(function, user_arguments, spec)
 
 
 def _signature(target: Callable[..., Any]) -> inspect.Signature:
@@ -197,8 +201,9 @@ def _signature(target: Callable[..., Any]) -> inspect.Signature:
         return inspect.signature(target)
 
 
-def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
-    arguments = _arguments(target, given, spec)
+def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str) -> Any:
+    """What a class or a factory makes of the user's arguments."""
+    arguments = _arguments(target, user_arguments, spec)
     try:
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
@@ -211,13 +216,20 @@ def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
         raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
 
 
-def _arguments(target: Callable[..., Any], given: dict[str, Any], spec: str) -> dict[str, Any]:
+def _arguments(
+    target: Callable[..., Any], user_arguments: dict[str, Any], spec: str
+) -> dict[str, Any]:
+    """The user's arguments as the target takes them: what it has no parameter for is its config's.
+
+    Raises:
+        ConfigError: there is such a rest, and no parameter ``config``.
+    """
     parameters = _signature(target).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return given
+        return user_arguments
     arguments: dict[str, Any] = {}
     for_config: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in user_arguments.items():
         if name in parameters:
             arguments[name] = value
         else:

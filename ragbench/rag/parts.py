@@ -1,4 +1,4 @@
-"""From found methods to a RAG that has just these; one call that retrieves and answers."""
+"""From an adapter's methods to a RAG that has just these; one call that retrieves and answers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,12 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
     """The first ``top_k`` contexts of a result; the same object when it has no more."""
     if top_k is None or len(result) <= top_k:
         return result
-    listed = ("contexts", "context_ids", "scores", "context_metadata")
-    found = {name: getattr(result, name) for name in listed}
-    return replace(result, **{name: v[:top_k] for name, v in found.items() if v is not None})
+    shortened: dict[str, Any] = {}
+    for name in ("contexts", "context_ids", "scores", "context_metadata"):
+        values = getattr(result, name)
+        if values is not None:
+            shortened[name] = values[:top_k]
+    return replace(result, **shortened)
 
 
 Restore = Callable[[str, RetrievalResult[Any], Said], None]
@@ -59,9 +62,12 @@ class Parts(Record):
     """Takes back a retrieval of an earlier process; see `AdaptedRAG.restore`."""
 
     def only(self, family: str) -> Parts:
-        methods = self.methods.items()
-        chosen = {name: made for name, made in methods if FORMS[name].family == family}
-        return replace(self, methods=chosen)
+        """The methods of one family alone, such as those that retrieve."""
+        methods: dict[str, Callable[..., Any]] = {}
+        for name, method in self.methods.items():
+            if FORMS[name].family == family:
+                methods[name] = method
+        return replace(self, methods=methods)
 
 
 MakeParts = Callable[[Any], Parts]
@@ -109,13 +115,20 @@ class AdaptedRAG:
 
     def stage_identity(self, stage: str) -> object:
         """What the adapted objects say of themselves; None when none of them says anything."""
-        methods = [getattr(source, "stage_identity", None) for source in self.adapts]
-        identities = [method(stage) for method in methods if callable(method)]
-        return identities if any(one is not None for one in identities) else None
+        identities: list[object] = []
+        for source in self.adapts:
+            method = getattr(source, "stage_identity", None)
+            if callable(method):
+                identities.append(method(stage))
+        if all(identity is None for identity in identities):
+            return None
+        return identities
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickles what it adapts, not the class that was made for it."""
-        return super().__reduce_ex__(protocol) if self.rebuild is None else (self.rebuild, ())
+        if self.rebuild is None:
+            return super().__reduce_ex__(protocol)
+        return (self.rebuild, ())
 
     def __repr__(self) -> str:
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
@@ -129,24 +142,28 @@ def compose(
     It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
     run in a thread, so that they do not hold up the others.
     """
-    methods = {method: made for part in parts for method, made in part.methods.items()}
-    awaited = any(map(is_coroutine, methods.values()))
+    methods: dict[str, Callable[..., Any]] = {}
+    for part in parts:
+        methods.update(part.methods)
+    is_async = any(map(is_coroutine, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
-    for method, made in methods.items():
-        function = made
-        if awaited and not is_coroutine(made):
-            function = functools.partial(asyncio.to_thread, made)
-            vars(function).update(vars(made))
-        if top_k is not None and FORMS[method] in RETRIEVAL:
+    for method_name, method in methods.items():
+        function = method
+        if is_async and not is_coroutine(method):
+            function = functools.partial(asyncio.to_thread, method)
+            # With the marks that an adapter set on it; see `taking_history`.
+            vars(function).update(vars(method))
+        if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default(function, top_k)
-        namespace[method] = staticmethod(function)
-    made_class = types.new_class(
+        namespace[method_name] = staticmethod(function)
+    # A class of its own: the interface reads from a class which methods were written.
+    adapted_class = types.new_class(
         name,
-        (AdaptedRAG, AsyncRAGInterface if awaited else RAGInterface),
-        {"families": {FORMS[method].family for method in methods}},
+        (AdaptedRAG, AsyncRAGInterface if is_async else RAGInterface),
+        {"families": {FORMS[method_name].family for method_name in methods}},
         lambda body: body.update(namespace),
     )
-    rag = made_class()
+    rag = adapted_class()
     rag.adapts = tuple(part.source for part in parts)
     rag.top_k = top_k
     rag._restores = tuple(part.restore for part in parts if part.restore is not None)
@@ -168,9 +185,13 @@ def is_coroutine(function: object) -> bool:
 
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
+    """A retrieval method that asks for a number of contexts where a call names none."""
+
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
-        return function(queries, default if top_k is None else top_k, **said)
+        if top_k is None:
+            top_k = default
+        return function(queries, top_k, **said)
 
     return call
 
@@ -186,18 +207,20 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 # second call retrieved something else than it was given.
 
 
-def _each(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
+def _read_or_error(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
     """What is read of one answer of a batch; its error, so that the others are not asked again."""
+    if isinstance(answer, Exception):
+        return answer
     try:
-        return answer if isinstance(answer, Exception) else read(key, answer, *more)
+        return read(key, answer, *more)
     except InterfaceError as error:
         return error
 
 
 _Answer = GenerationResult[Any]
-_Found = RetrievalResult[Any]
+_Retrieval = RetrievalResult[Any]
 _REMEMBERED = 4096
-"""Answers."""
+"""How many answers are kept in memory for the generations that follow."""
 ANSWER_KEY = "ragbench.answer"
 """The key in a retrieval's metadata under which the answer of the same call is kept."""
 
@@ -207,10 +230,14 @@ class OneCall:
     """Both halves of what is asked once a query. Safe to use from several threads."""
 
     source: object
+    """The foreign object."""
     ask: Callable[..., Any]
+    """Takes a query and gives its answer, with what was retrieved for it."""
     where: str
+    """Its name in messages."""
     _: KW_ONLY
     ask_batch: Callable[..., Any] | None = None
+    """The same for several queries, where the object offers that."""
     keyword: str | None = None
     """Takes how many contexts to find."""
     history: str | None = None
@@ -223,52 +250,79 @@ class OneCall:
     _warned: bool = False
 
     def parts(self) -> Parts:
-        awaited = is_coroutine(self.ask)
-        methods: dict[str, Callable[..., Any]] = {
-            "retrieve_with_metadata": self.aretrieve if awaited else self.retrieve,
-            "generate_with_metadata": self.agenerate if awaited else self.generate,
-        }
+        """Both halves as methods of the interface."""
+        methods: dict[str, Callable[..., Any]]
+        if is_coroutine(self.ask):
+            methods = {
+                "retrieve_with_metadata": self.aretrieve,
+                "generate_with_metadata": self.agenerate,
+            }
+        else:
+            methods = {
+                "retrieve_with_metadata": self.retrieve,
+                "generate_with_metadata": self.generate,
+            }
         if self.ask_batch is not None:
             methods["batch_retrieve_with_metadata"] = self.batch_retrieve
             methods["batch_generate_with_metadata"] = self.batch_generate
-        told = None if self.history is None else "said"
-        made = {name: taking_history(functools.partial(one), told) for name, one in methods.items()}
-        return Parts(source=self.source, methods=made, restore=self.restore)
+        history_keyword = None if self.history is None else "said"
+        for name, method in methods.items():
+            # A bound method takes no mark, a partial function does.
+            methods[name] = taking_history(functools.partial(method), history_keyword)
+        return Parts(source=self.source, methods=methods, restore=self.restore)
 
-    def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Found:
-        return self._retrieval(query, self._asked(self.ask, query, top_k, said), said)
+    def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
+        return self._retrieval(query, self._called(self.ask, query, top_k, said), said)
 
-    async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Found:
-        return self._retrieval(query, await self._asked(self.ask, query, top_k, said), said)
+    async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
+        return self._retrieval(query, await self._called(self.ask, query, top_k, said), said)
 
     def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
-        known = self._known(query, contexts, said)
-        return known or self._again(contexts, self._asked(self.ask, query, None, said))
+        answer = self._remembered(query, contexts, said)
+        if answer is None:
+            value = self._called(self.ask, query, None, said)
+            answer = self._second_answer(contexts, value)
+        return answer
 
     async def agenerate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
-        known = self._known(query, contexts, said)
-        return known or self._again(contexts, await self._asked(self.ask, query, None, said))
+        answer = self._remembered(query, contexts, said)
+        if answer is None:
+            value = await self._called(self.ask, query, None, said)
+            answer = self._second_answer(contexts, value)
+        return answer
 
     def batch_retrieve(
         self, queries: list[str], top_k: int | None = None, said: Sequence[Said] | None = None
-    ) -> list[_Found]:
-        before = said or [()] * len(queries)
-        answers = self._asked_together(queries, top_k, before)
-        rows = zip(queries, answers, before, strict=True)
-        return settled([_each(self._retrieval, *row) for row in rows], self.where)
+    ) -> list[_Retrieval]:
+        histories = said or [()] * len(queries)
+        values = self._called_together(queries, top_k, histories)
+        outcomes: list[Any] = []
+        for query, value, history in zip(queries, values, histories, strict=True):
+            outcomes.append(_read_or_error(self._retrieval, query, value, history))
+        return settled(outcomes, self.where)
 
     def batch_generate(
         self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
     ) -> list[_Answer]:
-        before = said or [()] * len(queries)
-        rows = zip(queries, contexts_list, before, strict=True)
-        found: list[Any] = [self._known(*row) for row in rows]
-        missing = [at for at, answer in enumerate(found) if answer is None]
-        left = [queries[at] for at in missing], None, [before[at] for at in missing]
-        answers = self._asked_together(*left) if missing else ()
-        for at, answer in zip(missing, answers, strict=True):
-            found[at] = _each(self._again, contexts_list[at], answer)
-        return settled(found, self.where)
+        histories = said or [()] * len(queries)
+        outcomes: list[Any] = []
+        unanswered: list[int] = []
+        rows = zip(queries, contexts_list, histories, strict=True)
+        for place, (query, contexts, history) in enumerate(rows):
+            answer = self._remembered(query, contexts, history)
+            outcomes.append(answer)
+            if answer is None:
+                unanswered.append(place)
+        if unanswered:
+            values = self._called_together(
+                [queries[place] for place in unanswered],
+                None,
+                [histories[place] for place in unanswered],
+            )
+            for place, value in zip(unanswered, values, strict=True):
+                contexts = contexts_list[place]
+                outcomes[place] = _read_or_error(self._second_answer, contexts, value)
+        return settled(outcomes, self.where)
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
@@ -276,17 +330,20 @@ class OneCall:
         if is_object(answer):
             self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
 
-    def _asked(self, ask: Any, asked: Any, top_k: int | None, said: Sequence[Any]) -> Any:
+    def _called(self, ask: Any, queries: Any, top_k: int | None, said: Sequence[Any]) -> Any:
+        """What the system returns for a query, or for the queries of a batch."""
         _, options = pass_top_k(self.keyword, top_k, self.where)
-        return ask(asked, **options, **({} if self.history is None else {self.history: said}))
+        if self.history is not None:
+            return ask(queries, **options, **{self.history: said})
+        return ask(queries, **options)
 
-    def _asked_together(
+    def _called_together(
         self, queries: list[str], top_k: int | None, said: Sequence[Said]
     ) -> Sequence[Any]:
-        found = self._asked(self.ask_batch, queries, top_k, list(said))
-        return to_batch(found, len(queries), self.where)
+        values = self._called(self.ask_batch, queries, top_k, list(said))
+        return to_batch(values, len(queries), self.where)
 
-    def _known(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
+    def _remembered(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
         """The answer that was given with just these contexts, if it is still there."""
         return self._answers.get(self._key(query, contexts, said))
 
@@ -299,28 +356,38 @@ class OneCall:
                 self._answers.popitem(last=False)
 
     def _key(self, query: str, contexts: Sequence[str], said: Said) -> bytes:
-        before = [] if self.history is None or not said else [list(said)]
+        """The digest under which an answer is kept; of what was said only where it is read."""
+        parts: list[object] = [query, *contexts]
+        if self.history is not None and said:
+            parts.append(list(said))
         # Escaped: lone surrogates occur in scraped text and cannot be encoded otherwise.
-        parts = json.dumps([query, *contexts, *before])
-        return blake2b(parts.encode(), digest_size=16).digest()
+        text = json.dumps(parts)
+        return blake2b(text.encode(), digest_size=16).digest()
 
-    def _retrieval(self, query: str, value: object, said: Said) -> _Found:
+    def _retrieval(self, query: str, value: object, said: Said) -> _Retrieval:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
-        found, answer = read_answer(value, self.where)
-        self._remember(query, () if found is None else found.contexts, answer, said)
-        if found is None:
-            if not self._warned:
-                self._warned = True
-                fields = answer_fields(value)
-                there = "" if fields is None else f" (there are {listed([*fields])})"
-                warn(
-                    f"{self.where} returns answers without contexts: they are scored, retrieval is "
-                    f"not. Return {{'answer': ..., 'contexts': [...]}} to have it measured{there}"
-                )
+        retrieval, answer = read_answer(value, self.where)
+        if retrieval is None:
+            self._remember(query, (), answer, said)
+            self._warn_of_no_contexts(value)
             raise NoContextsError
-        return replace(found, metadata={**_fields(found.metadata), ANSWER_KEY: answer.to_dict()})
+        self._remember(query, retrieval.contexts, answer, said)
+        metadata = {**_fields(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
+        return replace(retrieval, metadata=metadata)
 
-    def _again(self, contexts: Sequence[str], value: object) -> _Answer:
+    def _warn_of_no_contexts(self, value: object) -> None:
+        """Says once what the answers lack, and which fields the first of them has."""
+        if self._warned:
+            return
+        self._warned = True
+        fields = answer_fields(value)
+        present = "" if fields is None else f" (there are {listed([*fields])})"
+        warn(
+            f"{self.where} returns answers without contexts: they are scored, retrieval is "
+            f"not. Return {{'answer': ..., 'contexts': [...]}} to have it measured{present}"
+        )
+
+    def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:
         """Reads the answer of a second call and says that it is one."""
         retrieval, answer = read_answer(value, self.where)
         metadata = {**_fields(answer.metadata), "asked_again": True}
@@ -330,6 +397,7 @@ class OneCall:
 
 
 def _fields(metadata: object) -> dict[str, Any]:
+    """A result's metadata as a mapping that keys can be added to, whatever a user put there."""
     if metadata is None or is_object(metadata):
         return {**as_object(metadata)}
     return {"metadata": metadata}

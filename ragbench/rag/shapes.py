@@ -89,11 +89,11 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     )
 
 
-def _item(given: object, position: int, where: str) -> _Item:
+def _item(value: object, position: int, where: str) -> _Item:
     """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper."""
-    document: Any = given
-    if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
-        inner, score = cast("tuple[Any, Any]", given)
+    document: Any = value
+    if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
+        inner, score = cast("tuple[Any, Any]", value)
     elif hasattr(document, "node") and hasattr(document, "score"):
         inner = document.node
         score = document.score

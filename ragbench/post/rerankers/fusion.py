@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import fmean, pstdev
 from typing import ClassVar, Literal
 
@@ -33,12 +34,15 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
 def standard(scores: Sequence[float]) -> list[float]:
     """Subtracts the mean and divides by the standard deviation; equal scores all become 0."""
     scaled = min_max(scores)
-    mean, deviation = fmean(scaled), pstdev(scaled)
-    return [(score - mean) / (deviation or 1.0) for score in scaled]
+    mean = fmean(scaled)
+    deviation = pstdev(scaled) or 1.0
+    return [(score - mean) / deviation for score in scaled]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FusionReranker(Checked):
+    """What rerankers that fuse others have in common."""
+
     rerankers: Sequence[Reranker]
     """Whose scores or orders are fused; at least one."""
     weights: Sequence[Weight] | None = None
@@ -48,11 +52,11 @@ class FusionReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        members, weights = len(self.rerankers), self.weights
-        if not members:
+        count = len(self.rerankers)
+        if not count:
             raise ConfigError("rerankers must not be empty")
-        if weights is not None and len(weights) != members:
-            raise ConfigError(f"weights are {len(weights)} numbers for {members} rerankers")
+        if self.weights is not None and len(self.weights) != count:
+            raise ConfigError(f"weights are {len(self.weights)} numbers for {count} rerankers")
         if not sum(self.every_weight):
             raise ConfigError("weights must hold a number above 0")
 
@@ -65,13 +69,13 @@ class FusionReranker(Checked):
         self, query: Query, chunks: Sequence[Chunk]
     ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
         """Each reranker's scores, and all their notes with the reranker's name before each."""
-        given = [checked_scores(reranker, query, chunks) for reranker in self.rerankers]
-        notes = [
-            f"{reranker.name}: {note}"
-            for reranker, scores in zip(self.rerankers, given, strict=True)
-            for note in scores.notes
-        ]
-        return [*given], tuple(dict.fromkeys(notes))
+        lists: list[Sequence[float]] = []
+        notes: list[str] = []
+        for reranker in self.rerankers:
+            scores = checked_scores(reranker, query, chunks)
+            lists.append(scores)
+            notes += [f"{reranker.name}: {note}" for note in scores.notes]
+        return lists, tuple(dict.fromkeys(notes))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,14 +100,13 @@ class LinearFusionReranker(FusionReranker):
             lists.append(given_scores(chunks, lowest))
             notes += unscored_note(chunks, lowest)
             weights.append(self.given_weight)
-        normalised = [
-            min_max(one) if self.normalise == "min_max" else standard(one) for one in lists
-        ]
-        whole = sum(weights)
-        means = (
-            sum(weight * score for weight, score in zip(weights, column, strict=True)) / whole
-            for column in zip(*normalised, strict=True)
-        )
+        normalise = min_max if self.normalise == "min_max" else standard
+        normalised = [normalise(scores) for scores in lists]
+        total_weight = sum(weights)
+        means: list[float] = []
+        for scores_of_chunk in zip(*normalised, strict=True):
+            products = map(mul, weights, scores_of_chunk)
+            means.append(sum(products) / total_weight)
         return NotedScores(means, notes)
 
 
@@ -121,11 +124,14 @@ class ReciprocalRankFusionReranker(FusionReranker):
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         lists, notes = self.members(query, chunks)
-        present = range(len(chunks))
-        # sorted() is stable: equal scores are ranked in their present order.
-        orders = [sorted(present, key=[-score for score in scores].__getitem__) for scores in lists]
-        totals = reciprocal_rank_scores([present, *orders], weights=self.every_weight, rrf_k=self.k)
-        return NotedScores(tuple(totals[at] for at in present), notes)
+        places = range(len(chunks))
+        rankings: list[Sequence[int]] = [places]  # the present order
+        for scores in lists:
+            # sorted() is stable: equal scores are ranked in their present order.
+            falling = [-score for score in scores]
+            rankings.append(sorted(places, key=falling.__getitem__))
+        totals = reciprocal_rank_scores(rankings, weights=self.every_weight, rrf_k=self.k)
+        return NotedScores([totals[place] for place in places], notes)
 
 
 _FROM_NEWEST = "no 'now' is set: ages were counted from the newest chunk"
@@ -169,15 +175,17 @@ class TimeWeightedReranker(Checked):
             )
         if query.now is None and undated < len(chunks):
             notes.append(_FROM_NEWEST)
-        faded = (
-            score * (self.undated if age is None else math.exp(-self.rate * age))
-            for score, age in zip(scores, ages, strict=True)
-        )
+        faded: list[float] = []
+        for score, age in zip(scores, ages, strict=True):
+            factor = self.undated if age is None else math.exp(-self.rate * age)
+            faded.append(score * factor)
         return NotedScores(faded, notes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Factor(Checked):
+    """One of the values that `WeightedReranker` adds up."""
+
     field: str = "score"
     """``"score"``: the given score. ``"recency"``: exp(-rate * age in hours), in (0, 1]. Anything
     else: a number in the chunk's metadata (true counts as 1, false as 0)."""
@@ -205,7 +213,7 @@ class WeightedReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        total = sum(one.weight for one in self.factors)
+        total = sum(factor.weight for factor in self.factors)
         refuse(None if total else "factors must hold a weight above 0")
 
     @property
@@ -216,31 +224,38 @@ class WeightedReranker(Checked):
         totals = [0.0] * len(chunks)
         notes: list[str] = []
         for factor in self.factors:
-            known = self._values(factor.field, query, chunks)
-            missing = sum(value is None for value in known)
+            values: list[float] = []
+            missing = 0
+            for value in self._values(factor.field, query, chunks):
+                if value is None:
+                    missing += 1
+                    values.append(factor.default)
+                else:
+                    values.append(value)
             if missing:
                 notes.append(
                     f"{missing} of {len(chunks)} chunks have no number for '{factor.field}': "
                     f"{factor.default:g} was taken"
                 )
-            values = [factor.default if value is None else value for value in known]
             if self.normalise == "min_max":
                 values = min_max(values)
             if factor.field == "recency" and query.now is None and missing < len(chunks):
                 notes.append(_FROM_NEWEST)
-            for at, value in enumerate(values):
-                totals[at] += factor.weight * value
+            for place, value in enumerate(values):
+                totals[place] += factor.weight * value
         weight = sum(factor.weight for factor in self.factors)
         return NotedScores((total / weight for total in totals), notes)
 
     def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
+        """Each chunk's value of a factor's field; None where it has none."""
         if field == "score":
             return [chunk.score for chunk in chunks]
         if field == "recency":
             ages = ages_in_hours(chunks, self.time_field, query.now)
             return [None if age is None else math.exp(-self.recency_rate * age) for age in ages]
-        known = [chunk.metadata.get(field) for chunk in chunks]
-        return [
-            float(one) if isinstance(one, int | float) and math.isfinite(one) else None
-            for one in known
-        ]
+        values: list[float | None] = []
+        for chunk in chunks:
+            value = chunk.metadata.get(field)
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            values.append(float(value) if is_number else None)
+        return values

@@ -25,6 +25,7 @@ from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_dire
 from ragbench.text.tokens import chunk_tokens, tokenise
 
 _TINY = 1e-300
+"""Keeps a division by 0 from being one."""
 
 
 class CandidateWords(Record, kw_only=False):
@@ -35,16 +36,18 @@ class CandidateWords(Record, kw_only=False):
     @classmethod
     def of(cls, chunks: Sequence[Chunk], *, title_weight: int) -> CandidateWords:
         """Titles count as text that stands there so many times."""
-        return cls(
-            [
-                Counter(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
-                for chunk in chunks
-            ]
-        )
+        counted: list[Counter[str]] = []
+        for chunk in chunks:
+            tokens = chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight)
+            counted.append(Counter(tokens))
+        return cls(counted)
 
     def counts(self, words: Sequence[str]) -> Floats:
         """A row per candidate, a column per word."""
-        rows = [[counter[word] for word in words] for counter in self.counted]
+        rows: list[list[int]] = []
+        for counter in self.counted:
+            rows.append([counter[word] for word in words])
+        # Without a word the array has no columns by itself.
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(words))
 
     def lengths(self) -> Floats:
@@ -53,7 +56,8 @@ class CandidateWords(Record, kw_only=False):
     def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
         """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate."""
         lengths = self.lengths()
-        slopes = k1 * (1 - b + b * lengths / (lengths.sum() / len(lengths) or 1.0))
+        mean_length = lengths.sum() / len(lengths) or 1.0
+        slopes = k1 * (1 - b + b * lengths / mean_length)
         counts = self.counts(list(weights))
         # An absent word adds nothing, also where the slope is 0.
         parts = counts * list(weights.values()) / (counts + slopes[:, None]).clip(_TINY)
@@ -62,23 +66,28 @@ class CandidateWords(Record, kw_only=False):
 
 
 def check_corpus(corpus: str | None) -> None:
+    """Refuses a corpus that does not exist while settings are read, before any question."""
     if corpus is not None and not Path(corpus).exists():
         raise ConfigError(f"corpus '{corpus}' does not exist")
 
 
 def corpus_weights(corpus: str, words: Iterable[str]) -> list[float]:
     """What words are worth by how many of a corpus's documents hold them."""
-    documents, holding = _counted(corpus)
+    documents, holding = _document_counts(corpus)
     return [inverse_frequency(documents, holding[word]) for word in words]
 
 
 @lru_cache(maxsize=4)
-def _counted(corpus: str) -> tuple[int, Counter[str]]:
+def _document_counts(corpus: str) -> tuple[int, Counter[str]]:
     """How many documents there are, and in how many each word stands; read once a process."""
-    texts = [f"{one.title or ''} {one.text}" for one in read_documents(corpus)]
-    if not texts:
+    documents = 0
+    holding: Counter[str] = Counter()
+    for document in read_documents(corpus):
+        documents += 1
+        holding.update(set(tokenise(f"{document.title or ''} {document.text}")))
+    if not documents:
         raise ConfigError(f"the corpus '{corpus}' holds no document")
-    return len(texts), Counter(word for text in texts for word in set(tokenise(text)))
+    return documents, holding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,24 +127,27 @@ class LexicalReranker(Checked):
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
-        wanted = Counter(tokenise(query.text))
-        words = CandidateWords.of(chunks, title_weight=self.title_weight)
+        query_counts = Counter(tokenise(query.text))
+        candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
         if self.corpus is not None:
-            rarities = corpus_weights(self.corpus, wanted)
+            rarities = corpus_weights(self.corpus, query_counts)
         else:
-            holding = (words.counts([*wanted]) > 0).sum(axis=0).tolist()
+            holding = (candidates.counts([*query_counts]) > 0).sum(axis=0).tolist()
             rarities = [math.log(1 + len(chunks) / max(1, number)) for number in holding]
-        worth = zip(wanted.items(), rarities, strict=True)
-        weights = {token: times * rarity for (token, times), rarity in worth}
+        weights: dict[str, float] = {}
+        for (token, times), rarity in zip(query_counts.items(), rarities, strict=True):
+            weights[token] = times * rarity
         if self.method == "bm25":
-            return tuple(words.bm25(weights, k1=self.k1, b=self.b))
-        return tuple(
-            math.fsum(weight for token, weight in weights.items() if counter[token])
-            for counter in words.counted
-        )
+            return tuple(candidates.bm25(weights, k1=self.k1, b=self.b))
+        scores: list[float] = []
+        for counter in candidates.counted:
+            covered = [weight for token, weight in weights.items() if counter[token]]
+            scores.append(math.fsum(covered))
+        return tuple(scores)
 
 
-_K1, _B = 1.2, 0.75
+_K1 = 1.2
+_B = 0.75
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,9 +198,9 @@ class FeedbackReranker(Checked):
                 return NotedScores(tuple(scores.tolist()), tuple(notes))
             if self.by == "embeddings":
                 notes.append("the query or a chunk has no embedding: words were compared")
-        words = CandidateWords.of(chunks, title_weight=1)
-        widened = self._widened(query, words, best, shares)
-        return NotedScores(words.bm25(widened, k1=_K1, b=_B), notes)
+        candidates = CandidateWords.of(chunks, title_weight=1)
+        weights = self._widened(query, candidates, best, shares)
+        return NotedScores(candidates.bm25(weights, k1=_K1, b=_B), notes)
 
     def _examples(self, chunks: Sequence[Chunk], notes: list[str]) -> tuple[list[int], Floats]:
         """The places of the best candidates, and how much each counts; these sum to 1."""
@@ -197,13 +209,14 @@ class FeedbackReranker(Checked):
         if len(scores) < len(chunks):
             notes.append("a chunk has no score: the first ones were taken for the best")
             return list(range(count)), np.full(count, 1 / count)
-        best = sorted(range(len(chunks)), key=lambda at: -scores[at])[:count]
+        best = sorted(range(len(chunks)), key=lambda place: -scores[place])[:count]
         worth = np.array(min_max(scores))[best]
         return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
         self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: Floats
     ) -> Floats | None:
+        """Cosines with the widened query; None where it or a chunk has no embedding."""
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
         if direction is None or rows is None or len(places) < len(chunks):
@@ -215,26 +228,35 @@ class FeedbackReranker(Checked):
         return scores
 
     def _widened(
-        self, query: Query, words: CandidateWords, best: list[int], shares: Floats
+        self, query: Query, candidates: CandidateWords, best: list[int], shares: Floats
     ) -> dict[str, float]:
-        asked = Counter(tokenise(query.text))
-        every = sorted({word for at in best for word in words.counted[at]} | asked.keys())
-        found = words.counts(every)
+        """The weights of the query's words and of those of the best candidates; they sum to 1."""
+        query_counts = Counter(tokenise(query.text))
+        vocabulary = set(query_counts)
+        for place in best:
+            vocabulary.update(candidates.counted[place])
+        words = sorted(vocabulary)
+        counts = candidates.counts(words)
         if self.corpus is None:
-            rarity = np.log1p(len(found) / (found > 0).sum(axis=0).clip(1))
+            rarities = np.log1p(len(counts) / (counts > 0).sum(axis=0).clip(1))
         else:
-            rarity = np.array(corpus_weights(self.corpus, every))
-        added = shares @ (found[best] / words.lengths()[best].clip(1)[:, None]) * rarity
+            rarities = np.array(corpus_weights(self.corpus, words))
+        # A word's share of each example's text, by how much the example counts, times its rarity.
+        lengths = candidates.lengths()[best].clip(1)
+        gains = shares @ (counts[best] / lengths[:, None]) * rarities
         # Of equal weights, the word that stands first in the alphabet.
-        order = sorted(range(len(every)), key=lambda at: (-added[at], every[at]))[: self.terms]
-        heaviest = {every[at]: float(added[at]) for at in order if added[at] > 0}
-        own = {
-            word: asked[word] * float(weight)
-            for word, weight in zip(every, rarity, strict=True)
-            if word in asked
-        }
-        widened: Counter[str] = Counter()
-        for weights, share in ((own, self.query_weight), (heaviest, 1 - self.query_weight)):
+        columns = sorted(range(len(words)), key=lambda column: (-gains[column], words[column]))
+        added: dict[str, float] = {}
+        for column in columns[: self.terms]:
+            if gains[column] > 0:
+                added[words[column]] = float(gains[column])
+        own: dict[str, float] = {}
+        for word, rarity in zip(words, rarities, strict=True):
+            if word in query_counts:
+                own[word] = query_counts[word] * float(rarity)
+        widened: dict[str, float] = {}
+        for weights, share in ((own, self.query_weight), (added, 1 - self.query_weight)):
             total = sum(weights.values()) or 1.0
-            widened.update({word: share * weight / total for word, weight in weights.items()})
-        return dict(widened)
+            for word, weight in weights.items():
+                widened[word] = widened.get(word, 0) + share * weight / total
+        return widened

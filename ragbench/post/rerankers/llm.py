@@ -43,16 +43,16 @@ class LlmListwiseReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        wide = self.step > self.window
-        refuse(f"step must be at most {self.window}, not {self.step}" if wide else None)
+        if self.step > self.window:
+            refuse(f"step must be at most {self.window}, not {self.step}")
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts, notes = shown_texts(chunks, self.max_characters)
         order = list(range(len(chunks)))
         start = max(0, len(order) - self.window)
         while True:
-            part = order[start : start + self.window]
-            order[start : start + self.window] = self._ordered(query, texts, part)
+            shown = order[start : start + self.window]
+            order[start : start + self.window] = self._ordered(query, texts, shown)
             if start == 0:
                 break
             start = max(0, start - self.step)
@@ -61,29 +61,35 @@ class LlmListwiseReranker(Checked):
             scores[place] = 1 / rank
         return NotedScores(tuple(scores), notes)
 
-    def _ordered(self, query: Query, texts: Sequence[str], part: list[int]) -> list[int]:
-        if len(part) < 2:
-            return part
-        passages = "\n\n".join(
-            f"[{number}]\n{texts[place]}" for number, place in enumerate(part, start=1)
-        )
-        wanted = (
+    def _ordered(self, query: Query, texts: Sequence[str], places: list[int]) -> list[int]:
+        """The places of a window of candidates in the order that the model gives."""
+        if len(places) < 2:
+            return places
+        numbered: list[str] = []
+        for number, place in enumerate(places, start=1):
+            numbered.append(f"[{number}]\n{texts[place]}")
+        passages = "\n\n".join(numbered)
+        # The question stands before the passages, which may be long, and behind them.
+        task = (
             f"Question: {query.text}\n\n{passages}\n\nQuestion: {query.text}\n"
-            f"Order the {len(part)} passages, the one that answers the question best first. Reply "
-            'only with a JSON object that holds their numbers, like this: {"order": [2, 1]}'
+            f"Order the {len(places)} passages, the one that answers the question best first. "
+            'Reply only with a JSON object that holds their numbers, like this: {"order": [2, 1]}'
         )
-        messages = task_messages(table("ragbench.text", "prompts")["order"], wanted)
+        messages = task_messages(table("ragbench.text", "prompts")["order"], task)
         form = {"type": "array", "items": {"type": "integer"}}
-        schema = field_schema("order", form, partial(_completed, size=len(part)))
-        return [part[place] for place in ask_structure(self.chat, messages, schema)]
+        schema = field_schema("order", form, partial(_completed, size=len(places)))
+        return [places[position] for position in ask_structure(self.chat, messages, schema)]
 
 
 def _completed(order: object, size: int) -> list[int]:
     """Places from 0: those named, each once, then the others in their order."""
-    named = [one - 1 for one in as_list(order) if type(one) is int and 0 < one <= size]
-    if not named:
+    positions: list[int] = []
+    for number in as_list(order):
+        if type(number) is int and 0 < number <= size:
+            positions.append(number - 1)
+    if not positions:
         raise ValueError(f"the language model named none of {size} passages")
-    return list(dict.fromkeys([*named, *range(size)]))
+    return list(dict.fromkeys([*positions, *range(size)]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,17 +114,21 @@ class LlmPointwiseReranker(Checked):
         return NotedScores(tuple(grades), notes)
 
     def _grade(self, query: Query, passage: str) -> float:
-        wanted = (
+        """The grade that the model gives a passage, from 0 to the highest."""
+        task = (
             f"Question: {query.text}\n\nPassage:\n{passage}\n\n"
             f"How well does the passage answer the question? 0 means not at all, {self.highest} "
             'means fully. Reply only with a JSON object, like this: {"grade": number}'
         )
-        messages = task_messages(table("ragbench.text", "prompts")["grade"], wanted)
-        schema = field_schema("grade", {"type": "number"}, partial(_grade, highest=self.highest))
+        messages = task_messages(table("ragbench.text", "prompts")["grade"], task)
+        schema = field_schema(
+            "grade", {"type": "number"}, partial(_checked_grade, highest=self.highest)
+        )
         return ask_structure(self.chat, messages, schema)
 
 
-def _grade(grade: object, highest: int) -> float:
+def _checked_grade(grade: object, highest: int) -> float:
+    """The grade of an answer; a ValueError where it is none."""
     if isinstance(grade, bool) or not isinstance(grade, int | float):
         raise ValueError("'grade' is not a number")
     if not 0 <= grade <= highest:

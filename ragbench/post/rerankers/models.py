@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -39,43 +38,58 @@ _WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 def best_windows(
     query: QueryWords, text: str, *, words: int, count: int, cut: bool = False
 ) -> list[Span]:
-    """Finds runs of sentences that hold most of the query's weight."""
-    spans = split_sentences(text)
-    parts = [text[slice(*one)] for one in spans]
-    sizes = [len(part.split() if part.isascii() else _WORD.findall(part)) for part in parts]
-    held = [query.held_by(part) for part in parts]
-    found: list[tuple[float, Span]] = []
-    for first, total in enumerate(sizes):
-        last = first
-        while last + 1 < len(spans) and total + sizes[last + 1] <= words:
-            last += 1
-            total += sizes[last]
-        worth = query.worth(set[str]().union(*held[first : last + 1]))
-        found.append((worth, Span(spans[first].start, spans[last].end)))
-    found.sort(key=lambda pair: -pair[0])
-    chosen: list[Span] = []
-    for worth, span in found:
-        if len(chosen) == count or (chosen and not worth):
+    """Finds runs of sentences that hold most of the query's weight.
+
+    Args:
+        words: how many words a run may have; a longer sentence is a run by itself.
+        count: how many runs that do not overlap to find.
+        cut: whether of a run that is too long only its best stretch is given.
+    """
+    sentences = split_sentences(text)
+    sizes: list[int] = []
+    words_held: list[set[str]] = []
+    for sentence in sentences:
+        part = text[sentence.start : sentence.end]
+        # Splitting at white space gives the same count for ASCII, and sooner.
+        parts = part.split() if part.isascii() else _WORD.findall(part)
+        sizes.append(len(parts))
+        words_held.append(query.held_by(part))
+    # From each sentence on, the longest run that has room.
+    runs: list[tuple[float, Span]] = []
+    for start, size in enumerate(sizes):
+        end = start + 1
+        while end < len(sentences) and size + sizes[end] <= words:
+            size += sizes[end]
+            end += 1
+        worth = query.worth(set[str]().union(*words_held[start:end]))
+        runs.append((worth, Span(sentences[start].start, sentences[end - 1].end)))
+    runs.sort(key=lambda run: -run[0])
+    windows: list[Span] = []
+    for worth, span in runs:
+        # A run that holds nothing of the query is read only where there is no better one.
+        if len(windows) == count or (windows and not worth):
             break
-        if all(span.end <= other.start or other.end <= span.start for other in chosen):
-            chosen.append(span)
-    return [_cut(query, text, span, words) for span in chosen] if cut else chosen
+        if all(span.end <= window.start or window.end <= span.start for window in windows):
+            windows.append(span)
+    if not cut:
+        return windows
+    return [_best_stretch(query, text, window, words) for window in windows]
 
 
-def _cut(query: QueryWords, text: str, span: Span, words: int) -> Span:
+def _best_stretch(query: QueryWords, text: str, span: Span, words: int) -> Span:
     """The stretch of so many words that holds most; of equals, the one in their middle."""
-    found = [word.span() for word in _WORD.finditer(text, span.start, span.end)]
-    if len(found) <= words:
+    word_spans = [match.span() for match in _WORD.finditer(text, span.start, span.end)]
+    if len(word_spans) <= words:
         return span
-    held = [query.held_by(text[start:end]) for start, end in found]
-    values = [
-        query.worth(set[str]().union(*held[first : first + words]))
-        for first in range(len(found) - words + 1)
-    ]
-    best = max(values)
-    equal = [first for first, value in enumerate(values) if value == best]
-    middle = equal[len(equal) // 2]
-    return Span(found[middle][0], found[middle + words - 1][1])
+    words_held = [query.held_by(text[start:end]) for start, end in word_spans]
+    worths: list[float] = []
+    for position in range(len(word_spans) - words + 1):
+        stretch = words_held[position : position + words]
+        worths.append(query.worth(set[str]().union(*stretch)))
+    highest = max(worths)
+    best_positions = [position for position, worth in enumerate(worths) if worth == highest]
+    middle = best_positions[len(best_positions) // 2]
+    return Span(word_spans[middle][0], word_spans[middle + words - 1][1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,9 +134,9 @@ class CrossEncoderReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        most = self.max_length // 4
-        if self.overlap > most:
-            raise ConfigError(f"overlap must be at most {most}, not {self.overlap}")
+        most_overlap = self.max_length // 4
+        if self.overlap > most_overlap:
+            raise ConfigError(f"overlap must be at most {most_overlap}, not {self.overlap}")
         if not is_hub_name(self.model):
             find_onnx_files(self.model, file=self.file)
 
@@ -132,30 +146,42 @@ class CrossEncoderReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
-        text, notes = self._question(classifier, query.text)
-        read = [[chunk.text] for chunk in chunks[: self.first]]
-        if self.passages != "whole":
-            words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
-            cut = self.passages == "words"
-            windows = partial(best_windows, words, words=self.words, count=self.windows, cut=cut)
-            read = [[one[slice(*span)] for span in windows(one)] or [one] for (one,) in read]
-        pieces = [
-            (place, piece)
-            for place, texts in enumerate(read)
-            for one in texts
-            for piece in self._fitting(classifier, text, one)
-        ]
-        best = [-math.inf] * len(read)
-        logits = classifier.logits([(text, piece) for _, piece in pieces])
-        for (place, _), logit in zip(pieces, logits, strict=True):
-            best[place] = max(best[place], logit)
-        unread = len(chunks) - len(read)
+        question, notes = self._question(classifier, query.text)
+        # All pieces of all chunks are one batch; each knows the place of its chunk.
+        pairs: list[tuple[str, str]] = []
+        places: list[int] = []
+        passages = self._passages(query, chunks)
+        for place, texts in enumerate(passages):
+            for text in texts:
+                for piece in self._fitting(classifier, question, text):
+                    pairs.append((question, piece))
+                    places.append(place)
+        best_logits = [-math.inf] * len(passages)
+        for place, logit in zip(places, classifier.logits(pairs), strict=True):
+            best_logits[place] = max(best_logits[place], logit)
+        # The sigmoid, without overflow.
+        scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best_logits]
+        unread = len(chunks) - len(passages)
         if unread:
             notes += (f"{unread} of {len(chunks)} chunks were not read: they are ranked last",)
-        behind = [-place / len(chunks) for place in range(1, unread + 1)]
-        # The sigmoid, without overflow.
-        scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best]
-        return NotedScores((*scores, *behind), notes)
+        for place in range(1, unread + 1):
+            scores.append(-place / len(chunks))
+        return NotedScores(scores, notes)
+
+    def _passages(self, query: Query, chunks: Sequence[Chunk]) -> list[list[str]]:
+        """Of each chunk that is read, the texts that are read."""
+        texts = [chunk.text for chunk in chunks[: self.first]]
+        if self.passages == "whole":
+            return [[text] for text in texts]
+        # How rare a word is shows among all chunks, also those that are not read.
+        query_words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
+        cut = self.passages == "words"
+        passages: list[list[str]] = []
+        for text in texts:
+            windows = best_windows(query_words, text, words=self.words, count=self.windows, cut=cut)
+            runs = [text[window.start : window.end] for window in windows]
+            passages.append(runs or [text])
+        return passages
 
     def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
         """The question; one that leaves no room for a chunk is cut, and a note says so."""
@@ -176,25 +202,24 @@ class CrossEncoderReranker(Checked):
             return [passage]
         offsets = classifier.offsets(passage)
         room = len(offsets) - excess
-        starts = range(0, len(offsets) - self.overlap, max(1, room - self.overlap))
-        return [
-            piece
-            for start in starts
+        step = max(1, room - self.overlap)
+        pieces: list[str] = []
+        for position in range(0, len(offsets) - self.overlap, step):
+            last = min(position + room, len(offsets)) - 1
+            piece = passage[offsets[position][0] : offsets[last][1]]
             # A word that is cut in two may have more tokens than before: look again.
-            for piece in self._fitting(
-                classifier,
-                question,
-                passage[offsets[start][0] : offsets[min(start + room, len(offsets)) - 1][1]],
-            )
-        ]
+            pieces += self._fitting(classifier, question, piece)
+        return pieces
 
+
+# --- services
 
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
-_NAMED = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
+_SHAPES_WITH_MODEL = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
 """Forms that need the name of a model."""
-_RESULTS = ("results", "data", "rankings")
+_RESULT_KEYS = ("results", "data", "rankings")
 """Where the list of results stands in an answer that is an object."""
-_SCORES = ("relevance_score", "score", "logit")
+_SCORE_KEYS = ("relevance_score", "score", "logit")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,17 +266,18 @@ class HttpReranker(Checked):
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        needs_model = self.shape in _NAMED and not self.model
         Checked.__post_init__(self)
-        if needs_model:
+        if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
         headers = dict(self.headers)
         if self.api_key_env is not None:
             key = os.environ.get(self.api_key_env)
             if not key:
                 raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
-            own = {"Api-Key": key} if self.shape == "pinecone" else {}
-            headers |= own or {"Authorization": f"Bearer {key}"}
+            if self.shape == "pinecone":
+                headers["Api-Key"] = key
+            else:
+                headers["Authorization"] = f"Bearer {key}"
         endpoint = JsonEndpoint(
             self.url, headers=headers, timeout=self.timeout, retries=self.retries
         )
@@ -262,12 +288,12 @@ class HttpReranker(Checked):
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts, notes = shown_texts(chunks, self.max_characters)
+        form = table("ragbench.post.rerankers", "http_forms")[self.shape]
         size = self.batch_size or len(texts)
-        named = {"model": self.model} if self.model else {}
         scores: list[float] = []
         for start in range(0, len(texts), size):
             batch = texts[start : start + size]
-            asked = {
+            values = {
                 "$query": query.text,
                 "$texts": batch,
                 "$objects": [{"text": text} for text in batch],
@@ -275,31 +301,45 @@ class HttpReranker(Checked):
                 "$cut": self.truncate,
                 "$end": "END" if self.truncate else "NONE",
             }
-            filled = _filled(table("ragbench.post.rerankers", "http_forms")[self.shape], asked)
-            answer = self._endpoint.post("", {**named, **filled, **self.request})
-            scores += _in_order(answer, len(batch), self._endpoint.url)
+            body: dict[str, Any] = {}
+            if self.model:
+                body["model"] = self.model
+            body.update(_filled(form, values))
+            body.update(self.request)  # last: the user's own fields win
+            answer = self._endpoint.post("", body)
+            scores += _scores_in_order(answer, len(batch), self._endpoint.url)
         return NotedScores(scores, notes)
 
 
-def _filled(form: Mapping[str, Any], asked: Mapping[str, object]) -> dict[str, Any]:
-    """A form of ``http_forms.toml`` with what is asked."""
-    return {
-        name: _filled(one, asked) if is_object(one) else asked.get(one, one)
-        for name, one in form.items()
-    }
+def _filled(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
+    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``."""
+    body: dict[str, Any] = {}
+    for field_name, value in form.items():
+        if is_object(value):
+            body[field_name] = _filled(value, values)
+        else:
+            body[field_name] = values.get(value, value)
+    return body
 
 
-def _in_order(answer: Any, size: int, where: str) -> list[float]:
-    known = as_object(answer)
-    results = next((known[name] for name in _RESULTS if name in known), answer)
+def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
+    """The scores of an answer in the order of the texts: services answer best first.
+
+    Args:
+        size: how many texts were sent.
+        where: the service's address, for messages.
+    """
+    results = _first_value(as_object(answer), _RESULT_KEYS, answer)
     if not is_list(results):
         raise InterfaceError(f"{where} must answer with a list of results")
     scores: dict[int, float] = {}
-    for fields in map(as_object, results):
+    for result in results:
+        fields = as_object(result)
         index = fields.get("index")
-        score = next((fields[name] for name in _SCORES if name in fields), None)
-        if type(index) is not int or not isinstance(score, int | float) or not math.isfinite(score):
-            keys = ", ".join(map(repr, _SCORES))
+        score = _first_value(fields, _SCORE_KEYS, None)
+        is_number = isinstance(score, int | float) and math.isfinite(score)
+        if type(index) is not int or not is_number:
+            keys = ", ".join(map(repr, _SCORE_KEYS))
             raise InterfaceError(f"{where}: a result must hold 'index' and a number as {keys}")
         if not 0 <= index < size or index in scores:
             raise InterfaceError(f"{where} answered with the index {index} for {size} chunks")
@@ -307,3 +347,11 @@ def _in_order(answer: Any, size: int, where: str) -> list[float]:
     if len(scores) != size:
         raise InterfaceError(f"{where} answered with {len(scores)} scores for {size} chunks")
     return [scores[index] for index in range(size)]
+
+
+def _first_value(fields: Mapping[str, Any], keys: Sequence[str], default: Any) -> Any:
+    """The value of the first of the keys that is there; the default where none is."""
+    for key in keys:
+        if key in fields:
+            return fields[key]
+    return default

@@ -25,6 +25,7 @@ from ragbench.post.rerankers.semantic import (
 )
 
 _TOLERANCE = 1e-9
+"""How far the probabilities may be from those that further steps would give, all together."""
 
 
 def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.85) -> Floats:
@@ -46,9 +47,9 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
     ranks = start
     for _ in range(max(1, steps)):
         jump = 1 - damping + damping * float(ranks[dangling].sum())
-        following = flow @ (shares * ranks) + jump * start
-        change = float(np.abs(following - ranks).sum())
-        ranks = following
+        next_ranks = flow @ (shares * ranks) + jump * start
+        change = float(np.abs(next_ranks - ranks).sum())
+        ranks = next_ranks
         if change * damping <= _TOLERANCE * (1 - damping):
             break
     result: Floats = ranks / ranks.sum()
@@ -56,6 +57,7 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
 
 
 Edge = tuple[int, int, float]
+"""The places of two candidates, and the weight of the edge from the first to the second."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,15 +95,16 @@ class PersonalisedPageRankReranker(Checked):
     """The field of a chunk's metadata that holds its embedding."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        rows, places = (
-            chunk_directions(query, chunks, self.embedding_field)
-            if self.neighbours or self.seeds == "similarity"
-            else (None, [])
-        )
+        rows: Floats | None = None
+        places: list[int] = []
+        if self.neighbours or self.seeds == "similarity":
+            rows, places = chunk_directions(query, chunks, self.embedding_field)
         edges = _links(chunks, self.links_field, directed=self.directed)
         if rows is not None and self.neighbours:
             edges += self._nearest(rows, places)
-        sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
+        sources = [source for source, _, _ in edges]
+        targets = [target for _, target, _ in edges]
+        weights = [weight for _, _, weight in edges]
         adjacency = sparse_matrix(weights, sources, targets, (len(chunks), len(chunks)))
         start, notes = self._start(query, chunks, rows, places)
         if not edges:
@@ -112,6 +115,7 @@ class PersonalisedPageRankReranker(Checked):
     def _start(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
+        """How probable each candidate is as the start, up to a factor; and notes on that."""
         by_rank = 1.0 / np.arange(1, len(chunks) + 1)
         if self.seeds == "rank":
             return by_rank, []
@@ -132,6 +136,7 @@ class PersonalisedPageRankReranker(Checked):
         if count < 1:
             return []
         similarity = similarities(rows)
+        # Below 1, so that the scale has a length also where all are alike.
         lowest = min(float(similarity.min()), 0.999)
         np.fill_diagonal(similarity, -np.inf)
         nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
@@ -141,31 +146,44 @@ class PersonalisedPageRankReranker(Checked):
         np.put_along_axis(weights, nearest, shares, axis=1)
         weights = np.maximum(weights, weights.T)
         sources, targets = np.nonzero(weights)
-        at = np.array(places)
-        found = (at[sources].tolist(), at[targets].tolist(), weights[sources, targets].tolist())
-        return list(zip(*found, strict=True))
+        # Rows are those of the chunks with an embedding: their places are among all chunks.
+        place_of_row = np.array(places)
+        return list(
+            zip(
+                place_of_row[sources].tolist(),
+                place_of_row[targets].tolist(),
+                weights[sources, targets].tolist(),
+                strict=True,
+            )
+        )
 
 
 def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
+    """Edges by the links in the candidates' metadata; of several between two, the heaviest."""
     if field is None:
         return []
-    named: dict[str, list[int]] = {}
+    # A link may name a chunk, or a document and by it all of its chunks.
+    places_of_id: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
-        named.setdefault(chunk.id, []).append(place)
+        places_of_id.setdefault(chunk.id, []).append(place)
         if chunk.document_id is not None and chunk.document_id != chunk.id:
-            named.setdefault(chunk.document_id, []).append(place)
+            places_of_id.setdefault(chunk.document_id, []).append(place)
     weights: dict[tuple[int, int], float] = {}
     for place, chunk in enumerate(chunks):
         for id_, weight in _targets(chunk, field):
-            for target in named.get(id_, ()):
+            for target in places_of_id.get(id_, ()):
                 if target == place or not weight:
                     continue
-                for edge in ((place, target),) if directed else ((place, target), (target, place)):
-                    weights[edge] = max(weight, weights.get(edge, 0.0))
+                pairs = [(place, target)]
+                if not directed:
+                    pairs.append((target, place))
+                for pair in pairs:
+                    weights[pair] = max(weight, weights.get(pair, 0.0))
     return [(source, target, weight) for (source, target), weight in weights.items()]
 
 
 def _targets(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
+    """The ids that a chunk links to, each with the link's weight; 1 where the chunk gives none."""
     links: Any = chunk.metadata.get(field) or ()
     if not isinstance(links, Mapping):
         if isinstance(links, str) or not isinstance(links, Iterable):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar, Literal
 
 from ragbench.core.checked import Checked, Share
@@ -51,18 +51,19 @@ def chunk_directions(
         A row per chunk and the chunks' places; one of zeros stays so, its cosines are 0.
     """
     by_id = query.chunk_embeddings or {}
-    found: list[Any] = []
+    embeddings: list[Any] = []
     places: list[int] = []
     for place, chunk in enumerate(chunks):
         embedding = by_id.get(chunk.id)
         if embedding is None:
             embedding = chunk.metadata.get(field)
         if embedding is not None:
-            found.append(embedding)
+            embeddings.append(embedding)
             places.append(place)
-    if not found:
+    if not embeddings:
         return None, []
-    return _directions(found, [f"chunk '{chunks[place].id}'" for place in places]), places
+    owners = [f"chunk '{chunks[place].id}'" for place in places]
+    return _directions(embeddings, owners), places
 
 
 def similarities(rows: Floats) -> Floats:
@@ -76,17 +77,24 @@ def similarities(rows: Floats) -> Floats:
     if block < 1:
         whole: Floats = rows @ rows.T
         return whole
-    blocks = [rows[start : start + block] @ rows.T for start in range(0, len(rows), block)]
+    blocks: list[Floats] = []
+    for start in range(0, len(rows), block):
+        blocks.append(rows[start : start + block] @ rows.T)
     return np.concatenate(blocks)
 
 
 def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
+    """Embeddings with length 1, a row each; those of zeros stay as they are.
+
+    Args:
+        owners: whose each of them is, for messages.
+    """
     rows: list[Floats] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
         try:
             vector = np.asarray(embedding, dtype=np.float64)
         except (TypeError, ValueError):
-            vector = np.empty(0)
+            vector = np.empty(0)  # refused with the reason of what is no list of numbers
         if vector.ndim != 1 or not vector.size:
             raise InterfaceError(f"the embedding of {owner} is not a list of numbers")
         if not np.isfinite(vector).all():
@@ -133,9 +141,10 @@ class SemanticReranker:
                 scores[place] = cosine
         if len(places) == len(chunks):
             return NotedScores(scores)
-        without = [chunk for at, chunk in enumerate(chunks) if at not in set(places)]
-        missing = f"{len(without)} of {len(chunks)} chunks have no embedding"
-        note = f"{missing}: their given scores were kept"
+        with_embedding = set(places)
+        without = [chunk for place, chunk in enumerate(chunks) if place not in with_embedding]
+        counts = f"{len(without)} of {len(chunks)} chunks"
+        note = f"{counts} have no embedding: their given scores were kept"
         return NotedScores(scores, (note, *unscored_note(without, self.default_score)))
 
 
@@ -153,22 +162,28 @@ def lexical_similarity(texts: Sequence[str]) -> Floats:
     Returns:
         A symmetric square matrix in [0, 1]; a text without words is like none, itself included.
     """
-    counted = [Counter(tokenise(text)) for text in texts]
+    counters = [Counter(tokenise(text)) for text in texts]
+    # An entry for each word of each text: its row, its column and how often it stands there.
     vocabulary: dict[str, int] = {}
-    for word in chain.from_iterable(counted):
-        vocabulary.setdefault(word, len(vocabulary))
-    rows = np.repeat(np.arange(len(texts)), [len(counter) for counter in counted])
-    columns = np.array([vocabulary[word] for counter in counted for word in counter], dtype=int)
-    times = np.array([times for counter in counted for times in counter.values()])
+    word_columns: list[int] = []
+    word_times: list[int] = []
+    for counter in counters:
+        for word, times in counter.items():
+            word_columns.append(vocabulary.setdefault(word, len(vocabulary)))
+            word_times.append(times)
+    rows = np.repeat(np.arange(len(texts)), [len(counter) for counter in counters])
+    columns = np.array(word_columns, dtype=int)
     holding = np.bincount(columns, minlength=len(vocabulary))
-    weights = (1 + np.log(times)) * np.log1p(len(texts) / holding)[columns]
+    weights = (1 + np.log(np.array(word_times))) * np.log1p(len(texts) / holding)[columns]
     lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(texts)))
     # A word of one text alone makes it like no other, and counts for its length only.
     shared = holding[columns] > 1
-    rows, columns, weights = rows[shared], columns[shared], weights[shared] / lengths[rows[shared]]
+    rows = rows[shared]
+    columns = columns[shared]
+    weights = weights[shared] / lengths[rows]
     matrix = sparse_matrix(weights, rows, columns, (len(texts), len(vocabulary) or 1))
     similarity: Floats = (matrix @ matrix.T).toarray()
-    np.fill_diagonal(similarity, [float(bool(counter)) for counter in counted])
+    np.fill_diagonal(similarity, [float(bool(counter)) for counter in counters])
     return similarity
 
 
@@ -205,7 +220,8 @@ class MmrReranker(Checked):
         rows: Floats | None = None
         if self.similarity != "lexical" or self.relevance != "score":
             rows, places = chunk_directions(query, chunks, self.embedding_field)
-            rows = rows if len(places) == len(chunks) else None
+            if len(places) < len(chunks):
+                rows = None
         relevance = self._relevance(query, chunks, rows, notes)
         if self.similarity != "lexical" and rows is not None:
             similarity = similarities(rows)
@@ -219,6 +235,7 @@ class MmrReranker(Checked):
     def _relevance(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, notes: list[str]
     ) -> Floats:
+        """How relevant each chunk is by itself; what had to be made up for goes into the notes."""
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
@@ -233,19 +250,23 @@ class MmrReranker(Checked):
 
 def _marginal(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
     """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick."""
-    import math
-
     size = len(relevance)
     values = [0.0] * size
     worth = balance * relevance
     cost = (1 - balance) * similarity
-    # What is picked leaves: its cost becomes infinite.
-    nearest = np.zeros(size)
-    last = math.inf
+    highest_cost = np.zeros(size)  # before the first pick nothing costs anything
+    previous = math.inf
     for turn in range(size):
-        at = int(np.argmax(worth - nearest))
-        value = min(float(worth[at] - nearest[at]), math.nextafter(last, -math.inf))
-        values[at] = last = value
-        nearest = cost[at].copy() if turn == 0 else np.maximum(nearest, cost[at])
-        worth[at] = -np.inf
+        place = int(np.argmax(worth - highest_cost))
+        value = float(worth[place] - highest_cost[place])
+        # Below the pick before it: the scores must give the order of the picks.
+        value = min(value, math.nextafter(previous, -math.inf))
+        values[place] = value
+        previous = value
+        # Costs may be negative: the zeros of the start must not count as such.
+        if turn == 0:
+            highest_cost = cost[place].copy()
+        else:
+            highest_cost = np.maximum(highest_cost, cost[place])
+        worth[place] = -np.inf  # what is picked is never picked again
     return values

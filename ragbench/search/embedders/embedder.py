@@ -120,7 +120,7 @@ NO_EMBEDDER = "none"
 EMBEDDERS = Registry(kind="embedders")
 """Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
 behind the colon, and the settings."""
-_OF_USERS = "ragbench.search.embedders.loaded:embedder_of_target"
+_USER_EMBEDDERS = "ragbench.search.embedders.loaded:embedder_of_target"
 """What makes an embedder of an object of the user's; reached by name, as embedders are."""
 
 
@@ -144,20 +144,22 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
         MissingExtraError: a package that it needs is not installed.
     """
     kind, _, model = name.partition(":")
-    known = EMBEDDERS.targets()
-    if model and kind not in known and "." in kind:
-        return cast("Embedder", load_target(_OF_USERS)(name, settings))
+    if model and kind not in EMBEDDERS.targets() and "." in kind:  # a file, or a module
+        return cast("Embedder", load_target(_USER_EMBEDDERS)(name, settings))
     make: Any = EMBEDDERS.load(kind)
-    by: str | None = getattr(make, "named_by", None)
-    if by is None:
+    named_by: str | None = getattr(make, "named_by", None)
+    if named_by is None:  # a function
         return cast("Embedder", make(model, settings))
-    if model and not by:
+    if model and not named_by:
         raise ConfigError(f"the embedder {kind} takes no model, found '{model}'")
-    if by == "model" and not model:
+    if named_by == "model" and not model:
         raise ConfigError(f"the embedder {kind} needs a model: {kind}:MODEL")
-    named: object = int(model) if by == "dimension" and model.isdecimal() else model
-    given = {by: named, **settings} if model else settings
-    return cast("Embedder", from_settings(make, given, where=f"embedder {kind}"))
+    if model:
+        value: object = model
+        if named_by == "dimension" and model.isdecimal():
+            value = int(model)
+        settings = {named_by: value, **settings}
+    return cast("Embedder", from_settings(make, settings, where=f"embedder {kind}"))
 
 
 def placed_embedder(
@@ -166,32 +168,37 @@ def placed_embedder(
     """An embedder's name and settings as a file in a folder has them, with its paths beside it."""
     kind, colon, model = name.partition(":")
     make: Any = EMBEDDERS.load(kind)
-    by: str | None = getattr(make, "named_by", None)
-    if by is None:
+    named_by: str | None = getattr(make, "named_by", None)
+    if named_by is None:
         return name, placed_model(settings, folder)
     hints = typing.get_type_hints(make, include_extras=True)
-    model = placed({by: model}, hints, folder)[by]
+    model = placed({named_by: model}, hints, folder)[named_by]
     return f"{kind}{colon}{model}", placed(settings, hints, folder)
 
 
 def checked_rows(
-    vectors: object, texts: Sequence[str], named: str, error: type[RagbenchError]
+    vectors: object, texts: Sequence[str], label: str, error: type[RagbenchError]
 ) -> Floats32:
-    """What somebody else's model gave for some texts: one vector each, finite, and not zeros."""
+    """What somebody else's model gave for some texts: one vector each, finite, and not zeros.
+
+    Args:
+        label: how messages call the model.
+        error: what is raised where the vectors are something else.
+    """
     try:
         rows = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError):
         rows = np.zeros((0, 0), dtype=np.float32)
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
-        raise error(f"{named} did not give one vector for each of {len(texts)}")
+        raise error(f"{label} did not give one vector for each of {len(texts)}")
     if not np.isfinite(rows).all():
-        raise error(f"{named} gave a vector with numbers that are not finite")
-    empty = next((at for at, row in enumerate(rows) if not row.any()), None)
-    if empty is not None:
-        raise error(
-            f"{named} gave a vector of zeros for '{shortened_line(texts[empty])}': it would be "
-            "similar to nothing"
-        )
+        raise error(f"{label} gave a vector with numbers that are not finite")
+    for row, text in zip(rows, texts, strict=True):
+        if not row.any():
+            raise error(
+                f"{label} gave a vector of zeros for '{shortened_line(text)}': it would be "
+                "similar to nothing"
+            )
     return rows
 
 
@@ -218,11 +225,18 @@ def prefixes_of(model: str, query: str | None = None, passage: str | None = None
         >>> prefixes_of("intfloat/multilingual-e5-small")
         Prefixes(query='query: ', passage='passage: ')
     """
-    name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
-    known = table("ragbench.search.embedders", "prefixes").items()
-    found = (prefixes for pattern, prefixes in known if re.fullmatch(pattern, name))
-    given = zip((query, passage), next(found, ("", "")), strict=True)
-    return Prefixes(*(stated if own is None else own for own, stated in given))
+    # The last part of a path or of a name on a hub, without a tag behind a colon.
+    last_part = model.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    name = last_part.partition(":")[0].lower()
+    known_query, known_passage = "", ""
+    for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
+        if re.fullmatch(pattern, name):
+            known_query, known_passage = prefixes
+            break
+    return Prefixes(
+        known_query if query is None else query,
+        known_passage if passage is None else passage,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,12 +274,15 @@ class PrefixedEmbedder(ModelEmbedder):
 SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
 """Languages that the sample holds, by ISO 639-1."""
 _QUANTILE = 0.98
+"""Of the cosines of unrelated pairs: the one that scores 0."""
 _FLAT = 1e-6
 """A curve that rises less than this from the background on says nothing: a line is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CosineScale:
+    """From an embedder's cosines to scores that compare, as it was measured on the sample."""
+
     background: float = 0.0
     """The cosine that scores 0: 98 of 100 pairs of unrelated texts stay below it."""
     unrelated: float = 0.0
@@ -281,7 +298,8 @@ class CosineScale:
     def score(self, cosine: float) -> float:
         """The cosine on this scale: 0 for the background, at most 1, below 0 for less."""
         cosine = min(cosine, 1.0)
-        low, high = self._curve(self.background), self._curve(1.0)
+        low = self._curve(self.background)
+        high = self._curve(1.0)
         if high - low < _FLAT:
             return (cosine - self.background) / (1.0 - self.background)
         return (self._curve(cosine) - low) / (high - low)
@@ -301,10 +319,11 @@ class CosineScale:
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
-    known = [language for language in SAMPLE_LANGUAGES if language in set(languages)] or ["en"]
+    """What an embedder's cosines mean in some languages; in English where the sample has none."""
+    measured = [language for language in SAMPLE_LANGUAGES if language in set(languages)]
     related: list[Floats32] = []
     unrelated: list[Floats32] = []
-    for language in known:
+    for language in measured or ["en"]:
         pairs = _sample()[language]
         queries = embedder.embed_queries([question for question, _ in pairs])
         passages = embedder.embed_passages([passage for _, passage in pairs])
@@ -317,15 +336,16 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 
 def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
-    found = {
-        "background": min(float(np.quantile(unrelated, _QUANTILE)), 0.999),
-        "unrelated": float(unrelated.mean()),
-        "related": float(related.mean()),
-        "slope": slope,
-        "midpoint": midpoint,
-    }
+    # Below 1, so that the scale has a length.
+    background = min(float(np.quantile(unrelated, _QUANTILE)), 0.999)
     # Six decimals: more would differ between processors.
-    return CosineScale(**{name: round(value, 6) for name, value in found.items()})
+    return CosineScale(
+        background=round(background, 6),
+        unrelated=round(float(unrelated.mean()), 6),
+        related=round(float(related.mean()), 6),
+        slope=round(slope, 6),
+        midpoint=round(midpoint, 6),
+    )
 
 
 def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
@@ -339,10 +359,13 @@ def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
         ridge=(1e-6, 1e-6),
         longest=10.0,
     )
-    return (slope, -offset / slope) if slope > 1e-3 else (0.0, 0.0)
+    if slope <= 1e-3:
+        return 0.0, 0.0
+    return slope, -offset / slope
 
 
 @lru_cache(maxsize=1)
 def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
+    """By language, questions with the passages that answer them."""
     text = files("ragbench.search.embedders").joinpath("sample.json").read_text("utf-8")
     return cast("Mapping[str, Sequence[tuple[str, str]]]", json.loads(text))

@@ -48,7 +48,9 @@ class FastembedEmbedder(PrefixedEmbedder):
     @cached_property
     def identity(self) -> Mapping[str, object]:
         """See `embedders.embedder.Embedder`; a folder's model counts by its bytes."""
-        files = sorted(Path(self.path).glob("*.onnx")) if self.path is not None else []
+        files: list[Path] = []
+        if self.path is not None:
+            files = sorted(Path(self.path).glob("*.onnx"))
         return {
             "embedder": "fastembed",
             "model": self.model,
@@ -63,8 +65,9 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
-        asked = [getattr(self.prefixes, kind) + text for text in texts]
-        return np.stack(list(embed(asked, batch_size=self.batch_size)))
+        prefix = getattr(self.prefixes, kind)
+        prefixed = [prefix + text for text in texts]
+        return np.stack(list(embed(prefixed, batch_size=self.batch_size)))
 
     def import_packages(self) -> None:
         require("fastembed", extra="fastembed")
@@ -119,12 +122,17 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         )
 
     def _prompt(self, kind: Kind) -> str:
-        if getattr(self, f"{kind}_prefix") is not None:
-            return str(getattr(self, f"{kind}_prefix"))
-        own: Mapping[str, str] = self._model.prompts or {}
+        """What stands before a text: the user's prefix, the model's prompt, or its known prefix."""
+        prefix = getattr(self, f"{kind}_prefix")
+        if prefix is not None:
+            return str(prefix)
+        prompts: Mapping[str, str] = self._model.prompts or {}
         names = ("query",) if kind == "query" else ("document", "passage", "corpus")
-        stated = next((own[name] for name in names if own.get(name)), "")
-        return stated or str(getattr(self.prefixes, kind))
+        for name in names:
+            prompt = prompts.get(name)
+            if prompt:
+                return prompt
+        return str(getattr(self.prefixes, kind))
 
     def import_packages(self) -> None:
         require("sentence_transformers", extra="sentence-transformers")
@@ -140,6 +148,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
+    """The error for a model that a package cannot load, with what the package says in one line."""
     problem = " ".join(str(error).split())[:300]
     return ConfigError(f"{package} cannot load the model '{model}': {problem}")
 
@@ -149,10 +158,15 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_OWN = ("embed_queries", "embed_passages")
-_FORMS = (("embed_query", "embed_documents"), ("get_query_embedding", "get_text_embedding_batch"))
+# --- objects of users
+
+_OWN_METHODS = ("embed_queries", "embed_passages")
+_FOREIGN_METHODS = (
+    ("embed_query", "embed_documents"),
+    ("get_query_embedding", "get_text_embedding_batch"),
+)
 """How LangChain and LlamaIndex embed a question, and passages."""
-_MODEL = ("model", "model_name", "model_id", "deployment")
+_MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "deployment")
 """Attributes by which such objects name their model."""
 
 
@@ -160,21 +174,23 @@ def embedder_of_target(
     spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
 ) -> Embedder:
     """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
-    queries = [one for one, _ in (_OWN, *_FORMS)]
-    thing: object = built_own(
-        spec, settings, folder=search_path, offers=lambda it: any(_has(it, one) for one in queries)
-    )
-    if _has(thing, *_OWN):
+    thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
+    if _has(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
-    for query, passages in _FORMS:
+    for query, passages in _FOREIGN_METHODS:
         if _has(thing, query, passages):
-            methods = getattr(thing, query), getattr(thing, passages)
-            return cast("Embedder", _Adapted(spec, thing, *methods))
+            adapted = _Adapted(spec, thing, getattr(thing, query), getattr(thing, passages))
+            return cast("Embedder", adapted)
     raise ConfigError(
         f"'{spec}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
         "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
         "(get_query_embedding, get_text_embedding_batch)"
     )
+
+
+def _embeds_queries(thing: object) -> bool:
+    """Whether an object, or the instances of a class, may be an embedder."""
+    return any(_has(thing, query) for query, _ in (_OWN_METHODS, *_FOREIGN_METHODS))
 
 
 def _has(thing: object, *methods: str) -> bool:
@@ -183,6 +199,8 @@ def _has(thing: object, *methods: str) -> bool:
 
 @dataclass(frozen=True)
 class _Adapted(MeasuredEmbedder):
+    """An embedding object of LangChain or LlamaIndex as an embedder."""
+
     asks_endpoint: ClassVar[bool] = True
     """Most wait for a service: workers would only share out its rate limit."""
 
@@ -195,14 +213,21 @@ class _Adapted(MeasuredEmbedder):
     def identity(self) -> Mapping[str, object]:
         """See `Embedder`; its class and the model that it names are what is known of it."""
         kind: type[Any] = type(cast("object", self.thing))
-        named = (getattr(self.thing, one, None) for one in _MODEL)
-        model = next((one for one in named if isinstance(one, str)), "")
+        model = ""
+        for attribute in _MODEL_ATTRIBUTES:
+            value = getattr(self.thing, attribute, None)
+            if isinstance(value, str):
+                model = value
+                break
         return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        asked = kind == "query"
-        found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
-        return checked_rows(found, texts, f"'{self.name}'", InterfaceError)
+        vectors: Sequence[Sequence[float]]
+        if kind == "query":
+            vectors = [self.query(text) for text in texts]
+        else:
+            vectors = self.passages(list(texts))
+        return checked_rows(vectors, texts, f"'{self.name}'", InterfaceError)
 
 
 # --- vectors from an OpenAI-compatible endpoint
@@ -250,14 +275,15 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._session.close()
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        asked = [getattr(self._prefixes, kind) + text for text in texts]
+        prefix = getattr(self._prefixes, kind)
+        prefixed = [prefix + text for text in texts]
 
         async def embed(models: ModelClients) -> Sequence[Vector]:
             assert models.embeddings is not None
-            return await models.embeddings.embed(asked, purpose="embed")
+            return await models.embeddings.embed(prefixed, purpose="embed")
 
-        named = f"the model '{self._endpoint.model}'"
-        return checked_rows(self._session.run(embed), asked, named, ConfigError)
+        label = f"the model '{self._endpoint.model}'"
+        return checked_rows(self._session.run(embed), prefixed, label, ConfigError)
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
@@ -269,10 +295,16 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
     """
     if not model:
         raise ConfigError("the embedder openai needs a model: openai:MODEL")
-    prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
-    rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
+    prefixes: dict[str, Any] = {}
+    endpoint_settings: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in _PREFIXES:
+            prefixes[name] = value
+        else:
+            endpoint_settings[name] = value
     environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
-    resolved = resolve({"model": model}, environ, section=rest, file=f"embedder openai:{model}")
+    where = f"embedder openai:{model}"
+    resolved = resolve({"model": model}, environ, section=endpoint_settings, file=where)
     return OpenAIEmbedder(resolved, **prefixes)
 
 

