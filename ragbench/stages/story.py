@@ -409,6 +409,7 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
     sentence_words = [frozenset(tokenise(sentence)) for sentence in sentences]
     claims_by_position: dict[int | None, list[JudgedClaim]] = defaultdict(list)
     for claim in claims:
+        position: int | None
         if claim.text in sentences:
             position = sentences.index(claim.text)
         else:
