@@ -15,23 +15,32 @@ import msgspec
 
 from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, Status
+from ragbench.core.outcome import Judgement, JudgeStep, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stats.agreement import cohen_kappa
 from ragbench.stats.mean import mean_of
 
 _COUNTED = (
-    *("answers", "prompt_tokens", "completion_tokens", "unreported"),
-    *("quotes", "fabricated_quotes", "sentences", "unproved_sentences"),
+    "answers",
+    "prompt_tokens",
+    "completion_tokens",
+    "unreported",
+    "quotes",
+    "fabricated_quotes",
+    "sentences",
+    "unproved_sentences",
 )
 """Fields of a line that are counts."""
 _FAVOURABLE = ("supported", "partially_supported")
+"""Verdicts that a quote has to prove."""
 _LEVELS = 12
 """Up to so many different values are taken for levels, of which kappa speaks."""
 
 
 @dataclass(slots=True)
 class Account:
+    """What judging one metric came to, over cases."""
+
     counts: Counter[str] = field(default_factory=Counter[str])
     """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
     is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""
@@ -44,42 +53,63 @@ class Account:
     verdicts: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
     """What each judge said of each case, where more than one was asked."""
     unproved: Counter[str] = field(default_factory=Counter[str])
+    """By judge of a panel: cases of which it gave no value, for lack of proof."""
 
     def add(self, judgements: Sequence[Judgement]) -> None:
-        for step in (step for judgement in judgements for step in judgement.steps):
-            self.cost += step.cost or Decimal(0)
-            self.not_sent.update(step.not_sent)
-            given = step.answer["verdicts"] if step.asked == "SupportVerdicts" else ()
-            favourable = [one for one in given if one["verdict"] in _FAVOURABLE]
-            is_unreported = step.prompt_tokens is None or step.completion_tokens is None
-            self.counts.update(
-                answers=1,
-                unpriced=int(step.cost is None),
-                quotes=len(step.quotes),
-                fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
-                sentences=len(favourable),
-                unproved_sentences=sum("unproved" in one for one in favourable),
-                unreported=int(is_unreported),
-                prompt_tokens=0 if is_unreported else step.prompt_tokens or 0,
-                completion_tokens=0 if is_unreported else step.completion_tokens or 0,
-            )
+        """Counts one case: every judging of it by the metric."""
         by_judge: dict[str, list[Judgement]] = {}
         for judgement in judgements:
             by_judge.setdefault(judgement.judge, []).append(judgement)
+            for step in judgement.steps:
+                self._count_step(step)
         is_panel = bool(by_judge.keys() - {""})
-        said: dict[str, float | None] = {}
-        for name, made in by_judge.items():
-            values = [one.cell.value for one in made if one.cell.value is not None]
-            said[name] = mean_of(values)
-            is_unproved = any(one.cell.status is Status.UNPROVED for one in made)
-            self.unproved[name] += is_panel and not values and is_unproved
+        means: dict[str, float | None] = {}
+        for judge, repetitions in by_judge.items():
+            values: list[float] = []
+            is_unproved = False
+            for judgement in repetitions:
+                if judgement.cell.value is not None:
+                    values.append(judgement.cell.value)
+                if judgement.cell.status is Status.UNPROVED:
+                    is_unproved = True
+            means[judge] = mean_of(values)
+            if is_panel and not values and is_unproved:
+                self.unproved[judge] += 1
             if len(values) >= 2:
                 variance = statistics.variance(values)
                 self.counts.update(repeated=1, changed=int(min(values) != max(values)))
                 self.variances += variance
                 self.errors += variance / len(values)
         if is_panel:
-            self.verdicts.append(said)
+            self.verdicts.append(means)
+
+    def _count_step(self, step: JudgeStep) -> None:
+        """Counts one answer of a model."""
+        self.cost += step.cost or Decimal(0)
+        self.not_sent.update(step.not_sent)
+        favourable: list[Mapping[str, Any]] = []
+        if step.asked == "SupportVerdicts":
+            for verdict in step.answer["verdicts"]:
+                if verdict["verdict"] in _FAVOURABLE:
+                    favourable.append(verdict)
+        # Half of a call's tokens would pass for all of them.
+        prompt_tokens = step.prompt_tokens
+        completion_tokens = step.completion_tokens
+        is_unreported = prompt_tokens is None or completion_tokens is None
+        if prompt_tokens is None or completion_tokens is None:
+            prompt_tokens = 0
+            completion_tokens = 0
+        self.counts.update(
+            answers=1,
+            unpriced=int(step.cost is None),
+            quotes=len(step.quotes),
+            fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
+            sentences=len(favourable),
+            unproved_sentences=sum("unproved" in verdict for verdict in favourable),
+            unreported=int(is_unreported),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+        )
 
     @property
     def usage(self) -> Usage | None:
@@ -90,50 +120,69 @@ class Account:
         return Usage(prompt_tokens=prompt, completion_tokens=completion)
 
     def line(self, metric: Metric, price: Price | None) -> JudgeLine:
-        counts, cost, steadiness = self.counts, None, None
+        """The report's line on the metric.
+
+        Args:
+            price: that of the judge's tokens now; used where the cost of some answer was not kept.
+        """
+        counts = self.counts
+        cost = None
         if counts["answers"] and not counts["unpriced"]:
             cost = self.cost
-        elif price is not None and (usage := self.usage) is not None:
-            cost = price.of(usage)
-        if repeated := counts["repeated"]:
+        elif price is not None and self.usage is not None:
+            cost = price.of(self.usage)
+        steadiness = None
+        repeated = counts["repeated"]
+        if repeated:
             steadiness = Steadiness(
                 cases=repeated,
                 deviation=math.sqrt(self.variances / repeated),
                 changed=counts["changed"],
                 error=math.sqrt(self.errors) / repeated,
             )
-        names = [*dict.fromkeys(name for said in self.verdicts for name in said)]
+        judges: dict[str, None] = {}
+        for means in self.verdicts:
+            judges.update(dict.fromkeys(means))
         return JudgeLine(
             metric=metric.name,
             cost=cost,
             steadiness=steadiness,
             not_sent=tuple(sorted(self.not_sent)),
             **{name: counts[name] for name in _COUNTED},
-            jurors=tuple(map(self._juror, names)),
-            pairs=tuple(self._pair(*both) for both in combinations(names, 2)),
+            jurors=tuple(map(self._juror, judges)),
+            pairs=tuple(self._pair(first, second) for first, second in combinations(judges, 2)),
         )
 
-    def _juror(self, name: str) -> JurorScore:
-        known = [value for said in self.verdicts if (value := said.get(name)) is not None]
+    def _juror(self, judge: str) -> JurorScore:
+        """What one judge of the panel gave, over cases."""
+        values: list[float] = []
+        for means in self.verdicts:
+            value = means.get(judge)
+            if value is not None:
+                values.append(value)
         return JurorScore(
-            judge=name,
-            measured=len(known),
-            unproved=self.unproved[name],
-            score=mean_of(known),
+            judge=judge,
+            measured=len(values),
+            unproved=self.unproved[judge],
+            score=mean_of(values),
         )
 
-    def _pair(self, one: str, other: str) -> JurorPair:
+    def _pair(self, first: str, second: str) -> JurorPair:
         """How far two judges agree, on the cases of which both gave a value."""
-        pairs = [(said.get(one), said.get(other)) for said in self.verdicts]
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        levels = {value for pair in both for value in pair}
+        pairs: list[tuple[float, float]] = []
+        for means in self.verdicts:
+            first_value = means.get(first)
+            second_value = means.get(second)
+            if first_value is not None and second_value is not None:
+                pairs.append((first_value, second_value))
+        levels = {value for pair in pairs for value in pair}
         return JurorPair(
-            first=one,
-            second=other,
-            cases=len(both),
-            same=mean_of([math.isclose(a, b) for a, b in both]),
-            difference=mean_of([abs(a - b) for a, b in both]),
-            kappa=cohen_kappa(both) if len(levels) <= _LEVELS else None,
+            first=first,
+            second=second,
+            cases=len(pairs),
+            same=mean_of([math.isclose(x, y) for x, y in pairs]),
+            difference=mean_of([abs(x - y) for x, y in pairs]),
+            kappa=cohen_kappa(pairs) if len(levels) <= _LEVELS else None,
         )
 
 
@@ -144,15 +193,19 @@ def price_of(judge: Mapping[str, Any]) -> Price | None:
 
 @dataclass(slots=True)
 class JudgeTally:
+    """Counts what judges said over the cases of a run, for its report."""
+
     metrics: Sequence[Metric]
     judge: Mapping[str, Any]
+    """The manifest's record of who judged."""
     _accounts: dict[int, Account] = field(default_factory=dict[int, Account])
+    """By the position of the metric."""
 
     def add(self, judgements: Sequence[Sequence[Judgement]]) -> None:
         """Counts a case: the judgements of each of its cells."""
-        for position, found in enumerate(judgements):
-            if found:
-                self._accounts.setdefault(position, Account()).add(found)
+        for position, cell_judgements in enumerate(judgements):
+            if cell_judgements:
+                self._accounts.setdefault(position, Account()).add(cell_judgements)
 
     def report(self) -> JudgeReport:
         price = price_of(self.judge)

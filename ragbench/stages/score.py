@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,68 +34,84 @@ class CellTable:
         matching: Matching,
         judges: Sequence[bytes],
     ) -> None:
-        """``judges``: what the cells of each metric depend on beside the case; else empty."""
+        """A table for one run.
+
+        Args:
+            judges: for each metric, what its cells depend on beside the case; empty bytes for one
+                that nobody judges.
+        """
         self.metrics = tuple(metrics)
         self.matching = matching
         self.journal = journal
-        self._numbers = journal.scores.numbers(
-            [(one.identity, judge, one.name) for one, judge in zip(metrics, judges, strict=True)]
-        )
-        formulas = (one.definition.formula for one in metrics)
-        self._are_users = [
-            one is not None and not is_own(one.function.__module__) for one in formulas
-        ]
+        columns: list[tuple[str, bytes, str]] = []
+        self._are_users: list[bool] = []
         """A user's formula may read anything, so that no stored cell of it holds."""
+        for metric, judge in zip(metrics, judges, strict=True):
+            columns.append((metric.identity, judge, metric.name))
+            formula = metric.definition.formula
+            self._are_users.append(formula is not None and not is_own(formula.function.__module__))
+        self._numbers = journal.scores.numbers(columns)
+        """The journal's column of each metric."""
         self._is_whole = self._numbers == list(range(journal.scores.columns))
-        self._others: dict[int, Sequence[Cell | None]] = {}
+        """Whether the journal has these metrics alone, in this order."""
+        self._stored_cells: dict[int, Sequence[Cell | None]] = {}
         """By row what the journal holds, cells of other commands' metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
-        journal, text = self.journal, str(self.matching)
+        scores = self.journal.scores
+        matching = str(self.matching)
         numbers = [row.number for row in window]
-        known = journal.scores.cells(numbers)
-        matched = journal.scores.matched(numbers) if known else {}
-        self._others.clear()
+        stored_by_row = scores.cells(numbers)
+        matches_by_row = scores.matched(numbers) if stored_by_row else {}
+        columns = list(zip(self.metrics, self._are_users, self._numbers, strict=True))
+        self._stored_cells.clear()
         for row in window:
-            question, answer = cell_keys(row, text)
-            stored = known.get(row.number)
-            if stored is not None and stored.question == question:
-                is_same = stored.answer == answer
-                # Which of other commands' metrics read an answer is not known here.
-                if is_same:
-                    self._others[row.number] = stored.cells
-                row.matches = matched.get(row.number, {})
-                row.cells = tuple(
-                    None
-                    if is_users or (metric.reads_answer and not is_same)
-                    else stored.cells[number]
-                    for metric, is_users, number in zip(
-                        self.metrics, self._are_users, self._numbers, strict=True
-                    )
-                )
+            question, answer = cell_keys(row, matching)
+            stored = stored_by_row.get(row.number)
+            if stored is None or stored.question != question:
+                continue
+            is_same_answer = stored.answer == answer
+            # Which of other commands' metrics read an answer is not known here.
+            if is_same_answer:
+                self._stored_cells[row.number] = stored.cells
+            row.matches = matches_by_row.get(row.number, {})
+            cells: list[Cell | None] = []
+            for metric, is_users, number in columns:
+                if is_users or (metric.reads_answer and not is_same_answer):
+                    cells.append(None)
+                else:
+                    cells.append(stored.cells[number])
+            row.cells = tuple(cells)
 
-    def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
-        """Takes over cells that do not depend on how chunks are compared."""
-        journal = self.journal
-        journal.scores.were_empty = False  # notes and causes of before must go
-        stored = journal.scores.cells([row.number for row in window])
-        # Cells of metrics of earlier commands go: which of them stay is not known here.
-        self._others.clear()
+    def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
+        """Takes over cells that do not depend on how chunks are compared.
+
+        Args:
+            holds: for each metric, whether its cells are such.
+        """
+        scores = self.journal.scores
+        scores.were_empty = False  # notes and causes of before must go
+        stored_by_row = scores.cells([row.number for row in window])
+        # Cells of metrics of earlier commands go: which of them hold is not known here.
+        self._stored_cells.clear()
         for row in window:
-            found = stored[row.number].cells
-            row.cells = tuple(
-                found[number] if stays else None
-                for number, stays in zip(self._numbers, kept, strict=True)
-            )
+            stored_cells = stored_by_row[row.number].cells
+            cells: list[Cell | None] = []
+            for number, is_carried in zip(self._numbers, holds, strict=True):
+                cells.append(stored_cells[number] if is_carried else None)
+            row.cells = tuple(cells)
 
     def save(self, row: RunCase, *, is_compared: bool = False) -> None:
         """Records the cells of a row as they are now, with its matches where they are new."""
-        scores, cells = self.journal.scores, row.cells
+        scores = self.journal.scores
+        cells = row.cells
         if not self._is_whole:
-            found = dict(zip(self._numbers, cells, strict=True))
-            others = self._others.get(row.number) or (None,) * scores.columns
-            cells = tuple(found.get(number, cell) for number, cell in enumerate(others))
+            # The journal's line has columns of other commands' metrics, too.
+            line_cells = list(self._stored_cells.get(row.number) or (None,) * scores.columns)
+            for number, cell in zip(self._numbers, cells, strict=True):
+                line_cells[number] = cell
+            cells = tuple(line_cells)
         line = CaseCells(*cell_keys(row, str(self.matching)), cells)
         scores.record(row.number, line, row.matches if is_compared else None)
 
@@ -109,17 +125,24 @@ class CellTable:
 
     def read_judgements(self, window: Sequence[RunCase], positions: Sequence[int]) -> None:
         """Gives each row what its judged cells rest on."""
-        found = self.journal.scores.judgements([row.number for row in window]) if positions else {}
+        stored: Mapping[tuple[int, int], tuple[Judgement, ...]] = {}
+        if positions:
+            stored = self.journal.scores.judgements([row.number for row in window])
         judged = set(positions)
         for row in window:
-            row.judgements = tuple(
-                found.get((row.number, number), ()) if at in judged and row.cells[at] else ()
-                for at, number in enumerate(self._numbers)
-            )
+            judgements: list[tuple[Judgement, ...]] = []
+            for position, number in enumerate(self._numbers):
+                if position in judged and row.cells[position]:
+                    judgements.append(stored.get((row.number, number), ()))
+                else:
+                    judgements.append(())
+            row.judgements = tuple(judgements)
 
 
 @dataclass(kw_only=True, slots=True)
 class ScoreStage:
+    """Computes the cells that the journal lacks of metrics that nobody judges."""
+
     table: CellTable
     decided: Callable[[Matching], None]
     """Called, before anything is scored, with how retrieved chunks will be compared with relevant
@@ -130,30 +153,34 @@ class ScoreStage:
     """Workers that score in this process's place, in tasks of the stage's name."""
     name: str = "score"
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
+    """By the positions of the metrics that a plan computes."""
     _is_decided: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         table = self.table
-        nothing = (None,) * len(table.metrics)
+        no_cells = (None,) * len(table.metrics)
         for row in window:
-            row.cells = nothing
+            row.cells = no_cells
             if self.tally is not None:
                 self.tally.add(row.trace)
         if not self._is_decided:
-            if table.matching is Matching.AUTO and self.tally is not None:
-                first = self.tally.verdict().matching
-                # Ids of later cases may meet.
-                table.matching = Matching.DOCUMENT_ID if first is Matching.NOT_COMPARABLE else first
-            self.decided(table.matching)
-            self._is_decided = True
-        # Groups are named by the positions of their metrics: a metric's hash takes long.
-        free = tuple(at for at, each in enumerate(table.metrics) if not each.is_judged)
-        groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
+            self._decide_matching()
         if not run.journal.scores.were_empty:
             table.open(window)
+        # Rows that lack the same cells are computed together. Groups are named by the positions of
+        # their metrics: a metric's hash takes long.
+        unjudged = [
+            position for position, metric in enumerate(table.metrics) if not metric.is_judged
+        ]
+        groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
         for row in window:
             cells = row.cells
-            lacking = [at for at in free if cells[at] is None or run.lacks(cells[at])]
+            # Most cells are simply not there: asking that first saves a call for each of them.
+            lacking = [
+                position
+                for position in unjudged
+                if cells[position] is None or run.lacks(cells[position])
+            ]
             groups[tuple(lacking)].append(row)
         for positions, members in groups.items():
             if positions:
@@ -163,6 +190,17 @@ class ScoreStage:
         run.journal.flush(if_due=True)
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
+    def _decide_matching(self) -> None:
+        """Decides, by the first window, how chunks are compared with what is relevant."""
+        table = self.table
+        if table.matching is Matching.AUTO and self.tally is not None:
+            matching = self.tally.verdict().matching
+            if matching is Matching.NOT_COMPARABLE:
+                matching = Matching.DOCUMENT_ID  # ids of later cases may meet
+            table.matching = matching
+        self.decided(table.matching)
+        self._is_decided = True
+
     def rematch(
         self, windows: Iterable[Sequence[RunCase]], matching: Matching
     ) -> Iterator[RunCase]:
@@ -170,12 +208,19 @@ class ScoreStage:
         table = self.table
         table.matching = matching
         self._plans.clear()
-        kept = [Need.JUDGEMENTS not in each.definition.needs for each in table.metrics]
-        lost = tuple(position for position, stays in enumerate(kept) if not stays)
-        judged = [at for at, each in enumerate(table.metrics) if each.is_judged]
+        holds: list[bool] = []
+        recomputed: list[int] = []
+        judged: list[int] = []
+        for position, metric in enumerate(table.metrics):
+            reads_gold = Need.JUDGEMENTS in metric.definition.needs
+            holds.append(not reads_gold)
+            if reads_gold:
+                recomputed.append(position)
+            if metric.is_judged:
+                judged.append(position)
         for window in windows:
-            table.carry(window, kept)
-            self._compute(lost, window)
+            table.carry(window, holds)
+            self._compute(tuple(recomputed), window)
             for row in window:
                 table.save(row, is_compared=True)
             table.read_judgements(window, judged)
@@ -183,42 +228,54 @@ class ScoreStage:
 
     def _compute(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
         """Scores rows that lack the same cells, and records which chunks are relevant contexts."""
-        table, matching = self.table, self.table.matching
-        matches = [matches_of(row.trace, matching) for row in members]
-        # What generation was given stands last.
-        context = [each[next(reversed(each))] for each in matches]
+        table = self.table
+        matching = table.matching
         traces = [row.trace for row in members]
+        matches = [matches_of(trace, matching) for trace in traces]
+        # What generation was given stands last.
+        contexts = [by_stage[next(reversed(by_stage))] for by_stage in matches]
         if self.pool is not None:
-            found = self._score_by(self.pool, positions, traces, context)
+            computed = self._score_by(self.pool, positions, traces, contexts)
         else:
             plan = self._plans.get(positions)
-            if plan is None:  # kept for the run: a scorer may hold a model or an event loop
+            if plan is None:  # one for the whole run: a scorer may hold a model or an event loop
                 metrics = [table.metrics[position] for position in positions]
-                plan = self._plans[positions] = Plan(metrics, matching=matching)
-            found = plan.score(traces, context)
-        for row, compared, scored in zip(members, matches, found, strict=True):
-            row.matches = {at: one for at, one in compared.items() if isinstance(one, Matched)}
-            given = dict(zip(positions, scored, strict=True))
-            row.cells = tuple([given.get(at, cell) for at, cell in enumerate(row.cells)])
+                plan = Plan(metrics, matching=matching)
+                self._plans[positions] = plan
+            computed = plan.score(traces, contexts)
+        for row, by_stage, new_cells in zip(members, matches, computed, strict=True):
+            row.matches = {
+                stage: matched
+                for stage, matched in by_stage.items()
+                if isinstance(matched, Matched)
+            }
+            cells = list(row.cells)
+            for position, cell in zip(positions, new_cells, strict=True):
+                cells[position] = cell
+            row.cells = tuple(cells)
 
     def _score_by(
         self,
         pool: WorkerPool[Task, tuple[Cell, ...]],
         positions: tuple[int, ...],
         traces: Sequence[Trace],
-        context: Sequence[Compared],
+        contexts: Sequence[Compared],
     ) -> list[tuple[Cell, ...]]:
+        """The cells of rows that lack the same ones, computed by workers."""
         from ragbench.workers.pool import Task
 
         metrics = tuple(self.table.metrics[position].name for position in positions)
-        matching = self.table.matching
-        asked = [
-            Task(self.name, ScoreInput(metrics, matching, trace, matched))
-            for trace, matched in zip(traces, context, strict=True)
-        ]
-        size = pool.share(len(asked), _SHARE)
-        begun = [pool.begin(asked[at : at + size]) for at in range(0, len(asked), size)]
-        return [cells for batch in begun for cells in pool.take(batch)]
+        tasks: list[Task] = []
+        for trace, matched in zip(traces, contexts, strict=True):
+            score_input = ScoreInput(metrics, self.table.matching, trace, matched)
+            tasks.append(Task(self.name, score_input))
+        size = pool.share(len(tasks), _SHARE)
+        # All batches are begun before the first is taken: no worker waits for another.
+        batches = [pool.begin(tasks[start : start + size]) for start in range(0, len(tasks), size)]
+        cells: list[tuple[Cell, ...]] = []
+        for batch in batches:
+            cells.extend(pool.take(batch))
+        return cells
 
 
 # --- on a worker
@@ -229,6 +286,8 @@ _SHARE = 64
 
 
 class ScoreInput(NamedTuple):
+    """A case as it is given to a worker that scores."""
+
     metrics: tuple[str, ...]
     """The names of those that it lacks."""
     matching: Matching
@@ -240,7 +299,7 @@ class ScoreInput(NamedTuple):
 def scorer(
     metrics: Sequence[Metric],
 ) -> Callable[[Sequence[ScoreInput]], Sequence[tuple[Cell, ...]]]:
-    """What a worker calls: a partial of this makes it."""
+    """Makes the function that a worker calls: it gives the cells of a batch of cases."""
     by_name = {metric.name: metric for metric in metrics}
     plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
 
@@ -248,7 +307,8 @@ def scorer(
         names, matching, _, _ = items[0]  # of one batch all lack the same
         plan = plans.get((names, matching))
         if plan is None:
-            plan = plans[names, matching] = Plan([by_name[n] for n in names], matching=matching)
+            plan = Plan([by_name[name] for name in names], matching=matching)
+            plans[names, matching] = plan
         return plan.score([item.trace for item in items], [item.matched for item in items])
 
     return call

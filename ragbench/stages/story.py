@@ -14,7 +14,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
 from ragbench.core.record import replace
-from ragbench.core.result import RetrievalResult
+from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import (
     AnswerNote,
     CaseStory,
@@ -34,60 +34,101 @@ from ragbench.stages.attribution import FoundGold, matches_of
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
-_NOTED = {"numbers_supported", "citation_validity", "citation_attribution"}
+_NOTED = frozenset({"numbers_supported", "citation_validity", "citation_attribution"})
+"""Metrics that look at an answer sentence by sentence: where one of them was asked for, the story
+says what is wrong with which sentence."""
 _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
 
 def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -> CaseStory:
-    trace, judgements = row.trace, row.judgements
-    case, shown, retrieved = trace.case, trace.context.value, trace.retrieval.value
-    matches = row.matches or matches_of(trace, matching)
-    generated = trace.generation.value
-    steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
-    candidates = tuple((generated and generated.multi_responses) or ())
-    spans = dict.fromkeys(evidence.text for evidence in case.evidence)
-    notes: tuple[AnswerNote, ...] = ()
-    if generated is not None and shown is not None and _NOTED & {each.name for each in metrics}:
-        from ragbench.metrics.citations import notes_of  # only where its metrics are asked for
+    """One stored case, from its question to its answer, for whoever shows it.
 
-        notes = tuple(notes_of(case, generated, shown))
+    Args:
+        metrics: those of the run. They decide what else is looked for in the answer, and name its
+            judgements.
+    """
+    trace = row.trace
+    case = trace.case
+    retrieved = trace.retrieval.value
+    shown = trace.context.value
+    generated = trace.generation.value
+    matches = row.matches or matches_of(trace, matching)
+    steps: Sequence[Step] = ()
+    if trace.post_retrieval is not None and shown is not None:
+        steps = steps_of(shown)
+    candidates: tuple[str, ...] = ()
+    if generated is not None:
+        candidates = tuple(generated.multi_responses or ())
+    supported: tuple[JudgedAnswer, ...] = ()
+    if generated is not None and shown is not None and any(row.judgements):
+        supported = tuple(judged_answers(generated.response, _ids(shown), metrics, row.judgements))
+    sent: tuple[str, ...] = ()
+    searches: tuple[SearchStory, ...] = ()
+    if retrieved is not None and retrieved.metadata:
+        sent = tuple(_sent_queries(retrieved))
+        searches = tuple(_searches(case, retrieved))
+    written = None
+    if shown is not None and shown.metadata:
+        written = written_text(shown)
+    evidence_texts = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
-        sent=_sent(retrieved) if retrieved is not None and retrieved.metadata else (),
-        hops=tuple(
-            Hop(
-                stage=name,
-                status=outcome.status,
-                known=outcome.known,
-                seconds=outcome.seconds,
-                sharing=outcome.sharing,
-                reason=outcome.reason if outcome.failure is None else str(outcome.failure),
-            )
-            for name, outcome in trace.stages
-            if name != "locate"
-        ),
-        chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, judgements)),
+        sent=sent,
+        hops=tuple(_hops(trace)),
+        chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, row.judgements)),
         operators=tuple(step.operator for step in steps),
-        written=None if shown is None or not shown.metadata else written_text(shown),
+        written=written,
         gold_ids=case.relevant_ids,
-        gold_texts=tuple(spans) or case.reference_contexts or (),
+        gold_texts=tuple(evidence_texts) or case.reference_contexts or (),
         references=case.references,
+        # A single candidate is the answer itself.
         candidates=candidates if len(candidates) > 1 else (),
-        supported=()
-        if generated is None or shown is None or not any(judgements)
-        else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
-        notes=notes,
+        supported=supported,
+        notes=_answer_notes(case, generated, shown, metrics),
         expectations=tuple(_expectations(trace, metrics)),
         history=case.history,
-        searches=tuple(_searches(case, retrieved))
-        if retrieved is not None and retrieved.metadata
-        else (),
+        searches=searches,
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
 
 
+def _hops(trace: Trace) -> Iterator[Hop]:
+    """How each stage ended that the case itself went through."""
+    for name, outcome in trace.stages:
+        if name == "locate":
+            continue  # it looks for gold that was missed, and is no part of the case's way
+        reason = outcome.reason
+        if outcome.failure is not None:
+            reason = str(outcome.failure)
+        yield Hop(
+            stage=name,
+            status=outcome.status,
+            known=outcome.known,
+            seconds=outcome.seconds,
+            sharing=outcome.sharing,
+            reason=reason,
+        )
+
+
+def _answer_notes(
+    case: Case,
+    generated: GenerationResult[Any] | None,
+    shown: RetrievalResult[Any] | None,
+    metrics: Sequence[Metric],
+) -> tuple[AnswerNote, ...]:
+    """What is wrong with which sentence of the answer; only where a metric of the run asks that."""
+    if generated is None or shown is None:
+        return ()
+    if _NOTED.isdisjoint(metric.name for metric in metrics):
+        return ()
+    from ragbench.metrics.citations import notes_of  # only where its metrics are asked for
+
+    return tuple(notes_of(case, generated, shown))
+
+
 def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[ExpectationStory]:
+    """What the case expects, each with whether it holds; only where the run measures that."""
     is_measured = any(metric.definition.name == "expectations" for metric in metrics)
     if not (is_measured and trace.case.expectations):
         return
@@ -104,23 +145,32 @@ def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Expectati
         )
 
 
-def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:
+def _sent_queries(retrieved: RetrievalResult[Any]) -> Iterator[str]:
+    """What was searched for where pre-retrieval made other queries of the question."""
     from ragbench.core.search_query import pre_retrieved
 
-    return tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries)
+    for query in pre_retrieved(retrieved).queries:
+        yield f"{query.kind}: {query.text}"
 
 
 def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchStory]:
-    found = searches_of(retrieved)
-    gold, ids = gold_hop(case, retrieved) if found else 0, _ids(retrieved)
-    for number, one in enumerate(found, start=1):
+    """The searches of a retrieval that says that it searched several times."""
+    searches = searches_of(retrieved)
+    if not searches:
+        return
+    gold_number = gold_hop(case, retrieved)
+    ids = _ids(retrieved)
+    for number, search in enumerate(searches, start=1):
         yield SearchStory(
-            query=one.query,
-            ids=tuple(ids[at] for at in one.places),
-            new=one.new,
-            has_gold=number == gold,
-            seconds=one.seconds,
+            query=search.query,
+            ids=tuple(ids[position] for position in search.places),
+            new=search.new,
+            has_gold=number == gold_number,
+            seconds=search.seconds,
         )
+
+
+# --- its chunks
 
 
 def _chunks(
@@ -130,46 +180,87 @@ def _chunks(
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[ChunkStory]:
     """As retrieved, best first; then those that came in later."""
-    retrieved, last = trace.retrieval.value, trace.context.value
-    first = last if retrieved is None else retrieved
-    if first is None:
+    retrieved = trace.retrieval.value
+    shown = trace.context.value
+    # A run may have recorded what was shown alone.
+    start = shown if retrieved is None else retrieved
+    if start is None:
         return
-    shown = () if last is None else _ids(last)
-    places = {id: rank for rank, id in reversed([*enumerate(shown, 1)])}
+    start_ids = _ids(start)
+    shown_ids = () if shown is None else _ids(shown)
+    shown_ranks: dict[str, int] = {}
+    for rank, id in enumerate(shown_ids, start=1):
+        shown_ranks.setdefault(id, rank)  # of a repeated id the best rank
+    gold_shown: Sequence[frozenset[int]] = ()
+    gold_at_start: Sequence[frozenset[int]] = ()
+    if gold is not None:
+        gold_shown = gold.shown
+        gold_at_start = gold.shown if start is shown else gold.retrieved
     quotes = _judge_quotes(judgements) if any(judgements) else {}
-    verdict = None if trace.validation is None else trace.validation.value
-    may_mark = bool(trace.case.evidence or quotes or verdict)
-    seen: Sequence[frozenset[int]] = () if gold is None else gold.shown
-    held = seen if gold is None or first is last else gold.retrieved
-    ranks: list[tuple[RetrievalResult[Any], int, bool, int | None, int | None]] = [
-        (first, at, bool(held and held[at]), at + 1, places.get(id))
-        for at, id in enumerate(_ids(first))
-    ]
-    if last is not None and last is not first:
-        known = {*_ids(first)}
-        others = (at for at, id in enumerate(shown) if id not in known)
-        ranks += [(last, at, bool(seen and seen[at]), None, at + 1) for at in others]
-    for result, at, is_gold, place, rank in ranks:
-        id, text = _ids(result)[at], result.contexts[at]
-        about: Mapping[str, Any] = result.context_metadata[at] if result.context_metadata else {}
-        addresses: list[str] = [about[name] for name in _ADDRESS if type(about.get(name)) is str]
-        yield ChunkStory(
+
+    def story(
+        result: RetrievalResult[Any],
+        position: int,
+        id: str,
+        *,
+        is_gold: bool,
+        retrieved_rank: int | None,
+        shown_rank: int | None,
+    ) -> ChunkStory:
+        text = result.contexts[position]
+        # Judges count the contexts that they are shown from 0.
+        chunk_quotes = () if shown_rank is None else quotes.get(shown_rank - 1, ())
+        return ChunkStory(
             id=id,
             text=text,
-            retrieved=place,
-            shown=rank,
-            score=None if result.scores is None else result.scores[at],
+            retrieved=retrieved_rank,
+            shown=shown_rank,
+            score=None if result.scores is None else result.scores[position],
             is_gold=is_gold,
-            moves=tuple(_moves(id, steps)) if steps else (),
-            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ())
-            if may_mark
-            else (),
-            address=next(filter(_WEB.fullmatch, addresses), None),
+            moves=tuple(_moves(id, steps)),
+            marks=_marks(trace, id, text, chunk_quotes),
+            address=_web_address(result, position),
         )
+
+    for position, id in enumerate(start_ids):
+        yield story(
+            start,
+            position,
+            id,
+            is_gold=bool(gold_at_start and gold_at_start[position]),
+            retrieved_rank=position + 1,
+            shown_rank=shown_ranks.get(id),
+        )
+    if shown is None or shown is start:
+        return
+    retrieved_ids = set(start_ids)
+    for position, id in enumerate(shown_ids):
+        if id not in retrieved_ids:
+            yield story(
+                shown,
+                position,
+                id,
+                is_gold=bool(gold_shown and gold_shown[position]),
+                retrieved_rank=None,
+                shown_rank=position + 1,
+            )
 
 
 _ADDRESS = ("url", "source_url", "link", "uri", "href", "source", "web_url", "permalink")
+"""Where in a chunk's metadata the address of its source may stand, the likeliest first."""
 _WEB = re.compile(r"https?://[^\s\"'<>\\]{1,2000}", re.IGNORECASE)
+
+
+def _web_address(result: RetrievalResult[Any], position: int) -> str | None:
+    """The address of a chunk's source on the web; None where its metadata names none."""
+    if not result.context_metadata:
+        return None
+    metadata: Mapping[str, Any] = result.context_metadata[position]
+    for name in _ADDRESS:
+        address = metadata.get(name)
+        if type(address) is str and _WEB.fullmatch(address):
+            return address
+    return None
 
 
 def _ids(result: RetrievalResult[Any]) -> Sequence[str]:
@@ -178,11 +269,10 @@ def _ids(result: RetrievalResult[Any]) -> Sequence[str]:
 
 
 def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
+    """What each operator did to a chunk, in words, where it did something."""
     for step in steps:
-        before, after = (
-            next((rank for rank, (known, _) in enumerate(order, 1) if known == id), None)
-            for order in (step.given, step.left)
-        )
+        before = _rank_of(id, step.given)
+        after = _rank_of(id, step.left)
         if before == after:
             continue
         if after is None:
@@ -193,28 +283,51 @@ def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
             yield f"{step.operator}: {before} to {after}"
 
 
+def _rank_of(id: str, chunks: Sequence[tuple[str, float | None]]) -> int | None:
+    """The rank of a chunk in one order, from 1; None where it is not there."""
+    for rank, (chunk_id, _score) in enumerate(chunks, start=1):
+        if chunk_id == id:
+            return rank
+    return None
+
+
 def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
-    found = {
-        (at, at + len(span.text), "gold")
-        for span in trace.case.evidence
-        if span.text and (at := text.find(span.text)) >= 0
-    }
+    """The stretches of a chunk's text that the case, a validator or a judge points at.
+
+    Args:
+        quotes: start and end of what judges quoted of it.
+    """
+    stretches: set[tuple[int, int, str]] = set()
+    for evidence in trace.case.evidence:
+        start = text.find(evidence.text) if evidence.text else -1
+        if start >= 0:
+            stretches.add((start, start + len(evidence.text), "gold"))
     verdict = None if trace.validation is None else trace.validation.value
-    for quote in () if verdict is None else verdict.evidence:
-        if quote.chunk_id == id and text[quote.start : quote.end] == quote.text:
-            found.add((quote.start, quote.end, "evidence"))
-    found |= {(start, end, "quote") for start, end in quotes if end <= len(text)}
-    kept = sorted(found)[:_MOST_MARKS]
-    return tuple(Mark(start=start, end=end, kind=kind) for start, end, kind in kept)
+    if verdict is not None:
+        for quote in verdict.evidence:
+            # A chunk that was rewritten since may hold something else there.
+            if quote.chunk_id == id and text[quote.start : quote.end] == quote.text:
+                stretches.add((quote.start, quote.end, "evidence"))
+    for start, end in quotes:
+        if end <= len(text):
+            stretches.add((start, end, "quote"))
+    marks: list[Mark] = []
+    for start, end, kind in sorted(stretches)[:_MOST_MARKS]:
+        marks.append(Mark(start=start, end=end, kind=kind))
+    return tuple(marks)
 
 
 def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[tuple[int, int]]]:
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    steps = (step for cell in judgements for judgement in cell for step in judgement.steps)
-    for quote in (quote for step in steps for quote in step.quotes):
-        if quote.context is not None and quote.start is not None and quote.end is not None:
-            found[quote.context].append((quote.start, quote.end))
-    return found
+    """Start and end of what judges quoted, by the position of the context that holds it."""
+    quotes: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for cell_judgements in judgements:
+        for judgement in cell_judgements:
+            for step in judgement.steps:
+                for quote in step.quotes:
+                    if quote.context is None or quote.start is None or quote.end is None:
+                        continue  # it stands nowhere
+                    quotes[quote.context].append((quote.start, quote.end))
+    return quotes
 
 
 # --- what judges said of an answer's claims, by sentence
@@ -222,8 +335,10 @@ def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[t
 _SUPPORT = "support"
 _FAITHFULNESS = "ragas:faithfulness"
 _VERDICTS = {0: "not supported", 1: "supported"}
+"""RAGAS' verdicts in words."""
 _MIXED = "partially supported"
-_UNPROVED, _NO_CLAIM = "unproved", "no_claim"
+_UNPROVED = "unproved"
+_NO_CLAIM = "no_claim"
 _LEAST = 0.5
 """Share of a claim's words that a sentence holds which says it: judges put claims in their own
 words, and replace pronouns by names."""
@@ -235,67 +350,92 @@ def judged_answers(
     metrics: Sequence[Metric],
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[JudgedAnswer]:
-    """What judges said of an answer's claims, a judge and metric each."""
-    for metric, made in zip(metrics, judgements, strict=False):
+    """What judges said of an answer's claims, a judge and metric each.
+
+    Args:
+        shown: ids of the chunks that generation was given.
+        judgements: those of each metric, in the order of ``metrics``.
+    """
+    for metric, metric_judgements in zip(metrics, judgements, strict=False):
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
-        first = {judgement.judge: judgement for judgement in reversed(made)}
-        for judge, judgement in sorted(first.items()):
-            claims = [claim for step in judgement.steps for claim in _claims(step, shown)]
+        by_judge: dict[str, Judgement] = {}
+        for judgement in metric_judgements:
+            by_judge.setdefault(judgement.judge, judgement)  # of its repetitions the first
+        for judge, judgement in sorted(by_judge.items()):
+            claims: list[JudgedClaim] = []
+            for step in judgement.steps:
+                claims.extend(_claims(step, shown))
             if claims:
                 sentences = tuple(_by_sentence(response, claims))
                 yield JudgedAnswer(metric=metric.name, judge=judge, sentences=sentences)
 
 
 def _claims(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedClaim]:
+    """The claims of one answer of a judge; none where it was asked for something else."""
     answer = cast("Mapping[str, Any]", step.answer)
     if step.asked == "SupportVerdicts":
-        left = iter(step.quotes)  # as many as the judge gave, in its order
-        for one in answer["verdicts"]:
-            quotes = [*islice(left, len(one["quotes"]))]
-            if one["verdict"] != _NO_CLAIM:
-                unproved = one.get("unproved")
-                yield JudgedClaim(
-                    text=str(one["sentence"]),
-                    verdict=_UNPROVED if unproved else str(one["verdict"]).replace("_", " "),
-                    reason=str(unproved or one["reason"]),
-                    quotes=tuple(
-                        (quote.text, None if quote.context is None else shown[quote.context])
-                        for quote in quotes
-                        if quote.context is None or quote.context < len(shown)
-                    ),
-                )
-    elif step.asked == "NLIStatementOutput":
-        for one in answer["statements"]:
+        step_quotes = iter(step.quotes)  # as many as the judge gave, in its order
+        for verdict in answer["verdicts"]:
+            # They are taken for a sentence without a claim, too: the next ones are not its own.
+            verdict_quotes = list(islice(step_quotes, len(verdict["quotes"])))
+            if verdict["verdict"] == _NO_CLAIM:
+                continue
+            quotes: list[tuple[str, str | None]] = []
+            for quote in verdict_quotes:
+                if quote.context is None:
+                    quotes.append((quote.text, None))
+                elif quote.context < len(shown):
+                    quotes.append((quote.text, shown[quote.context]))
+            unproved = verdict.get("unproved")
             yield JudgedClaim(
-                text=str(one["statement"]),
-                verdict=_VERDICTS[int(one["verdict"])],
-                reason=str(one["reason"]),
+                text=str(verdict["sentence"]),
+                verdict=_UNPROVED if unproved else str(verdict["verdict"]).replace("_", " "),
+                reason=str(unproved or verdict["reason"]),
+                quotes=tuple(quotes),
+            )
+    elif step.asked == "NLIStatementOutput":
+        for statement in answer["statements"]:
+            yield JudgedClaim(
+                text=str(statement["statement"]),
+                verdict=_VERDICTS[int(statement["verdict"])],
+                reason=str(statement["reason"]),
             )
 
 
 def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[JudgedSentence]:
+    """The claims under the sentences of the answer that say them; at the end those of no one."""
     sentences = [response[span.start : span.end] for span in split_sentences(response)]
-    words = [frozenset(tokenise(sentence)) for sentence in sentences]
-    found: dict[int | None, list[JudgedClaim]] = defaultdict(list)
+    sentence_words = [frozenset(tokenise(sentence)) for sentence in sentences]
+    claims_by_position: dict[int | None, list[JudgedClaim]] = defaultdict(list)
     for claim in claims:
-        is_exact = claim.text in sentences
-        at = sentences.index(claim.text) if is_exact else _place(claim, words)
-        found[at].append(claim)
-    texts: dict[int | None, str | None] = {**dict(enumerate(sentences)), None: None}
-    for at, text in texts.items():
-        if at in found:
-            verdicts = {claim.verdict for claim in found[at]}
-            verdict = verdicts.pop() if len(verdicts) == 1 else _MIXED
-            yield JudgedSentence(text=text, verdict=verdict, claims=tuple(found[at]))
+        position: int | None
+        if claim.text in sentences:
+            position = sentences.index(claim.text)
+        else:
+            position = _sentence_of(claim, sentence_words)
+        claims_by_position[position].append(claim)
+    texts: dict[int | None, str | None] = dict(enumerate(sentences))
+    texts[None] = None
+    for position, text in texts.items():
+        if position not in claims_by_position:
+            continue
+        sentence_claims = claims_by_position[position]
+        verdicts = {claim.verdict for claim in sentence_claims}
+        verdict = verdicts.pop() if len(verdicts) == 1 else _MIXED
+        yield JudgedSentence(text=text, verdict=verdict, claims=tuple(sentence_claims))
 
 
-def _place(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:
-    """The one sentence that says a claim; None where none does, or several do equally."""
-    wanted = frozenset(tokenise(claim.text))
-    if not wanted:
+def _sentence_of(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:
+    """The position of the one sentence that says a claim, by its words.
+
+    None where no sentence says it, or several do equally.
+    """
+    claim_words = frozenset(tokenise(claim.text))
+    if not claim_words:
         return None
-    shares = [len(wanted & words) / len(wanted) for words in sentences]
-    best = max(shares, default=0.0)
-    is_one = best >= _LEAST and shares.count(best) == 1
-    return shares.index(best) if is_one else None
+    shares = [len(claim_words & words) / len(claim_words) for words in sentences]
+    best_share = max(shares, default=0.0)
+    if best_share < _LEAST or shares.count(best_share) > 1:
+        return None
+    return shares.index(best_share)
