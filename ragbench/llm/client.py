@@ -44,9 +44,14 @@ _MEND = (
 )
 _CHAT = "/chat/completions"
 _SHOWN = 1000
-_FIRST_ANSWER, _USUAL_ANSWER = 512, 256
-"""Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
-_MINUTE, _MANY = "limit-tokens", 8
+_FIRST_ANSWER = 512
+"""Tokens that the first answer is given where a cap is near."""
+_USUAL_ANSWER = 256
+"""Tokens that later answers are given there, at least."""
+_MINUTE = "limit-tokens"
+"""The header, without its beginning, that says how many tokens a minute takes."""
+_MANY = 8
+"""Answers of which a minute shall take at least so many."""
 _LEAST_ANSWER = 64
 """Tokens. Below them, no answer of any use can be expected."""
 
@@ -95,9 +100,9 @@ class LLMClient(Caller):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        kept = None if self.cache is None else self.cache.dialect(self._place)
+        stored = None if self.cache is None else self.cache.dialect(self._place)
         with suppress(msgspec.DecodeError):  # then it is found out anew
-            self.dialect.restore(msgspec.json.decode(kept or b"", type=Learned))
+            self.dialect.restore(msgspec.json.decode(stored or b"", type=Learned))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -130,14 +135,16 @@ class LLMClient(Caller):
         identity = self.endpoint.identity()
         # Equal questions to equal judges share an answer.
         key = cache_key(identity, messages, schema=definition, version=version, repeat=repeat)
-        kept = self._kept(key, schema)
-        if kept is not None:
+        cached_reply = self._cached_reply(key, schema)
+        if cached_reply is not None:
             self.circuit.has_worked = True
             self.ledger.call(purpose, self.endpoint.model, cached=True)
-            return kept
+            return cached_reply
         if self._unwritable is not None:
             raise LLMCacheError(str(self._unwritable))
-        return await self._shared(key, purpose, lambda: self._asked(key, messages, schema, purpose))
+        return await self._shared(
+            key, purpose, lambda: self._new_reply(key, messages, schema, purpose)
+        )
 
     async def _shared(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
@@ -163,7 +170,7 @@ class LLMClient(Caller):
             self.ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
 
-    async def _asked(
+    async def _new_reply(
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
         started = self.clock.now()
@@ -171,21 +178,24 @@ class LLMClient(Caller):
         asked = _Asked(purpose=purpose, spread=_spread(key), schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
         last = asked.said[-1]
-        named = {name: getattr(last, name) for name in ("text", "model", "finish_reason")}
         reply = Reply(
             value=value,
-            usage=sum((one.usage for one in asked.said), Usage()),
-            cost=total(one.cost for one in asked.said),
+            text=last.text,
+            model=last.model,
+            finish_reason=last.finish_reason,
+            # Answers that could not be used are paid for, too.
+            usage=sum((completion.usage for completion in asked.said), Usage()),
+            cost=total(completion.cost for completion in asked.said),
             repaired=repaired,
             attempts=asked.attempts,
             seconds=round(self.clock.now() - started, 6),
             key=key,
             not_sent=tuple(sorted(self.dialect.learned.not_sent)),
-            **named,
         )
         if self.cache is not None:
             try:
-                model, learned = self.endpoint.model, self.dialect.learned
+                model = self.endpoint.model
+                learned = self.dialect.learned
                 self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
                 if learned is not self._kept_dialect:  # the next command need not find it out
                     self._kept_dialect = learned
@@ -217,9 +227,9 @@ class LLMClient(Caller):
         objection = _MEND.format(problem=shortened(problem, _SHOWN))
         if asked.mode is StructuredOutput.JSON_SCHEMA:  # it was in the request alone
             objection += f"\n\n{schema_text(schema.definition)}"
-        said = Message(role="assistant", content=text)
-        answered = [*messages, said, Message(role="user", content=objection)]
-        text = await self._complete(answered, asked)
+        answer = Message(role="assistant", content=text)
+        conversation = [*messages, answer, Message(role="user", content=objection)]
+        text = await self._complete(conversation, asked)
         try:
             return self._read(text, schema, asked), True
         except LLMReplyError as error:
@@ -236,27 +246,29 @@ class LLMClient(Caller):
     async def _complete(self, messages: Sequence[Message], asked: _Asked) -> str:
         """One answer; the request is put another way while the endpoint rejects its form."""
         dialect = self.dialect
-        first: RejectedError | None = None
+        first_rejection: RejectedError | None = None
         left_out: list[str] = []
+
         while True:
             before = dialect.learned
             longest = asked.room or dialect.longest_beside(messages)
             payload = self._request(messages, asked, longest)
             limit = payload.get(dialect.learned.token_limit)
             try:
-                found = await self._once(payload, asked, limit)
+                completion = await self._once(payload, asked, limit)
             except RejectedError as error:
-                first = first or error
+                first_rejection = first_rejection or error
                 # What a model said that was held to JSON and failed is read, or it mends it
                 # (https://console.groq.com/docs/errors).
-                told = Answer(status=400, headers={}, body=error.body).error
-                if told.get("code") == "json_validate_failed":
-                    return str(told.get("failed_generation") or told.get("message"))
+                details = Answer(status=400, headers={}, body=error.body).error
+                if details.get("code") == "json_validate_failed":
+                    return str(details.get("failed_generation") or details.get("message"))
                 # Another call may have found something out meanwhile.
                 has_changed = self._has_room(error, limit, asked) or dialect.learned is not before
                 if not has_changed and not self._adapts(error, payload, asked, left_out):
                     dialect.forgets(left_out)
-                    raise first from None
+                    # Later ones may be about what was left out.
+                    raise first_rejection from None
             except LLMTruncatedError as error:
                 if limit is not None and limit < (longest or 0):
                     asked.needed = 4 * limit
@@ -267,18 +279,21 @@ class LLMClient(Caller):
                 else:
                     dialect.learn(reasons=True)
             else:
-                asked.said.append(found)
-                self._longest_answer = max(self._longest_answer, found.usage.completion_tokens)
-                dialect.counted(messages, found.usage.prompt_tokens)
-                return found.text
+                usage = completion.usage
+                asked.said.append(completion)
+                self._longest_answer = max(self._longest_answer, usage.completion_tokens)
+                dialect.counted(messages, usage.prompt_tokens)
+                return completion.text
 
     def _request(
         self, messages: Sequence[Message], asked: _Asked, longest: int | None
     ) -> dict[str, Any]:
         definition = None if asked.schema is None else asked.schema.definition
         payload = self.dialect.payload(messages, definition, asked.mode, longest)
-        usual = max(4 * self._longest_answer, _USUAL_ANSWER)
-        needed = max(asked.needed, usual if self._longest_answer else _FIRST_ANSWER)
+        usual = _FIRST_ANSWER
+        if self._longest_answer:
+            usual = max(4 * self._longest_answer, _USUAL_ANSWER)
+        needed = max(asked.needed, usual)
         if longest is not None:
             limit = self.affordable(payload, longest, needed)
             # Many count what an answer may have against what a minute takes.
@@ -291,33 +306,42 @@ class LLMClient(Caller):
         self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
     ) -> bool:
         """Whether the request can be put another way, as its rejection says."""
-        status, dialect = error.status or 0, self.dialect
-        learned = dialect.learns(status, error.body, payload)
-        if learned is not None:
-            left_out.append(learned)
+        status = error.status or 0
+        parameter = self.dialect.learns(status, error.body, payload)
+        if parameter is not None:
+            left_out.append(parameter)
             return True
-        weaker = asked.schema and dialect.weaker(asked.mode, status, error.body)
-        asked.mode = weaker or asked.mode
-        return weaker is not None
+        if asked.schema is None:
+            return False
+        weaker = self.dialect.weaker(asked.mode, status, error.body)
+        if weaker is None:
+            return False
+        asked.mode = weaker
+        return True
 
     def _has_room(self, error: RejectedError, limit: int | None, asked: _Asked) -> bool:
         """Whether a shorter answer fits beside the prompt; raises where none of any use does."""
-        found = limit_of(error.body, limit)
-        if found is None:
+        stated = limit_of(error.body, limit)
+        if stated is None:
             return False
-        self.dialect.learn(room=found.most)
-        left = (limit or 0) // 4 if found.prompt is None else found.most - found.prompt - SPARE
-        if left >= (limit or 0) > 0:
+        self.dialect.learn(room=stated.most)
+        if stated.prompt is None:  # how much of the room the prompt takes is not said
+            room = (limit or 0) // 4
+        else:
+            room = stated.most - stated.prompt - SPARE
+        if room >= (limit or 0) > 0:  # so long an answer was refused: it is about something else
             return False
-        if left < _LEAST_ANSWER:
-            has = "is too long" if found.prompt is None else f"has {found.prompt:,} tokens"
-            takes = "in a minute" if found.is_rate else "with its answer"
+        if room < _LEAST_ANSWER:
+            length = "is too long"
+            if stated.prompt is not None:
+                length = f"has {stated.prompt:,} tokens"
+            measure = "in a minute" if stated.is_rate else "with its answer"
             raise LLMRequestError(
-                f"the prompt {has}, and {self.endpoint.model} takes {found.most:,} {takes}: "
-                f"{found.remedy}",
+                f"the prompt {length}, and {self.endpoint.model} takes {stated.most:,} {measure}: "
+                f"{stated.remedy}",
                 status=error.status,
             )
-        asked.room = left
+        asked.room = room
         return True
 
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
@@ -325,7 +349,8 @@ class LLMClient(Caller):
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         question = Question(purpose="prompt check", spread=0.5)
-        return (await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)).text
+        completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)
+        return completion.text
 
     async def _once(self, body: Mapping[str, Any], asked: _Asked, limit: int | None) -> Completion:
         endpoint = self.endpoint
@@ -335,19 +360,23 @@ class LLMClient(Caller):
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-        found = await self.call(_CHAT, body, asked, completion_of, max_tokens=limit)
+        completion = await self.call(_CHAT, body, asked, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
-            await self._reading.check(found.usage, fewest)
-        return found
+            await self._reading.check(completion.usage, fewest)
+        return completion
 
-    def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
+    def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
-        kept = None if self.cache is None else self.cache.get(key)
-        with suppress(LLMReplyError):
-            if kept is not None:
-                value = kept.text if schema is None else read_structure(kept.text, schema)
-                return self._priced(replace(kept, value=value))
-        return None
+        reply = None if self.cache is None else self.cache.get(key)
+        if reply is None:
+            return None
+        value: Any = reply.text
+        if schema is not None:
+            try:
+                value = read_structure(reply.text, schema)
+            except LLMReplyError:
+                return None
+        return self._priced(replace(reply, value=value))
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
         """With what its tokens cost now, where the endpoint reported no cost."""
@@ -357,6 +386,7 @@ class LLMClient(Caller):
 
 
 def _spread(key: bytes) -> float:
+    """A number in [0, 1) that differs between questions, so that not all ask again at once."""
     return int.from_bytes(key[:4], "big") / 2**32
 
 
@@ -388,22 +418,26 @@ class EmbeddingClient(Caller):
         """A vector for each text, in order; all are of one length, as the endpoint gives them."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
-        keys = {
-            text: cache_key(self._identity, [Message(role="user", content=text)], version=_VECTORS)
-            for text in texts
-        }
-        found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
-        missing = [text for text in keys if text not in found]
+        keys: dict[str, bytes] = {}
+        vectors: dict[str, Vector] = {}
+        for text in texts:
+            message = Message(role="user", content=text)
+            keys[text] = cache_key(self._identity, [message], version=_VECTORS)
+        for text, key in keys.items():
+            vector = self._cached_vector(key)
+            if vector:
+                vectors[text] = vector
+        missing = [text for text in keys if text not in vectors]
         batches = [missing[start : start + _TEXTS] for start in range(0, len(missing), _TEXTS)]
-        asked = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
+        tasks = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
         try:
-            for batch, task in zip(batches, asked, strict=True):
-                found.update(zip(batch, await task, strict=True))
+            for batch, task in zip(batches, tasks, strict=True):
+                vectors.update(zip(batch, await task, strict=True))
         finally:
-            for task in asked:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        return tuple(found[text] for text in texts)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return tuple(vectors[text] for text in texts)
 
     async def _batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
@@ -411,25 +445,37 @@ class EmbeddingClient(Caller):
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
         question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
-        read, failed = partial(_vectors, count=len(texts)), True
+        read = partial(_vectors, count=len(texts))
+        failed = True
         try:
             vectors = await self.call("/embeddings", payload, question, read, max_tokens=0)
             failed = False
         finally:
             self.ledger.call(purpose, model, failed=failed)
         if self.cache is not None:
-            judge, usage_unknown = self.endpoint.fingerprint(), Usage(reported=False)
-            for asked, vector in zip(texts, vectors, strict=True):
-                text, key = json.dumps(vector), keys[asked]
-                reply = Reply(value=text, text=text, usage=usage_unknown, model=model, key=key)
+            judge = self.endpoint.fingerprint()
+            usage_unknown = Usage(reported=False)
+            for text, vector in zip(texts, vectors, strict=True):
+                vector_text = json.dumps(vector)
+                reply = Reply(
+                    value=vector_text,
+                    text=vector_text,
+                    usage=usage_unknown,
+                    model=model,
+                    key=keys[text],
+                )
                 self.cache.put(reply, judge=judge, model=model, purpose=purpose)
         return vectors
 
-    def _kept(self, key: bytes) -> Vector | None:
-        kept = None if self.cache is None else self.cache.get(key)
-        with suppress(TypeError, ValueError):
-            return None if kept is None else tuple(map(float, json.loads(kept.text)))
-        return None
+    def _cached_vector(self, key: bytes) -> Vector | None:
+        """The vector that the cache has; one that cannot be read is as good as none."""
+        reply = None if self.cache is None else self.cache.get(key)
+        if reply is None:
+            return None
+        try:
+            return tuple(map(float, json.loads(reply.text)))
+        except (TypeError, ValueError):
+            return None
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:

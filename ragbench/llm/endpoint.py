@@ -38,31 +38,39 @@ class ApiKey(Record):
     """A program with its arguments that prints the key, such as a token that expires."""
 
     def __post_init__(self) -> None:
-        if self.places[1:]:
-            found = " and from the ".join(self.places)
-            raise ConfigError(f"the API key is to come from the {found}: give one of them")
+        if len(self.places) > 1:
+            places = " and from the ".join(self.places)
+            raise ConfigError(f"the API key is to come from the {places}: give one of them")
 
     @property
     def places(self) -> list[str]:
-        command = self.command[0] if self.command else None
-        named = {"environment variable": self.variable, "file": self.file, "command": command}
-        return [f"{kind} {name}" for kind, name in named.items() if name]
+        """Where it may come from, in words; more than one is refused."""
+        places: list[str] = []
+        if self.variable:
+            places.append(f"environment variable {self.variable}")
+        if self.file:
+            places.append(f"file {self.file}")
+        if self.command and self.command[0]:
+            places.append(f"command {self.command[0]}")
+        return places
 
     def __str__(self) -> str:
         return next(iter(self.places), "none")
 
     def read(self, environ: Mapping[str, str]) -> str | None:
+        """The key; None where none is asked for. The error never holds what was read."""
         if not self.places:
             return None
-        found, reason = "", "it is empty"
+        key = ""
+        reason = "it is empty"
         try:
             if self.variable:
-                found = environ.get(self.variable, "")
+                key = environ.get(self.variable, "")
             elif self.file:
-                found = Path(self.file).expanduser().read_text("utf-8")
+                key = Path(self.file).expanduser().read_text("utf-8")
             else:
                 # What it prints to stderr may quote what it was given: that is not shown.
-                done = subprocess.run(
+                process = subprocess.run(
                     self.command,
                     env=dict(environ),
                     stdin=subprocess.DEVNULL,
@@ -71,17 +79,18 @@ class ApiKey(Record):
                     timeout=_COMMAND_SECONDS,
                     check=False,
                 )
-                found = "" if done.returncode else done.stdout
-                reason = f"exit code {done.returncode}"
+                if process.returncode == 0:
+                    key = process.stdout
+                reason = f"exit code {process.returncode}"
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-        found = found.strip()
-        if not found:
+        key = key.strip()
+        if not key:
             raise ConfigError(f"the {self} gives no API key: {reason}")
-        if not found.isascii() or not found.isprintable() or " " in found:
+        if not key.isascii() or not key.isprintable() or " " in key:
             raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
-        hide(found)
-        return found
+        hide(key)
+        return key
 
 
 NO_KEY = ApiKey()
@@ -104,7 +113,9 @@ class StructuredOutput(StrEnum):
 
 
 _SENT = ("temperature", "seed", "max_tokens", "reasoning_effort")
+"""Settings that are sent by their names."""
 _OURS = (*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n")
+"""Fields of a request that are no extra ones."""
 _IDENTITY = ("base_url", "model", "parameters", "structured")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -173,8 +184,13 @@ class Endpoint(Checked):
     @property
     def parameters(self) -> dict[str, Any]:
         """What is to be sent with every call beside the messages, where it is given."""
-        known = ((name, getattr(self, name)) for name in _SENT)
-        return {**{name: value for name, value in known if value is not None}, **self.extra}
+        parameters: dict[str, Any] = {}
+        for name in _SENT:
+            value = getattr(self, name)
+            if value is not None:
+                parameters[name] = value
+        parameters.update(self.extra)
+        return parameters
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
@@ -189,12 +205,12 @@ class Endpoint(Checked):
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers with the values of their variables. Credentials: for the wire only."""
 
-        def value_of(found: re.Match[str]) -> str:
-            value = environ.get(found[1], "").strip()
+        def value_of(variable: re.Match[str]) -> str:
+            name = variable[1]
+            value = environ.get(name, "").strip()
             if not value:
                 raise ConfigError(
-                    f"the environment variable {found[1]} of a header of the language model is not "
-                    "set"
+                    f"the environment variable {name} of a header of the language model is not set"
                 )
             hide(value)
             return value
@@ -203,11 +219,14 @@ class Endpoint(Checked):
 
     def identity(self) -> dict[str, Any]:
         """Everything that an answer depends on, as JSON holds it. For manifests and cache keys."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in _IDENTITY}
-        found["structured"] = self.structured.value
+        identity: dict[str, Any] = {name: getattr(self, name) for name in _IDENTITY}
+        identity["structured"] = self.structured.value
+        # What is not set is left out: so keys of older answers stay as they are.
         if self.headers:  # a gateway may choose the model by them
-            found["headers"] = dict(self.headers)
-        return found if self.api_version is None else found | {"api_version": self.api_version}
+            identity["headers"] = dict(self.headers)
+        if self.api_version is not None:
+            identity["api_version"] = self.api_version
+        return identity
 
     def fingerprint(self) -> str:
         """A short name of `identity`: equal for equal judges."""
@@ -215,8 +234,10 @@ class Endpoint(Checked):
 
     def place(self) -> str:
         """A short name of endpoint and model, whatever they are asked."""
-        asked = ("parameters", "structured")
-        return _digest({name: it for name, it in self.identity().items() if name not in asked})
+        place = self.identity()
+        for name in ("parameters", "structured"):
+            del place[name]
+        return _digest(place)
 
 
 def _digest(value: object) -> str:
@@ -232,13 +253,15 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
         text = json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
+    # The names of the objects within, too: the parser shows each object, the innermost first.
     names: list[str] = []
     json.loads(text, object_pairs_hook=lambda pairs: names.extend(name for name, _ in pairs))
-    if found := next(filter(is_secret, names), None):
-        raise ConfigError(
-            f"the extra field '{found}' looks like a credential: none is kept here. A header takes "
-            "one from a variable: headers: {X-Api-Key: '${NAME_OF_VARIABLE}'}"
-        )
+    for name in names:
+        if is_secret(name):
+            raise ConfigError(
+                f"the extra field '{name}' looks like a credential: none is kept here. A header "
+                "takes one from a variable: headers: {X-Api-Key: '${NAME_OF_VARIABLE}'}"
+            )
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -284,9 +307,11 @@ def by_model(model: str) -> tuple[Provider, str] | None:
         >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]
         'anthropic/claude-sonnet-5'
     """
-    name, _, rest = model.partition("/")
-    provider = providers().get(name)
-    return None if provider is None or not rest else (provider, rest)
+    provider_name, _, model_name = model.partition("/")
+    provider = providers().get(provider_name)
+    if provider is None or not model_name:
+        return None
+    return provider, model_name
 
 
 _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
@@ -297,8 +322,13 @@ def by_address(base_url: str) -> Provider | None:
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):
         return providers()["azure"]
-    known = {urlsplit(one.base_url).hostname: one for one in providers().values() if one.keys}
-    return None if host == "localhost" else known.get(host)
+    if host == "localhost":
+        return None
+    by_host: dict[str | None, Provider] = {}
+    for provider in providers().values():
+        if provider.keys:  # of two at one host the last counts
+            by_host[urlsplit(provider.base_url).hostname] = provider
+    return by_host.get(host)
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:

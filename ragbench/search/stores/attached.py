@@ -116,7 +116,7 @@ class ForeignCollection(OpenCollection[Reader]):
             return self._engine.matching([texts[number] for number in batch], limit, condition)
 
         return self._ranked(
-            ask, positions, len(texts), k=k, filters=filters, max_tied=self._engine.most
+            ask, positions, len(texts), k=k, filters=filters, max_tied=self._engine.row_limit
         )
 
     def _condition(self, filters: Filter | None) -> Any:
@@ -166,7 +166,7 @@ class ForeignCollection(OpenCollection[Reader]):
             metric = f"{metric}, assumed"
         line = f"{fields.described()}  ({metric}, {self.dimension} dimensions)"
         if self.words is not None:
-            line = f"{line}  words={self.words.field} ({self.words.how})"
+            line = f"{line}  words={self.words.field} ({self.words.ranking})"
         return line
 
     @property
@@ -191,7 +191,7 @@ class ForeignCollection(OpenCollection[Reader]):
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
-        if by_words and self.words and self.words.how.startswith("ts_rank"):
+        if by_words and self.words and self.words.ranking.startswith("ts_rank"):
             lines.append(_NO_RARITY)
         return lines
 
@@ -260,8 +260,8 @@ def read_foreign(
                 )
             if engine is None:
                 names = sorted(database.listed(connection))
-                there = f"there are: {listed(names)}" if names else "it holds none"
-                raise StoreError(f"{database.address}: there is no collection '{name}'; {there}")
+                present = f"there are: {listed(names)}" if names else "it holds none"
+                raise StoreError(f"{database.address}: there is no collection '{name}'; {present}")
         return ForeignCollection(
             name, mapping, engine=engine, database=database, native=native_filter
         )
@@ -274,5 +274,5 @@ def _only_collection(database: ReadableDatabase, connection: Any) -> str:
     names = sorted(database.listed(connection))
     if len(names) == 1:
         return names[0]
-    there = f"has {listed(names)}" if names else "holds none"
-    raise ConfigError(f"choose one with --collection: {database.address} {there}")
+    content = f"has {listed(names)}" if names else "holds none"
+    raise ConfigError(f"choose one with --collection: {database.address} {content}")

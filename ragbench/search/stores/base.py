@@ -19,6 +19,7 @@ from ragbench.plugins import Floats32, NDArray, np
 from ragbench.search.stores.record import StoredChunk, WordsForm, WordVector
 
 _FORMAT = 2
+"""Changes when a search of this release could not use what an older one has written."""
 
 
 class IndexIdentity(Record):
@@ -59,9 +60,12 @@ class Effort(Record):
     """Whether every vector is compared, whatever index there is."""
 
     def __post_init__(self) -> None:
-        if self.ef is not None and (self.exact or self.ef < 1):
-            problem = "has no meaning for an exact search" if self.exact else "must be at least 1"
-            raise ConfigError(f"ef {problem}: {self.ef}")
+        if self.ef is None:
+            return
+        if self.exact:
+            raise ConfigError(f"ef has no meaning for an exact search: {self.ef}")
+        if self.ef < 1:
+            raise ConfigError(f"ef must be at least 1: {self.ef}")
 
 
 NORMAL = Effort()
@@ -94,18 +98,24 @@ class CollectionInfo(Record):
             if fields.pop("ragbench_index") != _FORMAT:
                 raise TypeError
             return IndexIdentity(**fields)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:  # another program's identity, or an older form
             raise StoreError(
                 f"the collection '{self.name}' was not made by 'ragbench index', or by another "
                 "release of it: index it anew under another name"
             ) from error
 
 
-def checked_native(given: object, kind: type, engine: str, what: str) -> Any:
-    """A filter in an engine's own syntax; refused where it is empty or of another type."""
-    if not isinstance(given, kind) or not given:
-        raise ConfigError(f"the native filter of {engine} is {what}, found {given!r}")
-    return given
+def checked_native(native: object, kind: type, engine: str, expected: str) -> Any:
+    """A filter in an engine's own syntax; refused where it is empty or of another type.
+
+    Args:
+        kind: the type that it must have.
+        engine: its vendor's name, for the message.
+        expected: what such a filter is, for the message.
+    """
+    if not isinstance(native, kind) or not native:
+        raise ConfigError(f"the native filter of {engine} is {expected}, found {native!r}")
+    return native
 
 
 def other_form(address: str, name: str) -> StoreError:
@@ -135,13 +145,10 @@ class Row(NamedTuple):
 Rankings: TypeAlias = list[list[Row]]
 """For each query its rows."""
 
-_UNREACHABLE = re.compile(
-    r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
-    re.IGNORECASE,
-)
-
 
 class Space(Record):
+    """The vectors of a collection that are searched."""
+
     vector: str
     """Their name; empty where the engine has but one and no name for it."""
     dimension: int | None
@@ -152,9 +159,11 @@ class Space(Record):
 
 
 class Words(Record):
+    """The field of a collection that the store itself ranks by words."""
+
     field: str
     """A column, a sparse vector, or the output of a function."""
-    how: str
+    ranking: str
     """How the store ranks it, for people, such as ``"ts_rank_cd, english"``."""
 
 
@@ -189,7 +198,7 @@ class Reader(Engine, Protocol):
         ...
 
     @property
-    def most(self) -> int | None:
+    def row_limit(self) -> int | None:
         """The most rows that it gives for one query; None where there is no limit."""
         ...
 
@@ -218,24 +227,31 @@ class Writer(Engine, Protocol):
 
     def remove(self, ids: Sequence[str]) -> None: ...
 
-    def kept(self, ids: Sequence[str]) -> Sequence[Any]:
-        """What is kept of those that are there, in any order, as `read` takes it."""
+    def stored(self, ids: Sequence[str]) -> Sequence[Any]:
+        """What the store has of these chunks, in any order, as `read` takes it.
+
+        Ids that it does not have are left out.
+        """
         ...
 
     @property
     def read(self) -> Callable[[Any, float | None], Chunk]:
-        """Makes a chunk of what is kept of one, and of its score."""
+        """Makes a chunk of what `stored` gives of one, and of its score."""
         ...
 
-    def rows(self, ids: Sequence[str]) -> dict[str, Rows]: ...
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors of those chunks that are there, by id."""
+        ...
 
-    def digests(self) -> dict[str, str]: ...
+    def digests(self) -> dict[str, str]:
+        """The digest of every chunk, by id."""
+        ...
 
 
 class WordWriter(Writer, Protocol):
     """A `Writer` that ranks by words, too; see `ragbench.search.stores.record`."""
 
-    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
+    def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks of the greatest sums above 0."""
         ...
 
@@ -244,7 +260,13 @@ class WordWriter(Writer, Protocol):
         ...
 
 
-_LEAST_FREE = 1 << 20
+_FULL_DISK = 1 << 20
+"""With fewer free bytes than these, a failed write is the full disk's fault."""
+_UNREACHABLE = re.compile(
+    r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
+    re.IGNORECASE,
+)
+"""What the messages of drivers say where no server answers."""
 
 
 @contextmanager
@@ -258,7 +280,7 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
         folder = Path(address.partition(":")[2])
         is_local = "://" not in address and folder.exists()
-        if is_local and disk_usage(folder).free < _LEAST_FREE:
+        if is_local and disk_usage(folder).free < _FULL_DISK:
             problem = f"the disk is full ({problem})"
         elif _UNREACHABLE.search(problem):
             problem = f"cannot be reached: is it running, and is the address right? ({problem})"
@@ -266,24 +288,34 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
 
 
 def top_k(
-    fetch: Callable[[Sequence[int], int], Rankings], queries: int, k: int, most: int | None
+    fetch: Callable[[Sequence[int], int], Rankings], queries: int, k: int, row_limit: int | None
 ) -> Rankings:
     """The first `k` rows of each query by score, then by id.
 
     Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
     asked for: when it ties with the last, more are, until the tie is whole.
+
+    Args:
+        fetch: gives the rows of some queries, by their positions, at most so many each.
+        queries: how many there are.
+        row_limit: the most rows that can be asked for; None where there is no limit.
     """
-    limit = k + 1 if most is None else min(k + 1, most)
-    found = fetch(range(queries), limit)
 
     def order(row: Row) -> tuple[float, str]:
         return -row.score, row.id
 
-    for query, rows in enumerate(found):
+    limit = k + 1 if row_limit is None else min(k + 1, row_limit)
+    rankings = fetch(range(queries), limit)
+    for query, rows in enumerate(rankings):
         rows.sort(key=order)
-        asked = limit
-        while asked != most and len(rows) >= asked and rows[-1].score == rows[k - 1].score:
-            asked = 4 * asked if most is None else min(4 * asked, most)
-            rows = sorted(fetch([query], asked)[0], key=order)
-        found[query] = rows[:k]
-    return found
+        limit_of_query = limit
+        while limit_of_query != row_limit:
+            is_whole = len(rows) < limit_of_query  # the engine has no more
+            if is_whole or rows[-1].score != rows[k - 1].score:
+                break
+            limit_of_query *= 4
+            if row_limit is not None:
+                limit_of_query = min(limit_of_query, row_limit)
+            rows = sorted(fetch([query], limit_of_query)[0], key=order)
+        rankings[query] = rows[:k]
+    return rankings

@@ -18,7 +18,8 @@ from ragbench.search.stores.mapping import FieldMapping
 
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
 _NATIVE = 'a JSON object, such as {"year": {"$gte": 2023}}'
-_KEPT = ("documents", "metadatas")
+_INCLUDED = ("documents", "metadatas")
+"""What of a row is asked for."""
 
 
 def open_chroma(address: str) -> ChromaDatabase:
@@ -28,15 +29,17 @@ def open_chroma(address: str) -> ChromaDatabase:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
     """
     options: dict[str, Any]
-    if address.startswith("chroma:") and len(address) > len("chroma:"):
-        kind, options = "PersistentClient", {"path": address.removeprefix("chroma:")}
-        if not Path(options["path"]).is_dir():
+    folder = address.removeprefix("chroma:")
+    if folder and folder != address:
+        if not Path(folder).is_dir():
             raise StoreError(f"{address}: there is no such folder")
+        kind = "PersistentClient"
+        options = {"path": folder}
     else:
         bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
         url = urlsplit(bare)
-        options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
         kind = "HttpClient"
+        options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
 
     def open_client() -> Any:
         # Chroma reports its use to its makers unless this is set.
@@ -73,7 +76,7 @@ class ChromaDatabase(ReadableDatabase):
 class Chroma:
     """See `stores.base.Reader`. A row has ``document`` and ``metadata``, an object."""
 
-    most = None
+    row_limit = None
     key = None
     words = None
     is_exact = False
@@ -86,7 +89,7 @@ class Chroma:
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
-        answer = self._collection.get(limit=limit, include=list(_KEPT))
+        answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
@@ -103,7 +106,10 @@ class Chroma:
                 "search can be asked for"
             )
         answer = self._collection.query(
-            query_embeddings=rows, n_results=limit, where=condition, include=[*_KEPT, "distances"]
+            query_embeddings=rows,
+            n_results=limit,
+            where=condition,
+            include=[*_INCLUDED, "distances"],
         )
         # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
         best = 0.0 if self.space.metric == "euclid" else 1.0
@@ -131,9 +137,9 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
         values = filters.values if isinstance(filters, In) else (filters.value,)
-        if denied:
-            return _joined([{key: {"$ne": value}} for value in values], "$and")
-        return _joined([{key: {"$eq": value}} for value in values], "$or")
+        comparison = "$ne" if denied else "$eq"
+        tests = [{key: {comparison: value}} for value in values]
+        return _joined(tests, "$and" if denied else "$or")
     if isinstance(filters, Exists):
         problem = "cannot say whether a field exists"
     elif isinstance(filters, Prefix):

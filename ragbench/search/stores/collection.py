@@ -98,7 +98,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             rows = queries if len(batch) == len(queries) else queries[list(batch)]
             return self._engine.nearest(rows, limit, condition, effort)
 
-        max_tied = getattr(self._engine, "most", None)
+        max_tied = getattr(self._engine, "row_limit", None)
         return self._ranked(ask, positions, len(queries), k=k, filters=filters, max_tied=max_tied)
 
     def _ranked(
@@ -230,7 +230,7 @@ class OwnCollection(OpenCollection[Writer]):
         if not checked:
             return {}
         with self.working() as engine:
-            chunks = [engine.read(fields, None) for fields in engine.kept(checked)]
+            chunks = [engine.read(fields, None) for fields in engine.stored(checked)]
         by_id = {chunk.id: chunk for chunk in chunks}
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 

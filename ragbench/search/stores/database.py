@@ -41,6 +41,7 @@ from ragbench.search.stores.mapping import FieldMapping
 from ragbench.search.stores.record import WordsForm, check_words
 
 _FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
+"""Names that every engine takes as they are."""
 _VERSION = 2
 """Changes with what stores keep of a chunk, and how."""
 
@@ -88,7 +89,8 @@ class ReadableDatabase(ABC):
 
     def close(self) -> None:
         with self._lock, engine_failures(self.address, self.failures):
-            connection, self._connection = self._connection, None
+            connection = self._connection
+            self._connection = None  # before the call, which may fail
             self._open.clear()
             if connection is not None:
                 self.disconnect(connection)
@@ -132,10 +134,10 @@ class WritableDatabase(ReadableDatabase):
 
     def is_own(self, connection: Any, name: str) -> bool:
         # A foreign one raises, and what may not be looked at is not ragbench's.
-        no: tuple[type[Exception], ...] = (StoreError, *self.failures)
+        refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
             return self.attach(connection, name) is not None
-        except no:
+        except refusals:
             return False
 
     def collections(self) -> list[str]:
@@ -154,8 +156,9 @@ class WritableDatabase(ReadableDatabase):
         check_name(name)
         if type(dimension) is not int or dimension < 1:
             raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
-        kept = check_identity(identity)
-        info = CollectionInfo(name=name, dimension=dimension, identity=kept, words=words)
+        info = CollectionInfo(
+            name=name, dimension=dimension, identity=check_identity(identity), words=words
+        )
         with self.connected() as connection:
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
@@ -168,9 +171,9 @@ class WritableDatabase(ReadableDatabase):
             engine = self.attach(connection, name)
             if engine is None:
                 names = ", ".join(sorted(self.names(connection)))
-                known = f"there are: {names}" if names else "it holds none"
-                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            store = OwnCollection(engine, name, self, lambda: self._released(name))
+                present = f"there are: {names}" if names else "it holds none"
+                raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
+            store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
             return store
 
@@ -179,7 +182,8 @@ class WritableDatabase(ReadableDatabase):
         with self.connected() as connection:
             self.remove(connection, name)
 
-    def _released(self, name: str) -> None:
+    def _release(self, name: str) -> None:
+        """Counts a closed collection: the last of a name is detached, the last of all ends it."""
         with self._lock:
             if self._connection is None:
                 return
@@ -208,11 +212,14 @@ def info_to_json(info: CollectionInfo) -> str:
 
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
+    """What `info_to_json` has written, by this release or another."""
     name = name_from_json(text, address)
     try:
         values: dict[str, Any] = json.loads(text)
-        known = {one.name for one in fields(WordsForm)}
-        if values["version"] != _VERSION or not known.issuperset(values.get("words") or ()):
+        # A release to come may keep words in a way that this one would misread.
+        word_settings = {setting.name for setting in fields(WordsForm)}
+        is_readable = word_settings.issuperset(values.get("words") or ())
+        if values["version"] != _VERSION or not is_readable:
             raise other_form(address, name)
         return msgspec.convert(values, CollectionInfo)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -305,7 +312,9 @@ _ON_DISK = ("chroma", "memory", "milvus", "qdrant")
 def placed_address(address: str, folder: Path) -> str:
     """An address as a file in a folder has it: a path in it is relative to that file."""
     engine, _, path = address.partition(":")
-    return f"{engine}:{beside(folder, path)}" if path and engine in _ON_DISK else address
+    if not path or engine not in _ON_DISK:
+        return address
+    return f"{engine}:{beside(folder, path)}"
 
 
 def is_read_only(address: str) -> bool:
@@ -325,20 +334,26 @@ def check_store_address(address: str) -> str:
             " (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
             "qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
-    return _known(address, STORES, " is not a store address; it must start with one of")
+    return _registered_engine(address, STORES, " is not a store address; it must start with one of")
 
 
 def check_foreign_address(address: str) -> str:
-    said = ": collections that ragbench did not fill are read from addresses that begin with one of"
-    return _known(address, FOREIGN_STORES, said)
+    """The name of the engine, whose collections ragbench must be able to read."""
+    return _registered_engine(
+        address,
+        FOREIGN_STORES,
+        ": collections that ragbench did not fill are read from addresses that begin with one of",
+    )
 
 
-def _known(address: str, registry: Registry, said: str) -> str:
-    name, known = _engine(address), registry.targets()
-    if ":" not in address or name not in known:
-        listed = ", ".join(f"{each}:" for each in sorted(known))
-        raise ConfigError(f"'{mask_url(address)}'{said} {listed}")
-    return name
+def _registered_engine(address: str, registry: Registry, problem: str) -> str:
+    """The engine of an address; the error says the `problem`, and which engines there are."""
+    engine = _engine(address)
+    engines = registry.targets()
+    if ":" not in address or engine not in engines:
+        beginnings = ", ".join(f"{name}:" for name in sorted(engines))
+        raise ConfigError(f"'{mask_url(address)}'{problem} {beginnings}")
+    return engine
 
 
 def open_database(address: str) -> Database:
@@ -347,6 +362,7 @@ def open_database(address: str) -> Database:
 
 
 def _engine(address: str) -> str:
+    """The engine's name: of ``qdrant+http://HOST`` that is ``qdrant``."""
     return address.partition(":")[0].partition("+")[0]
 
 

@@ -72,7 +72,7 @@ class ElasticDatabase(ReadableDatabase):
             space=Space(
                 vector=vector, dimension=int(dimension) if dimension else None, metric=metric
             ),
-            words=None if words is None else Words(field=words, how="BM25 of the index"),
+            words=None if words is None else Words(field=words, ranking="BM25 of the index"),
             fields=fields,
         )
 
@@ -89,7 +89,7 @@ def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
 class Elasticsearch:
     """See `ragbench.search.stores.base.Reader`. A row's fields are its ``_source``."""
 
-    most = _MOST
+    row_limit = _MOST
     key = None
     extra: ClassVar[str] = "elasticsearch"
     errors: ClassVar[tuple[str, ...]] = ("ApiError", "TransportError")

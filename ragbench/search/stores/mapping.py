@@ -104,10 +104,10 @@ class FieldMapping:
         if words is None:
             return fields[0] if len(fields) == 1 else None
         if words not in fields:
-            there = "it keeps nothing for such a search"
+            present = "it keeps nothing for such a search"
             if fields:
-                there = f"there are: {listed(fields)}"
-            raise ConfigError(f"the collection '{name}' has no words '{words}'; {there}")
+                present = f"there are: {listed(fields)}"
+            raise ConfigError(f"the collection '{name}' has no words '{words}'; {present}")
         return words
 
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
@@ -146,15 +146,15 @@ def complete_mapping(
         if text is None:
             raise ConfigError(
                 f"no field of the collection '{name}' is known to hold the text: name it with "
-                f"--field text=FIELD. {sample.there()}"
+                f"--field text=FIELD. {sample.field_list()}"
             )
         guessed.append("text")
     else:
         text = mapping.text
     document_id = mapping.document_id
     if not document_id:
-        taken = (mapping.text, mapping.id, mapping.title)
-        document_id = sample.first_document_id(prefixes, taken)
+        mapped_paths = (mapping.text, mapping.id, mapping.title)
+        document_id = sample.first_document_id(prefixes, mapped_paths)
         if document_id != mapping.document_id:
             guessed.append("document_id")
     completed = replace(mapping, text=text, document_id=document_id)
@@ -176,7 +176,7 @@ def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[st
             if role in ("text", "id"):
                 raise ConfigError(
                     f"--field {role}={path}: no row that was looked at in '{name}' has such a "
-                    f"field.{did_you_mean(path, sample.paths())} {sample.there()}"
+                    f"field.{did_you_mean(path, sample.paths())} {sample.field_list()}"
                 )
     return absent
 
@@ -200,7 +200,7 @@ class _Sample:
             paths.update(dict.fromkeys(path for path, _ in text_paths(row.fields)))
         return list(paths)
 
-    def there(self) -> str:
+    def field_list(self) -> str:
         return f"There are: {listed(self.paths()) or 'no fields at all'}"
 
     def likeliest_text(self, prefixes: Sequence[str]) -> str | None:
@@ -215,11 +215,16 @@ class _Sample:
                     likeliest, most_texts = path, texts
         return likeliest
 
-    def first_document_id(self, prefixes: Sequence[str], taken: Sequence[str | None]) -> str | None:
+    def first_document_id(
+        self, prefixes: Sequence[str], mapped_paths: Sequence[str | None]
+    ) -> str | None:
+        """The usual path of a document's id that holds one in a row, and means nothing else."""
         for prefix in prefixes:
             for field in _DOCUMENT_IDS:
                 path = f"{prefix}{field}"
-                if path not in taken and any(_is_document_id(at) for at in self.values(path)):
+                if path in mapped_paths:
+                    continue
+                if any(_is_document_id(value) for value in self.values(path)):
                     return path
         return None
 

@@ -236,7 +236,7 @@ class Memory:
             self._digests = {id_: self._digests[id_] for id_ in self._positions}
             self._changed()
 
-    def kept(self, ids: Sequence[str]) -> list[Chunk]:
+    def stored(self, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
             return [self._chunks[self._positions[id_]] for id_ in ids if id_ in self._positions]
 

@@ -103,7 +103,7 @@ class MilvusDatabase(ReadableDatabase):
             name=name,
             space=space,
             key=next(field["name"] for field in fields.values() if field.get("is_primary")),
-            words=None if words is None else Words(field=words, how="BM25 of Milvus"),
+            words=None if words is None else Words(field=words, ranking="BM25 of Milvus"),
             kinds=kinds,
         )
 
@@ -112,7 +112,7 @@ class MilvusDatabase(ReadableDatabase):
 class Milvus:
     """See `ragbench.search.stores.base.Reader`. A row's fields are its entity's."""
 
-    most = _MOST
+    row_limit = _MOST
     client: Any
     name: str
     space: Space

@@ -7,16 +7,14 @@ vectors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import orjson
 
 from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
-from ragbench.core.record import Record
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import np, require
@@ -25,10 +23,10 @@ from ragbench.search.stores.base import (
     CollectionInfo,
     Effort,
     MetricName,
+    Rankings,
     Row,
     Rows,
     Space,
-    Words,
 )
 from ragbench.search.stores.database import (
     WritableDatabase,
@@ -39,7 +37,6 @@ from ragbench.search.stores.database import (
 from ragbench.search.stores.mapping import FieldMapping
 from ragbench.search.stores.pgvector_filters import (
     EVERYTHING,
-    VECTORS,
     Sql,
     SqlColumn,
     column_condition,
@@ -48,45 +45,57 @@ from ragbench.search.stores.pgvector_filters import (
     own_condition,
     quoted,
 )
+from ragbench.search.stores.pgvector_tables import (
+    Lexemes,
+    SqlTable,
+    catalogue_rows,
+    escaped,
+    fetch_rows,
+    find_lexemes,
+    find_table,
+    index_metrics,
+    let_indexes_look_on,
+    primary_key,
+    stored_dimension,
+    tables_with_vectors,
+)
 from ragbench.search.stores.record import StoredChunk, plain
 from ragbench.text import tables
 
 _INFOS = "ragbench_collections"
+"""The table with what is kept of each collection that ragbench fills."""
 _TIMEOUT = 15
 _MAKING = 0x72616762
 """The number of the lock that makes collections one after the other."""
 _COLUMNS = {
-    "chunk_id": "text", "document_id": "text", "text": "text", "start": "int8", "end": "int8",
-    "metadata": "jsonb", "digest": "text", "dates": "jsonb", "fields": "jsonb",
+    "chunk_id": "text",
+    "document_id": "text",
+    "text": "text",
+    "start": "int8",
+    "end": "int8",
+    "metadata": "jsonb",
+    "digest": "text",
+    "dates": "jsonb",
+    "fields": "jsonb",
     "embedding": "vector",
-}  # fmt: skip
-"""And their types."""
+}
+"""The columns of a table that ragbench fills, and their types."""
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "embedding")
 """What a chunk is made of, and what is searched."""
-
-
 _OPERATORS: dict[MetricName, str] = {
     "cosine": "<=>",
     "dot": "<#>",
     "euclid": "<->",
     "manhattan": "<+>",
 }
-_OPS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid", "l1": "manhattan"}
-"""What the names of index operator classes say, such as ``vector_cosine_ops``."""
+"""pgvector's operators for the distance of two vectors."""
 _LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
 """Types of columns that are for searching, not for reading."""
 
-_CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
-
-
-class _Lexemes(NamedTuple):
-    words: Words
-    vector: str
-    """The tsvector: a column, or an expression over one, as an index has it."""
-    configuration: str
-
 
 class PgvectorDatabase(WritableDatabase):
+    """A database of PostgreSQL. The connection is one of psycopg."""
+
     def __init__(self, address: str) -> None:
         super().__init__(mask_url(address))
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
@@ -113,62 +122,58 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
-        """The tables with vectors that are on the search path, but for ragbench's own.
-
-        In the place of LangChain's shared table stand its collections.
-        """
-        found = [row[0] for row in _catalogue(connection, "tables", VECTORS)]
-        shared = _found(connection, "langchain_pg_collection")
-        if shared is not None and "langchain_pg_embedding" in found:
-            found.remove("langchain_pg_embedding")
-            found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
-        return found
+        return tables_with_vectors(connection)
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
         """The table, or None; from here on the server refuses every write of the connection."""
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
-        look_on(connection)
-        if (table := find_table(connection, name)) is None:
+        let_indexes_look_on(connection)
+        table = find_table(connection, name)
+        if table is None:
             return None
-        columns = {one.name: one for one in table.columns if one.is_vector}
-        vector = columns[mapping.chosen_vector(name, list(columns))]
-        keys = _catalogue(connection, "keys", table.sql)
-        key = keys[0][0] if len(keys) == 1 else None
+        vectors = {column.name: column for column in table.columns if column.is_vector}
+        vector = vectors[mapping.chosen_vector(name, list(vectors))]
+        key = primary_key(connection, table)
         if key is None and mapping.id is None:
             raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
                 "--field id=COLUMN"
             )
-        metrics = _indexed(connection, table, vector)
-        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        metrics = index_metrics(connection, table, vector)
+        metric = mapping.metric
+        if not metric and len(metrics) == 1:
+            metric = metrics[0]
         space = Space(
             vector=vector.name,
-            dimension=vector.dimension or _dimension(connection, table, vector),
+            dimension=vector.dimension or stored_dimension(connection, table, vector),
             metric=metric or "cosine",
             metric_known=metric is not None,
         )
-        lexemes = _lexemes(connection, name, table, mapping)
+        lexemes = find_lexemes(connection, name, table, mapping)
         return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
         if not _has_infos(connection):
             return []
-        return [row[0] for row in _rows(connection, f"SELECT name FROM {_INFOS}")]
+        return [row[0] for row in fetch_rows(connection, f"SELECT name FROM {_INFOS}")]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table and its entry in one transaction; of two at once the second is refused."""
-        run = connection.execute
         with connection.transaction():
-            run("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
-            making = tables.table("ragbench.search.stores", "pgvector")["make"]
-            run(making.format(table=_table(info.name), dimension=info.dimension))
-            run(f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info)))
+            statements = tables.table("ragbench.search.stores", "pgvector")["make"]
+            connection.execute(
+                statements.format(table=_own_table(info.name), dimension=info.dimension)
+            )
+            entry = (info.name, info_to_json(info))
+            connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
     def _prepare(self, connection: Any) -> None:
+        """Has the extension, and the table of the collections, made where they are not there."""
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
@@ -191,15 +196,16 @@ class PgvectorDatabase(WritableDatabase):
     def remove(self, connection: Any, name: str) -> None:
         if not _has_infos(connection):
             return
+        delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
         with connection.transaction():
-            if _rows(connection, f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name", name):
-                connection.execute(f"DROP TABLE {_table(name)}")
+            if fetch_rows(connection, delete, name):
+                connection.execute(f"DROP TABLE {_own_table(name)}")
 
 
 class PgvectorTable:
     """See `ragbench.search.stores.base.Reader`. A row's fields are its columns."""
 
-    most = None
+    row_limit = None
 
     def __init__(
         self,
@@ -208,27 +214,30 @@ class PgvectorTable:
         space: Space,
         *,
         key: str | None,
-        lexemes: _Lexemes | None = None,
+        lexemes: Lexemes | None = None,
     ) -> None:
-        self.space, self.key = space, key
+        self.space = space
+        self.key = key
         self.words = None if lexemes is None else lexemes.words
         self._lexemes = lexemes
         self._connection = connection
-        self._table, self._part = _escaped(table.sql), table.part
-        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
-        self._columns = [one.name for one in self._readable]
+        self._table = escaped(table.sql)
+        self._part = table.part
+        self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
+        self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
-        self._kind = next(one.kind for one in table.columns if one.name == space.vector)
+        kinds = {column.name: column.kind for column in table.columns}
+        self._vector_kind = kinds[space.vector]
 
     def count(self) -> int:
         where, values = self._where(EVERYTHING)
-        [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
+        [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
 
     def sample(self, limit: int) -> list[Row]:
         where, values = self._where(EVERYTHING)
-        asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
-        return [self._row(row) for row in self._asked(asked, *values, limit)]
+        select = f"SELECT {self._outputs('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
+        return [self._row(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """See `Reader`; a native one is SQL, which the connection lets only read."""
@@ -242,13 +251,17 @@ class PgvectorTable:
     @property
     def is_exact(self) -> bool:
         """See `Engine`: whether no index may miss a nearest vector."""
-        return not _catalogue(self._connection, "approximate", self._table)
+        return not catalogue_rows(self._connection, "approximate", self._table)
 
-    def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> list[list[Row]]:
+    def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
         where, values = self._where(condition)
-        how = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
-        asked = f"SELECT {self._listed(how)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
-        found: list[list[Row]] = []
+        operator = _OPERATORS[self.space.metric]
+        distance = f"{self._vector} {operator} %s::{self._vector_kind}"
+        select = (
+            f"SELECT {self._outputs(distance)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        )
+        rankings: Rankings = []
+        # SET LOCAL lasts until the transaction ends.
         with nullcontext() if effort == NORMAL else self._connection.transaction():
             if effort.exact:
                 self._connection.execute("SET LOCAL enable_indexscan = off")
@@ -256,43 +269,51 @@ class PgvectorTable:
                 self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
             for row in rows:
                 query = f"[{','.join(map(repr, row.tolist()))}]"
-                found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
-        return found
+                hits = self._fetch(select, query, *values, limit)
+                rankings.append([self._row(hit) for hit in hits])
+        return rankings
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> list[list[Row]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
         """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector
         # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
         words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
-        asked = (
-            f"SELECT {self._listed(f'ts_rank_cd({vector}, asked, 1)')} FROM {self._table}, "
+        rank = f"ts_rank_cd({vector}, asked, 1)"  # 1: divided by the logarithm of the length
+        select = (
+            f"SELECT {self._outputs(rank)} FROM {self._table}, "
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        said, form = (text.replace("\0", " ") for text in texts), self._lexemes.configuration
-        found = (self._asked(asked, form, text, *values, limit) for text in said)
-        return [[self._row(hit)._replace(score=float(hit[0])) for hit in hits] for hits in found]
+        rankings: Rankings = []
+        for text in texts:
+            question = text.replace("\0", " ")  # which PostgreSQL refuses
+            hits = self._fetch(select, self._lexemes.configuration, question, *values, limit)
+            rankings.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
+        return rankings
 
-    def _asked(self, sql: str, *values: object) -> list[Any]:
-        return _rows(self._connection, sql, *values)
+    def _fetch(self, sql: str, *values: object) -> list[Any]:
+        return fetch_rows(self._connection, sql, *values)
 
-    def _listed(self, first: str) -> str:
-        return ", ".join([first, *map(quoted, self._columns)])
+    def _outputs(self, score: str) -> str:
+        """What is selected of a row, as `_row` reads it: a score, then the columns."""
+        return ", ".join([score, *map(quoted, self._column_names)])
 
     def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
-        there = f"{self._vector} IS NOT NULL AND {condition.sql}"
+        """The part after WHERE, and its values: rows of the collection that have a vector."""
+        where = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
-            return there, condition.values
-        return f"{there} AND collection_id = %s", (*condition.values, self._part)
+            return where, condition.values
+        return f"{where} AND collection_id = %s", (*condition.values, self._part)
 
     def _row(self, row: Sequence[Any]) -> Row:
-        fields = dict(zip(self._columns, row[1:], strict=True))
-        own = "" if self.key is None else str(fields[self.key])
+        distance = row[0]
+        fields = dict(zip(self._column_names, row[1:], strict=True))
+        identifier = "" if self.key is None else str(fields[self.key])
         # A cosine distance is one minus the cosine; the inner product comes as its negative.
-        score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
-        return Row(own, fields, float(score))
+        score = 1.0 - distance if self.space.metric == "cosine" else -distance
+        return Row(identifier, fields, float(score))
 
 
 class OwnTable(PgvectorTable):
@@ -301,10 +322,12 @@ class OwnTable(PgvectorTable):
     read = staticmethod(stored_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
-        columns = [SqlColumn(name=one, kind=_COLUMNS[one], dimension=None) for one in _READ]
+        columns: list[SqlColumn] = []
+        for column in _READ:
+            columns.append(SqlColumn(name=column, kind=_COLUMNS[column], dimension=None))
         super().__init__(
             connection,
-            SqlTable(sql=_table(name), columns=tuple(columns)),
+            SqlTable(sql=_own_table(name), columns=tuple(columns)),
             Space(vector="embedding", dimension=None, metric="dot"),
             key="chunk_id",
         )
@@ -314,19 +337,19 @@ class OwnTable(PgvectorTable):
         connection.execute("SET random_page_cost = 1.1")
         # How many rows pass depends on the filter's values: plans are made for these.
         connection.execute("SET plan_cache_mode = force_custom_plan")
-        look_on(connection)
+        let_indexes_look_on(connection)
 
     def read_info(self) -> CollectionInfo:
-        rows = self._asked(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
+        rows = self._fetch(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
         if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
         return info_from_json(rows[0][0], self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        if info.complete:
+        if info.complete:  # the planner learns how many rows there are, and of which values
             self._connection.execute(f"ANALYZE {self._table}")
-        asked = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
-        self._connection.execute(asked, (info_to_json(info), self._name))
+        update = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
+        self._connection.execute(update, (info_to_json(info), self._name))
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
         return EVERYTHING if filters is None else own_condition(filters)
@@ -335,143 +358,48 @@ class OwnTable(PgvectorTable):
         """See `Writer`; all of it or nothing."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
-        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
+        assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
+        # COPY is the fastest way in, and cannot replace rows: that is done from a temporary table.
         jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
         with self._connection.transaction(), self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
-            copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
-            with cursor.copy(copied) as copy:
+            copy_statement = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
+            with cursor.copy(copy_statement) as copy:
                 copy.set_types(list(_COLUMNS.values()))
-                for chunk, row in zip(chunks, rows, strict=True):
-                    kept = {**plain(chunk), "embedding": row}
+                for chunk, vector in zip(chunks, rows, strict=True):
+                    fields = {**plain(chunk), "embedding": vector}
                     for name in ("metadata", "dates", "fields"):
-                        kept[name] = None if kept[name] is None else jsonb(kept[name], orjson.dumps)
-                    copy.write_row([kept[name] for name in _COLUMNS])
+                        if fields[name] is not None:
+                            fields[name] = jsonb(fields[name], orjson.dumps)
+                    copy.write_row([fields[name] for name in _COLUMNS])
             cursor.execute(
                 f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
-                f"ON CONFLICT (chunk_id) DO UPDATE SET {changed}"
+                f"ON CONFLICT (chunk_id) DO UPDATE SET {assignments}"
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        asked = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
-        self._connection.execute(asked, (list(ids),))
+        delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
+        self._connection.execute(delete, (list(ids),))
 
-    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        asked = f"SELECT {self._listed('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
-        found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
-        return [self._row(row).fields for row in found]
+    def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
+        rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
+        return [self._row(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        asked = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
-        found = self._connection.execute(asked, (list(ids),), binary=True)
-        return {id_: np.asarray(vector, dtype=np.float32) for id_, vector in found}
+        select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
+        rows = self._connection.execute(select, (list(ids),), binary=True)
+        return {chunk_id: np.asarray(vector, dtype=np.float32) for chunk_id, vector in rows}
 
     def digests(self) -> dict[str, str]:
-        return dict(self._asked(f"SELECT chunk_id, digest FROM {self._table}"))
+        return dict(self._fetch(f"SELECT chunk_id, digest FROM {self._table}"))
 
 
 def _has_infos(connection: Any) -> bool:
-    return _rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
+    """Whether ragbench has ever made a collection there."""
+    return fetch_rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
 
 
-def _table(name: str) -> str:
+def _own_table(name: str) -> str:
+    """The quoted name of the table of a collection."""
     return f'"ragbench_{fitted_name(name)}"'
-
-
-def _rows(connection: Any, sql: str, *values: object) -> list[Any]:
-    found: list[Any] = connection.execute(sql, values).fetchall()
-    return found
-
-
-def _catalogue(connection: Any, query: str, *values: object) -> list[Any]:
-    """What a query of ``pgvector.toml`` finds."""
-    return _rows(connection, tables.table("ragbench.search.stores", "pgvector")[query], *values)
-
-
-def look_on(connection: Any) -> None:
-    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
-
-    Without, it gives 40 rows at most, however many are asked for.
-    """
-    if _rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
-        return
-    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
-    _catalogue(connection, "look_on")
-
-
-def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    rows = _catalogue(connection, "operators", table.sql, vector.name)
-    parts = [str(row[0]).split("_") for row in rows]
-    return [_OPS[part[1]] for part in parts if len(part) == 3 and part[1] in _OPS]
-
-
-def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
-    """Of a column without a length, that of one row."""
-    name, sql = quoted(vector.name), _escaped(table.sql)
-    asked = f"SELECT vector_dims({name}) FROM {sql} WHERE {name} IS NOT NULL LIMIT 1"
-    rows = _rows(connection, asked)
-    return int(rows[0][0]) if rows else None
-
-
-def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
-    """The column of a full-text search and its configuration; None where there is none."""
-    vectors = [one.name for one in table.columns if one.kind == "tsvector"]
-    texts = [one.name for one in table.columns if one.kind in ("text", "varchar")]
-    field = mapping.chosen_words(name, [*vectors, *texts] if mapping.words else vectors)
-    if field is None:
-        return None
-    rows = _catalogue(connection, "generated", table.sql, field)
-    found = _CONFIGURED.search(str(rows[0][0]) if rows else "")
-    configuration = mapping.language or (found.group(1) if found else "simple")
-    expression = quoted(field)
-    if field not in vectors:
-        word = configuration.replace("'", "''")
-        expression = f"to_tsvector('{word}', {expression})"
-    how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
-    return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
-
-
-def _escaped(sql: str) -> str:
-    """A name in a statement with placeholders: a percent sign is none."""
-    return sql.replace("%", "%%")
-
-
-# --- tables with vectors, and how hard their index looks
-
-
-class SqlTable(Record):
-    """A table with vectors, or the part of one that is a collection of LangChain's."""
-
-    sql: str
-    """Its name, quoted."""
-    columns: tuple[SqlColumn, ...]
-    part: object = None
-    """The ``collection_id`` of its rows; None for all rows."""
-
-
-def find_table(connection: Any, name: str) -> SqlTable | None:
-    """The table of a name that has a column of vectors."""
-    sql = _found(connection, name) or ("." in name and _found(connection, *name.split(".", 1)))
-    if sql:
-        columns = _columns(connection, sql)
-        return SqlTable(sql=sql, columns=columns) if any(one.is_vector for one in columns) else None
-    shared = _found(connection, "langchain_pg_embedding")
-    names = _found(connection, "langchain_pg_collection")
-    if shared is None or names is None:
-        return None
-    for (part,) in _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name):
-        return SqlTable(sql=shared, columns=_columns(connection, shared), part=part)
-    return None
-
-
-def _found(connection: Any, *parts: str) -> str | None:
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
-    [(found,)] = _rows(connection, "SELECT to_regclass(%s)::text", quoted)
-    return cast("str | None", found)
-
-
-def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
-    return tuple(
-        SqlColumn(name=name, kind=kind, dimension=size if kind in VECTORS and size > 0 else None)
-        for name, kind, size in _catalogue(connection, "columns", sql)
-    )

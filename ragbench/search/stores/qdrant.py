@@ -45,13 +45,17 @@ WORDS = "words"
 """The sparse vector of a collection that ranks by words itself; the store weighs them."""
 KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata"]
 """What of a payload a chunk is made of."""
-_MOST_INDEXED = 16
+_MAX_INDEXED_FIELDS = 16
+"""Fields of metadata that have an index of their own: each makes writing slower."""
 _BATCH = 500
+"""Points that are written in one request."""
 _PAGE = 2000
+"""Points that are read in one request."""
 _TIMEOUT = 60
 KEY = "ragbench"
 """Under which a collection's metadata keep what ragbench says of it."""
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
+"""Of the UUIDs of points; with another one no stored chunk would be recognised."""
 _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
 
@@ -61,6 +65,7 @@ Point = tuple[str, dict[str, Any], dict[str, Any]]
 
 
 def point_id(identifier: str) -> str:
+    """The id of the point that holds the chunk with this id."""
     return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
@@ -78,30 +83,42 @@ class QdrantServerDatabase(WritableDatabase):
         return (exceptions.ApiException, ValueError, OSError)
 
     def listed(self, connection: Any) -> list[str]:
-        return [each.name for each in connection.get_collections().collections]
+        return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
         if not connection.collection_exists(name):
             return None
         params = connection.get_collection(name).config.params
-        kept = params.vectors
-        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
-        # A query has one vector: those with many a point compare otherwise.
-        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
-        vector = mapping.chosen_vector(name, list(dense))
-        found = cast("MetricName", dense[vector].distance.value.lower())
-        metric = mapping.checked_metric(name, found)
-        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
-        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
+        # A collection with a single vector gives its settings, without a name.
+        settings = params.vectors
+        if not isinstance(settings, Mapping):
+            settings = {"": settings}
+        vectors: dict[str, Any] = {}
+        for vector_name, vector in cast("Mapping[str, Any]", settings).items():
+            # A query has one vector: those with many a point compare otherwise.
+            if vector and vector.multivector_config is None:
+                vectors[vector_name] = vector
+        chosen = mapping.chosen_vector(name, list(vectors))
+        distance = cast("MetricName", vectors[chosen].distance.value.lower())
+        space = Space(
+            vector=chosen,
+            dimension=int(vectors[chosen].size),
+            metric=mapping.checked_metric(name, distance),
+        )
         language = mapping.language or "english"
-        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
-        words = None if sparse is None else Words(field=sparse, how=how)
+        words = None
+        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
+        if sparse is not None:
+            ranking = f"Qdrant/bm25, {language}"
+            if not mapping.language:
+                ranking += " assumed"
+            words = Words(field=sparse, ranking=ranking)
         return QdrantPayloads(connection, name, space, words, language)
 
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
-        texts = [read_mark(connection, name) for name in self.listed(connection)]
-        return [name_from_json(text, self.address) for text in texts if text is not None]
+        marks = [read_mark(connection, name) for name in self.listed(connection)]
+        return [name_from_json(mark, self.address) for mark in marks if mark is not None]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection; what is kept with it are its metadata."""
@@ -147,7 +164,9 @@ class QdrantServerDatabase(WritableDatabase):
 
 
 @dataclass
-class OfClient:
+class ClientCollection:
+    """A collection as Qdrant's client reaches it, whoever fills it."""
+
     _client: Any
     _name: str
 
@@ -160,24 +179,27 @@ class OfClient:
     def _answers(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
+        """For each query its points, best first, by the vectors with the name `using`."""
+        if not queries:
+            return []
         models = qdrant_models()
-        asked = {"using": using or None, "limit": limit, "filter": condition}
-        asked["with_payload"] = self._payload
+        settings = {"using": using or None, "limit": limit, "filter": condition}
+        settings["with_payload"] = self._payload
         if effort != NORMAL:
-            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
-        requests = [models.QueryRequest(query=query, **asked) for query in queries]
-        found: Any = self._client.query_batch_points(self._name, requests) if requests else ()
-        return [answer.points for answer in found]
+            settings["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests = [models.QueryRequest(query=query, **settings) for query in queries]
+        responses: Any = self._client.query_batch_points(self._name, requests)
+        return [response.points for response in responses]
 
 
 @dataclass
-class QdrantPayloads(OfClient):
+class QdrantPayloads(ClientCollection):
     """One collection of another program; see `ragbench.search.stores.base.Reader`.
 
     A row's fields are its payload.
     """
 
-    most = None
+    row_limit = None
     key = None
     space: Space
     words: Words | None
@@ -190,10 +212,12 @@ class QdrantPayloads(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Qdrant's JSON object."""
         models = qdrant_models()
-        said = PayloadFilters(models)
-        parts = [] if filters is None else [said(filters)]
+        payload_filters = PayloadFilters(models)
+        parts: list[Any] = []
+        if filters is not None:
+            parts.append(payload_filters(filters))
         if native is not None:
-            parts.append(said.native(native))
+            parts.append(payload_filters.native(native))
         return models.Filter(must=parts) if parts else None
 
     @property
@@ -203,24 +227,33 @@ class QdrantPayloads(OfClient):
         return isinstance(self._client._client, local)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        found = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
+        answers = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
+        # Of distances the smallest is the best.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
-        return [[_foreign_row(point, sign) for point in points] for points in found]
+        rankings: list[list[Row]] = []
+        for points in answers:
+            rankings.append([_foreign_row(point, sign) for point in points])
+        return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
-        numbers = [fastembed_words(text, self._language) for text in texts]
         vector = qdrant_models().SparseVector
-        queries = [vector(indices=one, values=[1.0] * len(one)) for one in numbers if one]
-        answers = iter(self._answers(queries, self.words.field, limit, condition, NORMAL))
-        return [
-            [_foreign_row(one) for one in next(answers) if one.score > 0] if words else []
-            for words in numbers
-        ]
+        rankings: list[list[Row]] = [[] for _ in texts]
+        queries: list[Any] = []
+        positions: list[int] = []
+        for position, text in enumerate(texts):
+            numbers = fastembed_words(text, self._language)
+            if numbers:  # Qdrant refuses a query without any
+                queries.append(vector(indices=numbers, values=[1.0] * len(numbers)))
+                positions.append(position)
+        answers = self._answers(queries, self.words.field, limit, condition, NORMAL)
+        for position, points in zip(positions, answers, strict=True):
+            rankings[position] = [_foreign_row(point) for point in points if point.score > 0]
+        return rankings
 
 
-class OwnPoints(OfClient):
+class OwnPoints(ClientCollection):
     """A collection that ragbench fills; see `ragbench.search.stores.base.WordWriter`."""
 
     read = staticmethod(stored_chunk)
@@ -235,33 +268,42 @@ class OwnPoints(OfClient):
         self._filters = OwnFilters(models)
 
     def read_info(self) -> CollectionInfo:
-        text = read_mark(self._client, self._name)
-        if text is None:
+        mark = read_mark(self._client, self._name)
+        if mark is None:
             raise StoreError(f"{self._address}: '{self._name}' has lost its metadata")
-        return info_from_json(text, self._address)
+        return info_from_json(mark, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
-        points = [point_id(value) for value in ids]
+        points = [point_id(chunk_id) for chunk_id in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
+
+    # What the embedded engine does by a package of its own (`stores.qdrant_embedded`).
 
     def _index(self, path: str, kind: str) -> None:
         if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
     def _upsert(self, points: Sequence[Point]) -> None:
-        kind = self._models.PointStruct
-        made = [kind(id=one, vector=vectors, payload=kept) for one, vectors, kept in points]
-        self._client.upsert(self._name, made, wait=True)
+        structs: list[Any] = []
+        for identifier, vectors, payload in points:
+            struct = self._models.PointStruct(id=identifier, vector=vectors, payload=payload)
+            structs.append(struct)
+        self._client.upsert(self._name, structs, wait=True)
 
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
-        asked = {"with_payload": keys, "with_vectors": vectors or False}
-        for at in range(0, len(points), _PAGE):
-            yield from self._client.retrieve(self._name, list(points[at : at + _PAGE]), **asked)
+        """The points of these ids that are there, with some keys of their payload."""
+        for start in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(
+                self._name,
+                list(points[start : start + _PAGE]),
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
 
     def _page(self, keys: list[str], offset: Any) -> Any:
         """Some points, and where the next ones begin; None where there are no more."""
@@ -269,6 +311,8 @@ class OwnPoints(OfClient):
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
+
+    # What is the same for both.
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         plains = [plain(chunk) for chunk in chunks]
@@ -282,64 +326,89 @@ class OwnPoints(OfClient):
             if fields["fields"]:
                 payload["spelled"] = list(fields["fields"])
             points.append((point_id(chunk.id), vectors, payload))
-        for first in range(0, len(points), _BATCH):
-            self._upsert(points[first : first + _BATCH])
+        for start in range(0, len(points), _BATCH):
+            self._upsert(points[start : start + _BATCH])
 
     def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
         """Has the first 16 fields that are seen indexed; each index makes writing slower."""
-        found: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        dated_keys: set[str] = set()
         for chunk in chunks:
+            dated_keys.update(chunk["dates"] or ())
             for name, value in chunk["metadata"].items():
-                kind = _kind(value)
+                kind = _index_kind(value)
+                # A path cannot lead to a key with one of these.
                 if kind and '"' not in name and "\\" not in name:
-                    found.setdefault(name, kind)
-        dated = {key for chunk in chunks for key in chunk["dates"] or ()}
-        new = sorted(found.keys() - self._indexed)[: _MOST_INDEXED - len(self._indexed)]
-        for name in new:
-            self._index(written_path(["metadata", name]), found[name])
-            if field_key(name) in dated:
+                    kinds.setdefault(name, kind)
+        free = _MAX_INDEXED_FIELDS - len(self._indexed)
+        new_names = sorted(kinds.keys() - self._indexed)[:free]
+        for name in new_names:
+            self._index(written_path(["metadata", name]), kinds[name])
+            if field_key(name) in dated_keys:
                 self._index(written_path(["dates", field_key(name)]), "float")
-        self._indexed.update(new)
+        self._indexed.update(new_names)
 
-    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
+    def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        points = [point_id(chunk_id) for chunk_id in ids]
+        return [record.payload for record in self._records(points, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
-        return {one.payload["chunk_id"]: np.asarray(one.vector[DENSE], np.float32) for one in found}
+        points = [point_id(chunk_id) for chunk_id in ids]
+        rows: dict[str, Rows] = {}
+        for record in self._records(points, ["chunk_id"], [DENSE]):
+            rows[record.payload["chunk_id"]] = np.asarray(record.vector[DENSE], np.float32)
+        return rows
 
     def digests(self) -> dict[str, str]:
-        keys = ["chunk_id", "digest"]
-        records, offset = self._page(keys, None)
-        while offset is not None:
-            more, offset = self._page(keys, offset)
-            records = [*records, *more]
-        return {one.payload["chunk_id"]: one.payload["digest"] for one in records}
+        digests: dict[str, str] = {}
+        offset = None
+        while True:
+            records, offset = self._page(["chunk_id", "digest"], offset)
+            for record in records:
+                digests[record.payload["chunk_id"]] = record.payload["digest"]
+            if offset is None:
+                return digests
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         return None if filters is None else self._filters(filters)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        found = self._answers(rows.tolist(), DENSE, limit, condition, effort)
-        return [[_row(point) for point in points] for points in found]
+        rankings: list[list[Row]] = []
+        for points in self._answers(rows.tolist(), DENSE, limit, condition, effort):
+            rankings.append([_row(point) for point in points])
+        return rankings
 
-    def best_sums(self, asked: Sequence[WordVector], limit: int, condition: Any) -> list[list[Row]]:
-        queries = [self._sparse(one) for one in asked]
-        found = self._answers(queries, WORDS, limit, condition, NORMAL)
-        return [[_row(point) for point in points if point.score > 0] for points in found]
+    def best_sums(
+        self, queries: Sequence[WordVector], limit: int, condition: Any
+    ) -> list[list[Row]]:
+        vectors = [self._sparse(query) for query in queries]
+        rankings: list[list[Row]] = []
+        for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
+            rankings.append([_row(point) for point in points if point.score > 0])
+        return rankings
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
-        queries = [self._sparse({number_: 1.0}) for number_ in numbers]
-        best: list[Any] = [one and one[0] for one in self._answers(queries, WORDS, 1, None, NORMAL)]
-        held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
-        records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
-        vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}
+        queries = [self._sparse({word: 1.0}) for word in numbers]
+        # For each word the chunk that ranks highest by it; None where no chunk has it.
+        best_points: list[Any] = []
+        for points in self._answers(queries, WORDS, 1, None, NORMAL):
+            has_word = bool(points) and points[0].score > 0
+            best_points.append(points[0] if has_word else None)
+        chunk_ids = {point.payload["chunk_id"] for point in best_points if point is not None}
+        records = self._records(
+            [point_id(chunk_id) for chunk_id in chunk_ids], ["chunk_id"], [WORDS]
+        )
+        vectors = {record.payload["chunk_id"]: record.vector[WORDS] for record in records}
         weights: list[float | None] = []
-        for number_, one in zip(numbers, best, strict=True):
-            vector = vectors[one.payload["chunk_id"]] if one and one.score > 0 else None
-            has = vector and vector.values[list(vector.indices).index(number_)]
-            weights.append(float(one.score) / float(has) if has else None)
+        for word, point in zip(numbers, best_points, strict=True):
+            weight = None
+            if point is not None:
+                vector = vectors[point.payload["chunk_id"]]
+                value_in_chunk = vector.values[list(vector.indices).index(word)]
+                if value_in_chunk:
+                    weight = float(point.score) / float(value_in_chunk)
+            weights.append(weight)
         return weights
 
 
@@ -351,13 +420,18 @@ def _row(point: Any) -> Row:
     return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
-def _kind(value: object) -> str | None:
+def _index_kind(value: object) -> str | None:
+    """The kind of an index for a field with such a value; None where there is none for it."""
     if isinstance(value, list):
         items = cast("list[object]", value)
         value = items[0] if items else None
     if isinstance(value, str):
         return "keyword"
-    return "bool" if isinstance(value, bool) else None if number(value) is None else "float"
+    if isinstance(value, bool):
+        return "bool"
+    if number(value) is None:
+        return None
+    return "float"
 
 
 def qdrant_models() -> ModuleType:
@@ -365,6 +439,7 @@ def qdrant_models() -> ModuleType:
 
 
 def read_mark(client: Any, name: str) -> str | None:
+    """What ragbench has written of a collection into its metadata; None where it made it not."""
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)
     return text if isinstance(text, str) else None

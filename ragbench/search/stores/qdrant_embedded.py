@@ -45,6 +45,7 @@ _SPARE = 128 * 2**20
 mapped files, some of them 32 MiB with holes: on a full disk the system ends the process (SIGBUS),
 and no error can be caught."""
 _PAGE = 5000
+"""Points that are read at once."""
 
 
 class QdrantEmbeddedDatabase(WritableDatabase):
@@ -79,8 +80,10 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         (folder / _SHARD).mkdir(parents=True)
         _check_space(self.address, folder)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
-        words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
-        sparse = None if info.words is None else {WORDS: words}
+        sparse = None
+        if info.words is not None:
+            words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
+            sparse = {WORDS: words}
         config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
         shard = connection.EdgeShard.create(str(folder / _SHARD), config)
         keyword = connection.PayloadSchemaType.Keyword
@@ -110,14 +113,15 @@ class QdrantEmbeddedDatabase(WritableDatabase):
 
     def detach(self, connection: Any, name: str) -> None:
         """Closes the shard, which frees it for other processes."""
-        if (shard := self._shards.pop(name, None)) is not None:
+        shard = self._shards.pop(name, None)
+        if shard is not None:
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
-            # First the file without which the rest is not a collection.
+            # First the file without which the rest is not a collection: this may be interrupted.
             (folder / _INFO).unlink(missing_ok=True)
             shutil.rmtree(folder)
 
@@ -126,6 +130,8 @@ class QdrantEmbeddedDatabase(WritableDatabase):
 
 
 class QdrantEmbedded(OwnPoints):
+    """An open collection of the embedded engine; its package stands in for the client's models."""
+
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
@@ -141,45 +147,51 @@ class QdrantEmbedded(OwnPoints):
         _write_info(self._info, info)
 
     def remove(self, ids: Sequence[str]) -> None:
-        points = [point_id(value) for value in ids]
+        points = [point_id(chunk_id) for chunk_id in ids]
         self._shard.update(self._models.UpdateOperation.delete_points(points))
 
     def count(self) -> int:
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _index(self, path: str, kind: str) -> None:
-        made = getattr(self._models.PayloadSchemaType, kind.capitalize())
-        self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
+        schema_type = getattr(self._models.PayloadSchemaType, kind.capitalize())
+        self._shard.update(self._models.UpdateOperation.create_field_index(path, schema_type))
 
     def _upsert(self, points: Sequence[Point]) -> None:
         _check_space(self._address, self._info.parent)
-        made = [self._models.Point(*point) for point in points]
-        self._shard.update(self._models.UpdateOperation.upsert_points(made))
+        engine_points = [self._models.Point(*point) for point in points]
+        self._shard.update(self._models.UpdateOperation.upsert_points(engine_points))
 
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
-        only = self._models.PayloadSelector.Include(keys)
-        found: Iterable[Any] = self._shard.retrieve(list(points), only, vectors or False)
-        return found
+        selector = self._models.PayloadSelector.Include(keys)
+        records: Iterable[Any] = self._shard.retrieve(list(points), selector, vectors or False)
+        return records
 
     def _page(self, keys: list[str], offset: Any) -> Any:
-        only = self._models.PayloadSelector.Include(keys)
-        request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
+        selector = self._models.PayloadSelector.Include(keys)
+        request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)
         return self._shard.scroll(request)
 
     def _answers(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         package: Any = self._models
-        # All of the payload: to choose costs the engine more than what is left out.
-        asked = {"limit": limit, "filter": condition, "with_payload": True}
-        nearest = [package.Query.Nearest(query, using=using) for query in queries]
-        requests = [package.QueryRequest(query=query, **asked) for query in nearest]
+        requests: list[Any] = []
+        for query in queries:
+            request = package.QueryRequest(
+                query=package.Query.Nearest(query, using=using),
+                limit=limit,
+                filter=condition,
+                # All of it: to choose costs the engine more than what is left out.
+                with_payload=True,
+            )
+            requests.append(request)
         if len(requests) == 1:
             return [self._shard.query(requests[0])]
-        found: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
-        return found
+        answers: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
+        return answers
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(list(words), list(words.values()))
@@ -228,7 +240,7 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
         try:
             return client(path=str(path))
         except Exception as error:
-            said = shown_line(mask_text(str(error)), longest=300)
-            raise StoreError(f"{address}: {said}") from error
+            problem = shown_line(mask_text(str(error)), longest=300)
+            raise StoreError(f"{address}: {problem}") from error
 
     return QdrantServerDatabase(address, open_client, local=True)

@@ -58,7 +58,6 @@ from ragbench.plugins import require
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
 MAX_ID = 2048
-
 """The longest id, in bytes of UTF-8; what PostgreSQL can keep in an index."""
 
 
@@ -68,11 +67,16 @@ def similarity(score: float) -> float:
 
 
 _ODD = re.compile("[\x00\ud800-\udfff]")
+"""Characters that not every store keeps in an id."""
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""A NUL character as JSON writes it, its backslash being none that was written as two."""
 _UNQUOTED = re.compile(r'["%\\]')
+"""Characters of field names that no engine can be given as they are."""
 
 
 class StoredChunk(Record):
+    """A chunk prepared for a store."""
+
     id: str
     chunk: Chunk
     """As it was given; what a store keeps of it is its own copy."""
@@ -128,6 +132,7 @@ def _short(text: str) -> str:
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
+    """The plain fields of a chunk, by their names; None for what it has not."""
     chunk = stored.chunk
     dates: dict[str, int] = {}
     lists: list[str] = []
@@ -143,10 +148,12 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
     moment = instant(chunk.document_id)
     if moment is not None and "document_id" not in chunk.metadata:
         dates["document_id"] = moment
-    named = ("document_id", "text", "start", "end")
     return {
         "chunk_id": chunk.id,
-        **{name: getattr(chunk, name) for name in named},
+        "document_id": chunk.document_id,
+        "text": chunk.text,
+        "start": chunk.start,
+        "end": chunk.end,
         "metadata": dict(chunk.metadata),
         "digest": stored.digest,
         "dates": dates or None,
@@ -164,14 +171,19 @@ def straight_path(name: str) -> tuple[str, ...] | None:
 
 
 def field_key(name: str) -> str:
-    return _UNQUOTED.sub(lambda found: f"%{ord(found.group()):02X}", name)
+    """How the name of a field is spelled in ``fields`` and ``dates``."""
+    return _UNQUOTED.sub(lambda match: f"%{ord(match.group()):02X}", name)
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    found: object = metadata
-    for key in (path := straight_path(name)) or ():
-        found = cast("Any", found).get(key) if isinstance(found, Mapping) else None
-    return path is not None and found is value
+    """Whether a path of keys leads to the field with this value."""
+    path = straight_path(name)
+    if path is None:
+        return False
+    node: object = metadata
+    for key in path:
+        node = cast("Any", node).get(key) if isinstance(node, Mapping) else None
+    return node is value
 
 
 # --- the words of a chunk as a store ranks them: BM25 cut in two
@@ -211,9 +223,10 @@ class WordsForm(Record):
     def vector(self, chunk: Chunk) -> dict[int, float]:
         """The words of a chunk: for each the second factor of BM25; empty for one without words."""
         tokens = self.tokens(chunk)
-        times = Counter(map(word_number, tokens))
-        held_down = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
-        return {number: count / (count + held_down) for number, count in times.items()}
+        counts = Counter(map(word_number, tokens))
+        # The part of the denominator that a long chunk makes larger.
+        damping = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
+        return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
@@ -261,10 +274,11 @@ def fastembed_words(text: str, language: str) -> list[int]:
     stemmer: Any = importlib.import_module("Stemmer")
     hashed: Any = require("mmh3", extra="qdrant").hash
     if language not in stemmer.algorithms():
-        known = ", ".join(sorted(stemmer.algorithms()))
-        raise ConfigError(f"--field language={language}: there are stemmers for {known}")
+        languages = ", ".join(sorted(stemmer.algorithms()))
+        raise ConfigError(f"--field language={language}: there are stemmers for {languages}")
     words = re.sub(r"[^\w]", " ", text.lower()).split()
-    stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
+    words = [word for word in words if len(word) <= _LONGEST]
+    stems = stemmer.Stemmer(language).stemWords(words)
     return sorted({abs(hashed(stem)) for stem in stems})
 
 

@@ -1,0 +1,180 @@
+"""Tables of PostgreSQL that hold vectors, and what the catalogue says of them.
+
+The queries are in ``pgvector.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from ragbench.core.record import Record
+from ragbench.search.stores.base import MetricName, Words
+from ragbench.search.stores.mapping import FieldMapping
+from ragbench.search.stores.pgvector_filters import VECTORS, SqlColumn, quoted
+from ragbench.text import tables
+
+_METRICS: dict[str, MetricName] = {
+    "cosine": "cosine",
+    "ip": "dot",
+    "l2": "euclid",
+    "l1": "manhattan",
+}
+"""What the names of index operator classes say, such as ``vector_cosine_ops``."""
+_CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
+"""The language in the expression of a generated column."""
+
+
+class SqlTable(Record):
+    """A table with vectors, or the part of one that is a collection of LangChain's."""
+
+    sql: str
+    """Its name, quoted."""
+    columns: tuple[SqlColumn, ...]
+    part: object = None
+    """The ``collection_id`` of its rows; None for all rows."""
+
+
+class Lexemes(NamedTuple):
+    """What a full-text search looks at."""
+
+    words: Words
+    vector: str
+    """The tsvector: a column, or an expression over one, as an index has it."""
+    configuration: str
+    """PostgreSQL's name for how texts are cut into words, such as ``english``."""
+
+
+def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
+    rows: list[Any] = connection.execute(sql, values).fetchall()
+    return rows
+
+
+def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
+    """The rows of a query of ``pgvector.toml``."""
+    return fetch_rows(
+        connection, tables.table("ragbench.search.stores", "pgvector")[query], *values
+    )
+
+
+def escaped(sql: str) -> str:
+    """A name in a statement with placeholders: a percent sign is none."""
+    return sql.replace("%", "%%")
+
+
+def tables_with_vectors(connection: Any) -> list[str]:
+    """The tables with vectors that are on the search path, but for ragbench's own.
+
+    In the place of LangChain's shared table stand its collections.
+    """
+    names = [row[0] for row in catalogue_rows(connection, "tables", VECTORS)]
+    collections = _visible_table(connection, "langchain_pg_collection")
+    if collections is not None and "langchain_pg_embedding" in names:
+        names.remove("langchain_pg_embedding")
+        names += [row[0] for row in fetch_rows(connection, f"SELECT name FROM {collections}")]
+    return names
+
+
+def find_table(connection: Any, name: str) -> SqlTable | None:
+    """The table of a name that has a column of vectors, or the collection of LangChain's."""
+    sql = _visible_table(connection, name)
+    if sql is None and "." in name:
+        sql = _visible_table(connection, *name.split(".", 1))
+    if sql is not None:
+        columns = _columns(connection, sql)
+        if not any(column.is_vector for column in columns):
+            return None
+        return SqlTable(sql=sql, columns=columns)
+    # LangChain keeps all of its collections in one table, and their names in another.
+    embeddings = _visible_table(connection, "langchain_pg_embedding")
+    collections = _visible_table(connection, "langchain_pg_collection")
+    if embeddings is None or collections is None:
+        return None
+    parts = fetch_rows(connection, f"SELECT uuid FROM {collections} WHERE name = %s", name)
+    if not parts:
+        return None
+    return SqlTable(sql=embeddings, columns=_columns(connection, embeddings), part=parts[0][0])
+
+
+def _visible_table(connection: Any, *parts: str) -> str | None:
+    """The quoted name of a table on the search path, or in a schema; None where it is not."""
+    quoted_parts = ['"' + part.replace('"', '""') + '"' for part in parts]
+    [(sql,)] = fetch_rows(connection, "SELECT to_regclass(%s)::text", ".".join(quoted_parts))
+    return cast("str | None", sql)
+
+
+def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
+    columns: list[SqlColumn] = []
+    for name, kind, size in catalogue_rows(connection, "columns", sql):
+        has_dimension = kind in VECTORS and size > 0
+        columns.append(SqlColumn(name=name, kind=kind, dimension=size if has_dimension else None))
+    return tuple(columns)
+
+
+def primary_key(connection: Any, table: SqlTable) -> str | None:
+    """The column that is the table's primary key; None where it has none, or one of several."""
+    keys = catalogue_rows(connection, "keys", table.sql)
+    return keys[0][0] if len(keys) == 1 else None
+
+
+def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
+    """How the indexes on a column compare its vectors."""
+    metrics: list[MetricName] = []
+    for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
+        parts = str(operator_class).split("_")
+        if len(parts) == 3 and parts[1] in _METRICS:
+            metrics.append(_METRICS[parts[1]])
+    return metrics
+
+
+def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
+    """The length of one row's vector, for a column that is declared without a length."""
+    name = quoted(vector.name)
+    query = f"SELECT vector_dims({name}) FROM {escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1"
+    rows = fetch_rows(connection, query)
+    return int(rows[0][0]) if rows else None
+
+
+def find_lexemes(
+    connection: Any, name: str, table: SqlTable, mapping: FieldMapping
+) -> Lexemes | None:
+    """The column of a full-text search and its configuration; None where there is none."""
+    vectors = _names_of_kinds(table, ["tsvector"])
+    candidates = vectors
+    if mapping.words:  # a column of texts is searched only where the user names it
+        candidates = [*vectors, *_names_of_kinds(table, ["text", "varchar"])]
+    field = mapping.chosen_words(name, candidates)
+    if field is None:
+        return None
+    generated = catalogue_rows(connection, "generated", table.sql, field)
+    configured = _CONFIGURED.search(str(generated[0][0])) if generated else None
+    ranking_note = ""
+    if mapping.language:
+        configuration = mapping.language
+    elif configured:
+        configuration = configured.group(1)
+    else:
+        configuration = "simple"
+        ranking_note = " assumed"
+    expression = quoted(field)
+    if field not in vectors:
+        literal = configuration.replace("'", "''")
+        expression = f"to_tsvector('{literal}', {expression})"
+    words = Words(field=field, ranking=f"ts_rank_cd, {configuration}{ranking_note}")
+    return Lexemes(words, escaped(expression), configuration)
+
+
+def _names_of_kinds(table: SqlTable, kinds: Sequence[str]) -> list[str]:
+    return [column.name for column in table.columns if column.kind in kinds]
+
+
+def let_indexes_look_on(connection: Any) -> None:
+    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+
+    Without, it gives 40 rows at most, however many are asked for.
+    """
+    if fetch_rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
+        return
+    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    catalogue_rows(connection, "look_on")
