@@ -18,8 +18,9 @@ from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
 from ragbench.safe_text import counted
 
-_NAMED = 8
-_OWN_NAMED = 3
+_UNUSED_SHOWN = 8
+"""Fields kept as metadata that are listed; the others are counted."""
+_OWN_NAMES_SHOWN = 3
 """Fields of a case under their own names that are listed; the others are counted."""
 
 
@@ -62,55 +63,95 @@ class SourceInfo(Record):
         return self.hints if self.answers is None else (*self.hints, *self.answers.hints)
 
     def lines(self) -> Iterator[str]:
-        for info in (self,) if self.answers is None else (self, self.answers):
-            shown: list[str] = []
-            own = 0
-            for target, source in info.mapping.items():
-                if target != source or target in outcome_fields():
-                    shown.append(target if target == source else f"{target}={source}")
-                else:
-                    own += 1
-                    shown += [target] if own <= _OWN_NAMED else []
-            more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
-            yield f"read {info.path} as {info.form}: {', '.join(shown)}{more}".rstrip(": ")
+        """Yields what a user is told of how the source is read, a line each."""
+        infos = [self]
+        if self.answers is not None:
+            infos.append(self.answers)
+        for info in infos:
+            yield info._fields_line()
             if info.unused:
-                hidden = len(info.unused) - _NAMED
-                rest = f" and {hidden} more" if hidden > 0 else ""
-                yield f"kept as metadata: {', '.join(info.unused[:_NAMED])}{rest}"
+                names = ", ".join(info.unused[:_UNUSED_SHOWN])
+                yield f"kept as metadata: {names}{_and_more(len(info.unused) - _UNUSED_SHOWN)}"
         if self.recorded:
-            yield self._recorded()
+            yield self._recorded_line()
         yield from self.notes
 
-    def _recorded(self) -> str:
-        first = counted(self.looked, "case")
-        where = first if self.cases is not None else f"the first {first} (all are read)"
-        counts = ", ".join(
-            f"{stage} {count:,}" + ("" if count == self.looked else f" of {self.looked:,}")
-            for stage, count in self.recorded.items()
-        )
-        failed = f" ({self.failed:,} failed)" if self.failed else ""
-        times = "" if self.timed else "; no times are recorded"
-        return f"{where}; recorded: {counts}{failed}{times}"
+    def _fields_line(self) -> str:
+        """The format, and which fields are read.
+
+        All are listed that a user may not expect: fields with another name in the source, and what
+        a system did. Of the others the first few show that the names are understood.
+        """
+        shown: list[str] = []
+        own_names = 0
+        for target, source in self.mapping.items():
+            if target != source:
+                shown.append(f"{target}={source}")
+            elif target in outcome_fields():
+                shown.append(target)
+            else:
+                own_names += 1
+                if own_names <= _OWN_NAMES_SHOWN:
+                    shown.append(target)
+        fields = ", ".join(shown) + _and_more(own_names - _OWN_NAMES_SHOWN)
+        return f"read {self.path} as {self.form}: {fields}".rstrip(": ")
+
+    def _recorded_line(self) -> str:
+        """How many of the cases looked at have an outcome recorded, by stage."""
+        where = counted(self.looked, "case")
+        if self.cases is None:
+            where = f"the first {where} (all are read)"
+        counts: list[str] = []
+        for stage, count in self.recorded.items():
+            text = f"{stage} {count:,}"
+            if count != self.looked:
+                text += f" of {self.looked:,}"
+            counts.append(text)
+        line = f"{where}; recorded: {', '.join(counts)}"
+        if self.failed:
+            line += f" ({self.failed:,} failed)"
+        if not self.timed:
+            line += "; no times are recorded"
+        return line
+
+
+def _and_more(count: int) -> str:
+    """The end of a list that leaves out so many of its items; empty where it leaves out none."""
+    return f" and {count} more" if count > 0 else ""
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
-    counts = Counter(stage for entry in entries for stage in entry.recorded)
-    searches = (entry.recorded.get("retrieve") for entry in entries)
-    found = (one.value.metadata for one in searches if one is not None and one.value is not None)
-    known = [[*entry.recorded.values()] for entry in entries]
+    """The info of a source with what its first entries show.
+
+    Args:
+        is_whole: whether these are all entries of the source.
+    """
+    counts: Counter[str] = Counter()
+    failed = 0
+    timed = 0
+    has_hops = False
+    for entry in entries:
+        counts.update(entry.recorded.keys())
+        outcomes = entry.recorded.values()
+        failed += any(outcome.status is Status.FAILED for outcome in outcomes)
+        timed += any(outcome.seconds is not None for outcome in outcomes)
+        search = entry.recorded.get("retrieve")
+        if search is not None and search.value is not None:
+            has_hops = has_hops or "hops" in (search.value.metadata or ())
     return replace(
         info,
         looked=len(entries),
         cases=len(entries) if is_whole else None,
-        recorded=in_stage_order(counts) if counts else {},
-        has_hops=any("hops" in (metadata or ()) for metadata in found),
+        recorded=in_stage_order(counts),
+        has_hops=has_hops,
         has_expectations=any(entry.case.expectations for entry in entries),
-        failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
-        timed=sum(any(o.seconds is not None for o in found) for found in known),
+        failed=failed,
+        timed=timed,
     )
 
 
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by stage in the order in which a RAG runs, without those that are 0."""
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}
 
@@ -149,6 +190,13 @@ class EntrySource(AbstractContextManager["EntrySource"]):
 def notes_of(
     no_values: Mapping[str, int], null_ids: Mapping[str, int], chunks: Retrieved
 ) -> Iterator[str]:
+    """Yields notes on values that are missing among those looked at.
+
+    Args:
+        no_values: field, to how many of its cells spell that they hold no value.
+        null_ids: field, to how many of the ids in its lists are null.
+        chunks: what was seen of the retrieved chunks.
+    """
     for name, count in null_ids.items():
         yield f"'{name}': {counted(count, 'null')} among the ids, skipped"
     for name, count in no_values.items():
@@ -173,21 +221,25 @@ _GOLD = re.compile(
     r"|id|chunk|passage|context)",
     re.IGNORECASE,
 )
+"""Names of fields that often hold what is relevant."""
 _NEGATIVE = re.compile(
     r"neg(?:ative)?|non.?relevan|irrelevan|score|prob|wrong|fake|relevancy|precision|recall|"
     r"(?:answer|context|response)s?.?relevance",  # which are metrics
     re.IGNORECASE,
 )
+"""Names that look like the gold and are not: of wrong texts, or of scores."""
 _ID = re.compile(r"\S{1,120}")
-_LOOKED_AT = 50
+"""A text without white space is taken for an id; a longer one is data of another kind."""
+_ROWS_LOOKED_AT = 50
 
 
 def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """Asks whether records are retrieved texts, where most of their questions come again."""
-    asked = {one.case.query for one in entries}
-    if 2 * len(asked) <= len(entries):
+    questions = {entry.case.query for entry in entries}
+    if 2 * len(questions) <= len(entries):
+        count = counted(len(questions), "question")
         yield (
-            f"{len(entries):,} records ask {counted(len(asked), 'question')}, and each is a case. "
+            f"{len(entries):,} records ask {count}, and each is a case. "
             "If a record is one retrieved text, bring one per question, with a list of texts"
         )
 
@@ -195,24 +247,39 @@ def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
 def gold_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
 ) -> Iterator[str]:
-    """Says how unused fields could be read whose names and values look like the gold."""
+    """Yields hints how unused fields could be read whose names and values look like the gold.
+
+    Args:
+        unused: names of fields in the source that are kept as metadata.
+        bound: fields of a case that the source already has.
+    """
     for name in unused:
         if not _GOLD.search(name) or _NEGATIVE.search(name):
             continue
-        values = [v for row in rows[:_LOOKED_AT] if (v := row.get(name)) not in (None, "", [])]
-        lists = [cast("list[object]", v) if isinstance(v, list) else [v] for v in values]
-        items = [item for items in lists for item in items]
-        if items and all(type(item) in (str, int) and _ID.fullmatch(str(item)) for item in items):
-            target, held = "reference_context_ids", "ids of what is relevant"
-        elif items and all(type(item) is str for item in items):
-            target, held = "reference_contexts", "relevant texts"
+        items: list[object] = []
+        for row in rows[:_ROWS_LOOKED_AT]:
+            value = row.get(name)
+            if isinstance(value, list):
+                items += cast("list[object]", value)
+            elif value not in (None, ""):
+                items.append(value)
+        if not items:
+            continue
+        if all(type(item) in (str, int) and _ID.fullmatch(str(item)) for item in items):
+            target = "reference_context_ids"
+            contents = "ids of what is relevant"
+        elif all(type(item) is str for item in items):
+            target = "reference_contexts"
+            contents = "relevant texts"
         else:
             continue
-        if _INSTEAD[target].isdisjoint(bound):
-            yield f"'{name}' is not read: if it holds the {held}, add --field {target}={name}"
+        if _FIELDS_OF_GOLD[target].isdisjoint(bound):
+            yield f"'{name}' is not read: if it holds the {contents}, add --field {target}={name}"
 
 
-_INSTEAD = {
+_FIELDS_OF_GOLD = {
     "reference_context_ids": {"reference_context_ids", "grades", "reference_contexts"},
     "reference_contexts": {"reference_contexts"},
 }
+"""Field of a case, to those that make a hint about it needless. Texts beside ids may help: ids are
+hinted at only where there is no gold, texts also where there are ids."""

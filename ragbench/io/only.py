@@ -25,8 +25,12 @@ Values = Mapping[str, object]
 RecordT = TypeVar("RecordT", bound=AnyRow)
 _ItemT = TypeVar("_ItemT")
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
-"""From which number on a time counts in so many parts of a second."""
+"""The least number that is a time in nanoseconds, microseconds, milliseconds and seconds since
+1970, with how many of these a second has."""
 _SHOWN = 5
+"""Names or values that a message lists; of more it says that there are more."""
+_COUNTED = 10 * _SHOWN
+"""Values of a field that are counted for a message, so that memory stays flat."""
 
 
 class Only(Record):
@@ -43,7 +47,7 @@ class Only(Record):
     since: str | None = None
     """A date or a time, in UTC where it names no zone."""
     until: str | None = None
-    """With it; a date stands for the whole day."""
+    """A date or a time that is itself included; a date stands for the whole day."""
     where: Mapping[str, str] = field(default_factory=dict[str, str])
     """Field, of the record or its metadata (dots lead into objects), to its value."""
 
@@ -54,138 +58,213 @@ class Only(Record):
 
     @property
     def span(self) -> tuple[float, float]:
-        begin = -float("inf") if self.since is None else _moment(self.since, "--since", time.min)
-        end = float("inf") if self.until is None else _moment(self.until, "--until", time.max)
+        """The first and the last point in time that are meant, in seconds since 1970."""
+        begin = -float("inf")
+        if self.since is not None:
+            begin = _seconds_of_option(self.since, "--since", time.min)
+        end = float("inf")
+        if self.until is not None:
+            end = _seconds_of_option(self.until, "--until", time.max)
         return begin, end
 
     @property
     def described(self) -> str:
-        times = (("since", self.since), ("until", self.until))
-        wheres = (("where", f"{name}={value}") for name, value in self.where.items())
-        return ", ".join(f"{word} {said}" for word, said in (*times, *wheres) if said is not None)
+        """The conditions in words, for notes and messages."""
+        conditions: list[str] = []
+        if self.since is not None:
+            conditions.append(f"since {self.since}")
+        if self.until is not None:
+            conditions.append(f"until {self.until}")
+        conditions += [f"where {name}={value}" for name, value in self.where.items()]
+        return ", ".join(conditions)
 
     def of(self, records: Iterator[RecordT], problems: Problems, name: str) -> Iterator[RecordT]:
-        """Those that are meant; one that says no time is a problem where a time is asked for.
+        """Yields the records that meet the conditions.
+
+        One that says no time is a problem where the conditions name a time.
 
         Raises:
-            DataError: there are records, and none is meant; says which there are.
+            DataError: there are records, and none meets the conditions; says which there are.
         """
         begin, end = self.span
         is_timed = self.since is not None or self.until is not None
-        finders: list[tuple[str, str, Getter]] = [(n, v, getter(n)) for n, v in self.where.items()]
-        seen = _Seen(where={where: Counter() for where in self.where})
+        conditions: list[tuple[str, str, Getter]] = [
+            (field_path, value, getter(field_path)) for field_path, value in self.where.items()
+        ]
+        seen = _SeenRecords(values={field_path: Counter() for field_path in self.where})
         for record in records:
-            values = record.values
-            said = time_of(values) if is_timed else begin
-            if said is None:
+            seconds = time_of(record.values) if is_timed else begin
+            if seconds is None:
                 seen.untimed += 1
-                such = _named(named("time")["when"])
-                message = f"says no time{{more}}: --since and --until need one ({such})"
+                time_names = _shortened_list(named("time")["when"])
+                message = f"says no time{{more}}: --since and --until need one ({time_names})"
                 problems.add_kind("no time", message, path=record.path, line=record.line)
                 continue
             seen.count += 1
-            seen.first, seen.last = min(seen.first, said), max(seen.last, said)
-            is_meant = begin <= said <= end
-            for where, value, find in finders:
-                held = list(_texts(_found(values, where, find)))
-                if value not in held:
+            seen.earliest = min(seen.earliest, seconds)
+            seen.latest = max(seen.latest, seconds)
+            is_meant = begin <= seconds <= end
+            # All conditions are looked at, as a message lists the values of each field.
+            for field_path, value, find in conditions:
+                texts = list(_texts(_value_at(record.values, field_path, find)))
+                if value not in texts:
                     is_meant = False
-                    known = seen.where[where]
-                    known.update(held if len(known) < 10 * _SHOWN else ())
+                    counts = seen.values[field_path]
+                    if len(counts) < _COUNTED:
+                        counts.update(texts)
             if is_meant:
-                seen.taken += 1
+                seen.meant += 1
                 yield record
-        if seen.count and not seen.taken and not seen.untimed:
+        if seen.count and not seen.meant and not seen.untimed:
             problems.raise_if_any()
             message = f"none of {counted(seen.count, 'record')} is taken ({self.described})"
-            there = "; ".join(seen.there(is_timed=is_timed))
-            raise DataError([Problem(message=f"{message}: {there}", path=name)])
+            contents = "; ".join(seen.contents(is_timed=is_timed))
+            raise DataError([Problem(message=f"{message}: {contents}", path=name)])
 
 
 @dataclass(kw_only=True, slots=True)
-class _Seen:
-    """What the records say of which none may be meant."""
+class _SeenRecords:
+    """Which times and values the records have, for the message that none of them is meant."""
 
-    where: dict[str, Counter[str]]
+    values: dict[str, Counter[str]]
+    """Path of a field in a condition, to how often it has which value that was not meant."""
     count: int = 0
-    taken: int = 0
+    """Records that say a time, where one is needed."""
+    meant: int = 0
+    """Of these, how many meet the conditions."""
     untimed: int = 0
-    first: float = float("inf")
-    last: float = -float("inf")
+    """Records that say no time, where one is needed."""
+    earliest: float = float("inf")
+    latest: float = -float("inf")
 
-    def there(self, *, is_timed: bool) -> Iterator[str]:
-        for where, held in self.where.items():
-            values = [shown_line(one) for one, _ in held.most_common()]
-            yield f"'{where}' is {_named(values)}" if values else f"none has '{where}'"
+    def contents(self, *, is_timed: bool) -> Iterator[str]:
+        """Yields what each field of a condition holds, and from when the records are."""
+        for field_path, counts in self.values.items():
+            values = [shown_line(value) for value, _ in counts.most_common()]
+            if values:
+                yield f"'{field_path}' is {_shortened_list(values)}"
+            else:
+                yield f"none has '{field_path}'"
         if is_timed:
-            yield f"they are from {_written(self.first)} to {_written(self.last)}"
+            yield f"they are from {_iso_time(self.earliest)} to {_iso_time(self.latest)}"
 
 
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+def _shortened_list(names: Sequence[str]) -> str:
+    """The names of a list as one text; three dots where it is long."""
+    text = ", ".join(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        text += " ..."
+    return text
 
 
-def _moment(text: str, option: str, at: time) -> float:
+def _seconds_of_option(text: str, option: str, time_of_date: time) -> float:
+    """The point in time that an option names, in seconds since 1970.
+
+    Args:
+        text: a date or a time as the user wrote it; in UTC where it names no zone.
+        option: its name, for the message.
+        time_of_date: the time of the day that is meant where the text is a date alone.
+
+    Raises:
+        ConfigError: the text is neither.
+    """
+    text_of_time = text.strip()
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text_of_time)
     except ValueError:
         raise ConfigError(
             f"{option} {text}: expected a date or a time, such as 2026-09-21 or 2026-09-21T10:00Z"
         ) from None
-    if len(text.strip()) <= len("2026-09-21"):
-        moment = datetime.combine(moment, at)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    is_date = len(text_of_time) <= len("2026-09-21")
+    if is_date:
+        moment = datetime.combine(moment, time_of_date)
+    return _seconds_since_1970(moment)
 
 
-def _written(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+def _seconds_since_1970(moment: datetime) -> float:
+    """A time in seconds; one without a zone is read as UTC, so that it is the same everywhere."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
-def _found(values: object, path: str, find: Callable[[object], object]) -> object:
-    """What a record holds at a path, or else its metadata; feedback is found by its name."""
+def _iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _value_at(values: object, field_path: str, find: Callable[[object], object]) -> object:
+    """The value at a path of a record, or else of its metadata.
+
+    ``feedback.NAME`` gives the values of all feedback of that name, where traces list it.
+    """
     metadata = as_object(values).get("metadata")
-    named, _, what = path.partition(".")
-    if named == "feedback" and is_list(held := as_object(metadata).get(named)):
-        return [one.get("value") for one in held if is_object(one) and one.get("name") == what]
-    found = find(values)
-    return find(metadata) if found is None else found
+    top_name, _, feedback_name = field_path.partition(".")
+    if top_name == "feedback":
+        feedback = as_object(metadata).get("feedback")
+        if is_list(feedback):
+            return [
+                item.get("value")
+                for item in feedback
+                if is_object(item) and item.get("name") == feedback_name
+            ]
+    value = find(values)
+    return find(metadata) if value is None else value
 
 
 def time_of(values: object) -> float | None:
-    places = (as_object(values), as_object(as_object(values).get("metadata")))
-    held = (place.get(name) for name in named("time")["when"] for place in places)
-    return next((said for one in held if (said := seconds_of(one)) is not None), None)
+    """When a record was made, in seconds since 1970; None where neither it nor its metadata says.
+
+    The first field counts that has a name for a time and holds one.
+    """
+    record = as_object(values)
+    metadata = as_object(record.get("metadata"))
+    for name in named("time")["when"]:
+        for place in (record, metadata):
+            seconds = seconds_of(place.get(name))
+            if seconds is not None:
+                return seconds
+    return None
 
 
 def _texts(value: object) -> Iterator[str]:
+    """Yields the texts that a user may write for a value: of a list, those of each item."""
     if isinstance(value, bool):
         yield str(value).lower()
     elif isinstance(value, float) and value.is_integer():
-        yield from (str(int(value)), str(value))
+        # A whole number is a float where a table has empty cells beside it.
+        yield str(int(value))
+        yield str(value)
     elif isinstance(value, (str, int, float)):
         yield str(value)
     elif is_list(value):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
 
 
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
-"""The years 1 and 9999: beyond them a number is no time."""
+_EARLIEST = -62_135_596_800.0
+"""The beginning of the year 1: before it a number is no time."""
+_LATEST = 253_402_300_799.0
+"""The end of the year 9999: after it a number is no time."""
 
 
 def seconds_of(value: object) -> float | None:
-    """A point in time in seconds since 1970; numbers say their unit by their size."""
-    found = None
+    """A point in time in seconds since 1970; None for a value that is no time.
+
+    Texts are dates of ISO 8601, or numbers; numbers say their unit by their size.
+    """
+    moment: datetime | None = None
     if isinstance(value, str) and not value.isdecimal():
         with suppress(ValueError):
-            found = datetime.fromisoformat(value)
-    if found is not None:
-        moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    elif (number := as_score(value)) is None or number < 0:
-        return None
+            moment = datetime.fromisoformat(value)
+    if moment is not None:
+        seconds = _seconds_since_1970(moment)
     else:
-        moment = next(number / parts for least, parts in _UNITS if number >= least)
-    return moment if _FIRST <= moment <= _LAST else None
+        number = as_score(value)
+        if number is None or number < 0:
+            return None
+        parts_of_second = next(parts for least, parts in _UNITS if number >= least)
+        seconds = number / parts_of_second
+    return seconds if _EARLIEST <= seconds <= _LATEST else None
 
 
 # --- the first of them, or a draw
@@ -199,8 +278,11 @@ class Selection(Record):
     """
 
     limit: int | None = None
+    """How many cases are taken from the beginning."""
     sample: int | None = None
+    """How many cases are drawn."""
     seed: int = 0
+    """Of the draw."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.sample is not None:
@@ -220,12 +302,15 @@ class Selection(Record):
         if self.sample is None:
             return islice(cases, self.limit)
 
-        def rank(entry: tuple[int, _ItemT]) -> bytes:
-            text = f"{self.seed}:{id_of(entry[1])}".encode("utf-8", "backslashreplace")
+        def hash_of_case(numbered_case: tuple[int, _ItemT]) -> bytes:
+            _, case = numbered_case
+            text = f"{self.seed}:{id_of(case)}".encode("utf-8", "backslashreplace")
             return blake2b(text, digest_size=16).digest()
 
-        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
-        return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))
+        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=hash_of_case)
+        # Back into the order of the dataset; cases need not be comparable.
+        drawn.sort(key=lambda numbered_case: numbered_case[0])
+        return (case for _, case in drawn)
 
 
 ALL_CASES = Selection()

@@ -43,9 +43,9 @@ from ragbench.io.values import (
     is_object,
 )
 
-_OF_ALL = frozenset({"cluster", "tags", "language", "metadata"})
-"""What a record says of each question of its conversation; the rest is of the last one."""
-
+_SAID_OF_ALL_QUESTIONS = frozenset({"cluster", "tags", "language", "metadata"})
+"""Fields in which a record speaks of each question of its conversation. Its other fields, such as
+the right answer, are those of the last question alone."""
 
 _SAID_BY = (
     "a case an answer, with what was said before; the assistant's messages are read as a system's "
@@ -54,99 +54,145 @@ _SAID_BY = (
 
 
 def turn_object(turn: Turn) -> dict[str, Any]:
-    contexts = {} if turn.contexts is None else {"contexts": list(turn.contexts)}
-    return {"role": turn.role, "text": turn.text, **contexts}
+    """A turn as an object of JSON; without contexts where none are recorded."""
+    values: dict[str, Any] = {"role": turn.role, "text": turn.text}
+    if turn.contexts is not None:
+        values["contexts"] = list(turn.contexts)
+    return values
 
 
 def in_turn(
     history: Sequence[Turn], cluster: str, tags: object = (), *, number: object = None
 ) -> dict[str, object]:
-    """What a case has of its place in a conversation.
+    """The fields that place a case in its conversation: ``history``, ``cluster`` and ``tags``.
 
     Args:
-        number: of its turn; counted when not given.
+        history: what was said before the question.
+        cluster: the id of the conversation; its cases are not independent of each other.
+        tags: the case's own tags, a list or a single one; ``turn-NUMBER`` is added to them.
+        number: which of the user's questions this is; counted in the history when not given.
     """
-    number = number or 1 + sum(turn.role == USER for turn in history)
-    known = as_list(tags) if is_list(tags) else [] if tags is None else [tags]
-    said = [turn_object(turn) for turn in history]
-    return {"history": said, "cluster": cluster, "tags": [*known, f"turn-{number}"]}
+    if not number:
+        number = 1 + sum(turn.role == USER for turn in history)
+    case_tags: list[object] = []
+    if is_list(tags):
+        case_tags += tags
+    elif tags is not None:
+        case_tags.append(tags)
+    case_tags.append(f"turn-{number}")
+    turns = [turn_object(turn) for turn in history]
+    return {"history": turns, "cluster": cluster, "tags": case_tags}
 
 
 def exchanges(turns: Sequence[Turn]) -> Iterator[tuple[int, int | None]]:
-    """Where each question stands, and its answer: the last text before the next question.
+    """Yields the position of each question that has an answer, and the position of that answer.
 
-    The last question of a conversation may have none.
+    The answer is the last text of the assistant before the next question: earlier ones are remarks
+    on the way to it. The last question comes also without an answer, as None.
     """
-    asked = [at for at, turn in enumerate(turns) if turn.role == USER]
-    for at, behind in zip(asked, [*asked, len(turns)][1:], strict=True):
-        said = [n for n in range(at, behind) if turns[n].role == ASSISTANT and turns[n].text]
-        if said or behind == len(turns):
-            yield at, said[-1] if said else None
+    questions = [position for position, turn in enumerate(turns) if turn.role == USER]
+    ends = [*questions, len(turns)][1:]
+    for question, end in zip(questions, ends, strict=True):
+        answer = None
+        for position in range(question, end):
+            if turns[position].role == ASSISTANT and turns[position].text:
+                answer = position
+        if answer is not None or end == len(turns):
+            yield question, answer
 
 
 def before(turns: Sequence[Turn], question: int) -> list[Turn]:
-    """What a question is read with: whatever was said, but for orders to the system."""
+    """The history of the question at a position: all texts before it, but orders to the system."""
     return [turn for turn in turns[:question] if turn.role != SYSTEM and turn.text]
 
 
 def conversation_of(value: object) -> bool:
-    items = as_list(value)
-    return bool(items) and all(
-        is_object(item) and any(name in item for name in named("turn")["role"]) for item in items
-    )
+    """Whether a value is a conversation: a list of objects that all say who speaks."""
+    messages = as_list(value)
+    if not messages:
+        return False
+    role_names = named("turn")["role"]
+    for message in messages:
+        if not is_object(message) or not any(name in message for name in role_names):
+            return False
+    return True
 
 
 def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]:
-    """A row per answer of a conversation, with what was said before.
+    """Yields a row per answer of the conversation in a field, with what was said before it.
 
-    One that ends with a question, of a record that says what is right or was answered, is one case.
+    A record that ends with a question, and says what its answer should be or was, is one case: its
+    last question.
     """
     record = {name: value for name, value in row.values.items() if name != field}
-    bound = {source: target for target, source in FieldMap("cases", {})[tuple(record)].bindings}
+    bindings = FieldMap("cases", {})[tuple(record)].bindings
+    target_of_name = {source: target for target, source in bindings}
     try:
         turns = as_turns(row.values[field])
     except ValueProblem as problem:
         problems.add(str(problem), path=row.path, line=row.line, field=field)
         return
-    asked = [*exchanges(turns)]
-    if not asked:
+    pairs = list(exchanges(turns))
+    if not pairs:
         message = "expected a conversation in which a user asks something"
         problems.add(message, path=row.path, line=row.line, field=field)
         return
-    is_told = any(target not in (*_OF_ALL, "id", "query") for target in bound.values())
-    if asked[-1][1] is None and is_told:
-        asked = asked[-1:]
+
+    last_question, last_answer = pairs[-1]
+    of_any_question = {*_SAID_OF_ALL_QUESTIONS, "id", "query"}
+    speaks_of_last = any(target not in of_any_question for target in target_of_name.values())
+    if last_answer is None and speaks_of_last:
+        pairs = pairs[-1:]
+
+    conversation = _conversation_id(record, row.line)
+    id_names = named("turn")["name"]
+    of_last = {name: value for name, value in record.items() if name not in id_names}
     rules = "\n".join(turn.text for turn in turns if turn.role == SYSTEM)
-    names = named("turn")["name"]
-    found = (str(record[name]) for name in names if record.get(name) not in (None, ""))
-    name = next(found, f"conversation-{row.line}")
-    rest = {n: v for n, v in record.items() if n not in names}
-    rest |= {"system": rules} if rules else {}
-    shared = {n: v for n, v in rest.items() if bound.get(n, "metadata") in _OF_ALL}
-    for at, answer in asked:
-        place = in_turn(before(turns, at), name, record.get("tags"))
-        values = {**(rest if at == asked[-1][0] else shared), **place}
-        values["id"] = f"{name}/{cast('list[str]', place['tags'])[-1]}"
-        values["query"] = turns[at].text
+    if rules:
+        of_last["system"] = rules
+    # A field that means nothing known becomes metadata.
+    of_all = {
+        name: value
+        for name, value in of_last.items()
+        if target_of_name.get(name, "metadata") in _SAID_OF_ALL_QUESTIONS
+    }
+
+    for question, answer in pairs:
+        place = in_turn(before(turns, question), conversation, record.get("tags"))
+        values = dict(of_last if question == last_question else of_all)
+        values.update(place)
+        turn_tag = cast("list[str]", place["tags"])[-1]
+        values["id"] = f"{conversation}/{turn_tag}"
+        values["query"] = turns[question].text
         if "cluster" in record:
             values["cluster"] = record["cluster"]
         if answer is not None:
             values["response"] = turns[answer].text
-            if (contexts := turns[answer].contexts) is not None:
+            contexts = turns[answer].contexts
+            if contexts is not None:
                 values["retrieved_contexts"] = list(contexts)
         yield row._replace(values=values)
 
 
+def _conversation_id(record: Mapping[str, object], line: object) -> str:
+    """The id that a record gives its conversation, or one made of the record's line."""
+    for name in named("turn")["name"]:
+        if record.get(name) not in (None, ""):
+            return str(record[name])
+    return f"conversation-{line}"
+
+
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
+    conversation_names = named("turn")["conversation"]
     for row in container_rows(source, problems, named("array")["conversations"]):
-        names = named("turn")["conversation"]
-        field = next((name for name in names if conversation_of(row.values.get(name))), None)
-        if field is None:
-            yield row
+        for name in conversation_names:
+            if conversation_of(row.values.get(name)):
+                source.notes[_SAID_BY] = None
+                yield from conversation_rows(row, name, problems)
+                break
         else:
-            source.notes[_SAID_BY] = None
-            yield from conversation_rows(row, field, problems)
+            yield row
 
 
 # --- MTRAG
@@ -155,76 +201,117 @@ Values = Mapping[str, object]
 
 _ANSWERABLE = {"ANSWERABLE": True, "PARTIAL": True, "UNANSWERABLE": False}
 """Of questions that are underspecified, or no questions, it is unknown what is right."""
-_TAKEN = frozenset(
-    {"task_id", "conversation_id", "history", "input", "contexts", "targets", "predictions"}
-    | {"annotations", "task_type"}
+_FIELDS_READ = frozenset(
+    {
+        "task_id",
+        "conversation_id",
+        "history",
+        "input",
+        "contexts",
+        "targets",
+        "predictions",
+        "annotations",
+        "task_type",
+    }
 )
+"""Fields of a task that are read, or of no use to a case; the others become its metadata."""
 _SEPARATOR = re.compile("<::>|::")
 """Between the id of a conversation and the number of a turn."""
-_SAYS = re.compile(r"^\|(\w+)\|: ?", re.MULTILINE)
+_SPEAKER = re.compile(r"^\|(\w+)\|: ?", re.MULTILINE)
+"""Who speaks, before each question in the text of a retrieval task, such as ``|user|: ``."""
 
 
 def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a question, with what was said before it."""
+    """Yields one row a question, with what was said before it.
+
+    Retrieval tasks and tasks have a line each; analytics and conversations are one JSON value.
+    """
     if source.suffix != ".json":
         rows = read_json_lines(source, kind=kind, problems=problems)
-        first = [*islice(rows, 1)]
-        is_query = any("text" in row.values for row in first)
-        yield from (_queries if is_query else _tasks)(chain(first, rows), source, problems)
+        first_rows = list(islice(rows, 1))  # a list, as a file may have no rows
+        rows = chain(first_rows, rows)
+        if any("text" in row.values for row in first_rows):
+            yield from _retrieval_task_rows(rows, source, problems)
+        else:
+            yield from _task_rows(rows, problems)
         return
-    value = load(source, problems)
-    for number, one in enumerate(as_list(value), start=1):
-        if is_object(one):
-            yield from _conversation(Row(source.name, number, one), problems)
-    whole = as_object(value)
-    documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
-    texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    answers = _answers(whole, source)
-    for number, task in enumerate(as_list(whole.get("tasks")), start=1):
+
+    content = load(source, problems)
+    # Conversations are a list, analytics an object: of the two loops one has nothing to do.
+    for number, conversation in enumerate(as_list(content), start=1):
+        if is_object(conversation):
+            yield from _conversation(Row(source.name, number, conversation), problems)
+    analytics = as_object(content)
+    texts: dict[str, object] = {}
+    for document in as_list(analytics.get("documents")):
+        if is_object(document):
+            texts[str(document.get("document_id"))] = document.get("text")
+    answers = _answers_of_model(analytics, source)
+    for number, task in enumerate(as_list(analytics.get("tasks")), start=1):
         if is_object(task):
             answer = answers.get(task.get("task_id"))
-            yield from _task(Row(source.name, number, task), texts, answer, problems)
+            yield from _task_row(Row(source.name, number, task), texts, answer, problems)
 
 
-def _answers(whole: Values, source: Source) -> dict[object, object]:
-    """The answers of one model, by task; of none unless it is named."""
-    given = [one for one in as_list(whole.get("evaluations")) if is_object(one)]
-    models = [*dict.fromkeys(str(one.get("model_id")) for one in given)]
+def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]:
+    """The answers of the model that ``--split`` names, by the id of their task.
+
+    Without a name there are none, and a note lists the models.
+    """
+    evaluations = [item for item in as_list(analytics.get("evaluations")) if is_object(item)]
+    models = list(dict.fromkeys(str(item.get("model_id")) for item in evaluations))
     if source.split is None:
         if models:
-            note = f"MTRAG: it holds {len(given):,} answers of {', '.join(models)}"
+            note = f"MTRAG: it holds {len(evaluations):,} answers of {', '.join(models)}"
             source.notes[f"{note}; --split MODEL scores those of one"] = None
         return {}
     model = source.chosen(models, noun="model")
-    own = (one for one in given if str(one.get("model_id")) == model)
-    return {one.get("task_id"): one.get("model_response") for one in own}
+    answers: dict[object, object] = {}
+    for evaluation in evaluations:
+        if str(evaluation.get("model_id")) == model:
+            answers[evaluation.get("task_id")] = evaluation.get("model_response")
+    return answers
 
 
-def _queries(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
-    qrels = None if source.path is None else source.path.parent / QRELS_FOLDER / "dev.tsv"
-    queries = map(_query, rows)
-    if qrels is None or not qrels.is_file():
-        yield from queries
-    else:
-        yield from judged_queries(queries, Source.of(qrels), problems)
+def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
+    """Yields a row per retrieval task, with the judgements that lie beside the file, if any."""
+    queries = map(_retrieval_task_row, rows)
+    if source.path is not None:
+        qrels = source.path.parent / QRELS_FOLDER / "dev.tsv"
+        if qrels.is_file():
+            yield from judged_queries(queries, Source.of(qrels), problems)
+            return
+    yield from queries
 
 
-def _query(row: Row) -> Row:
-    """A retrieval task: its question, and those before it, stand in one text."""
-    name, parts = str(row.values.get("_id")), _SAYS.split(str(row.values.get("text")))
-    turns = [Turn(role=USER, text=text.strip()) for text in parts[2::2]]
-    cluster, *behind = _SEPARATOR.split(name)
-    place = in_turn(turns[:-1], cluster, number=behind[-1] if behind else None)
-    return row._replace(values={"_id": name, "query": turns[-1].text if turns else "", **place})
+def _retrieval_task_row(row: Row) -> Row:
+    """The question of a retrieval task, whose text holds it and the questions before it."""
+    task_id = str(row.values.get("_id"))
+    # The split gives what stands before the first speaker, then speakers and texts in turn.
+    texts = _SPEAKER.split(str(row.values.get("text")))[2::2]
+    turns = [Turn(role=USER, text=text.strip()) for text in texts]
+    cluster, *numbers = _SEPARATOR.split(task_id)
+    number = numbers[-1] if numbers else None
+    query = turns[-1].text if turns else ""
+    place = in_turn(turns[:-1], cluster, number=number)
+    return row._replace(values={"_id": task_id, "query": query, **place})
 
 
-def _tasks(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
+def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
+    """Yields a row per task, with the first prediction that is recorded as its answer."""
     for row in rows:
-        said = as_object(next(iter(as_list(row.values.get("predictions"))), None))
-        yield from _task(row, {}, said.get("text"), problems)
+        predictions = as_list(row.values.get("predictions"))
+        prediction = as_object(predictions[0]) if predictions else {}
+        yield from _task_row(row, {}, prediction.get("text"), problems)
 
 
-def _task(row: Row, texts: Values, answer: object, problems: Problems) -> Iterator[Row]:
+def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> Iterator[Row]:
+    """Yields the row of a task; none where its turns are wrong, which is added to the problems.
+
+    Args:
+        texts: of documents by their ids, for contexts that have an id alone.
+        answer: a system's; None where none is recorded.
+    """
     task = row.values
     try:
         turns = as_turns(task.get("history", task.get("input")) or [])
@@ -235,59 +322,79 @@ def _task(row: Row, texts: Values, answer: object, problems: Problems) -> Iterat
         message = "expected turns of a conversation that end with the user's question"
         problems.add(message, path=row.path, line=row.line)
         return
+
+    # The names of these labels are read in upper and lower case.
     labels = {name.casefold(): value for name, value in task.items()}
-    kinds = [str(one) for one in as_list(labels.get("answerability"))]
-    tags = [*kinds, *map(str, as_list(labels.get("multiturn", labels.get("multi-turn"))))]
+    kinds = [str(kind) for kind in as_list(labels.get("answerability"))]
+    turn_kinds = as_list(labels.get("multiturn", labels.get("multi-turn")))
+    tags = kinds + [str(kind) for kind in turn_kinds]
     cluster = task.get("conversation_id") or _SEPARATOR.split(str(task.get("task_id")))[0]
-    yield row._replace(
-        values={
-            "id": task.get("task_id"),
-            "query": turns[-1].text,
-            **in_turn(before(turns, len(turns) - 1), str(cluster), tags),
-            "reference": [_text_of(one) for one in as_list(task.get("targets"))],
-            **_gold(task.get("contexts"), texts),
-            "answerable": _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None,
-            **({} if answer is None else {"response": answer}),
-            "metadata": {name: value for name, value in task.items() if name not in _TAKEN},
-        }
-    )
+
+    values: dict[str, object] = {"id": task.get("task_id"), "query": turns[-1].text}
+    values.update(in_turn(before(turns, len(turns) - 1), str(cluster), tags))
+    values["reference"] = [_text_of(target) for target in as_list(task.get("targets"))]
+    values.update(_gold(task.get("contexts"), texts))
+    values["answerable"] = _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None
+    if answer is not None:
+        values["response"] = answer
+    values["metadata"] = {name: value for name, value in task.items() if name not in _FIELDS_READ}
+    yield row._replace(values=values)
 
 
 def _text_of(target: object) -> object:
-    """A right answer: an object, a pair of speaker and text, or the text alone."""
-    items = as_list(target)
-    return target.get("text") if is_object(target) else items[-1] if items else target
+    """The text of a right answer: an object, a pair of speaker and text, or the text alone."""
+    if is_object(target):
+        return target.get("text")
+    pair = as_list(target)
+    return pair[-1] if pair else target
 
 
 def _gold(contexts: object, texts: Values) -> dict[str, object]:
-    kept = [one for one in as_list(contexts) if is_object(one) and _is_relevant(one)]
-    ids = [one.get("document_id", one.get("pid")) for one in kept]
-    pairs = zip(kept, ids, strict=True)
-    gold = [text for one, id in pairs if (text := one.get("text", texts.get(str(id))))]
-    return {"reference_contexts": gold or None, "reference_context_ids": ids or None}
+    """The ids and the texts of the contexts that are relevant; None for either where it has none.
+
+    A context without a text of its own has that of the document with its id.
+    """
+    gold_ids: list[object] = []
+    gold_texts: list[object] = []
+    for context in as_list(contexts):
+        if not is_object(context) or not _is_relevant(context):
+            continue
+        context_id = context.get("document_id", context.get("pid"))
+        gold_ids.append(context_id)
+        text = context.get("text", texts.get(str(context_id)))
+        if text:
+            gold_texts.append(text)
+    return {
+        "reference_contexts": gold_texts or None,
+        "reference_context_ids": gold_ids or None,
+    }
 
 
 def _is_relevant(context: Values) -> bool:
-    said = as_object(as_object(context.get("feedback")).get("relevant"))
-    votes = [one.get("value") for one in said.values() if is_object(one)]
+    """Whether one of the people who voted found a context relevant, or nobody voted."""
+    feedback = as_object(context.get("feedback"))
+    people = as_object(feedback.get("relevant")).values()
+    votes = [vote.get("value") for vote in people if is_object(vote)]
     return not votes or "yes" in votes
 
 
 def _conversation(row: Row, problems: Problems) -> Iterator[Row]:
-    """A task per question of a conversation; the agent's answer is the right one."""
-    messages = [one for one in as_list(row.values.get("messages")) if is_object(one)]
+    """Yields a row per question of a conversation; the agent's answer is the right one."""
+    messages = [message for message in as_list(row.values.get("messages")) if is_object(message)]
     try:
         turns = as_turns(messages)
     except ValueProblem as problem:
         problems.add(str(problem), path=row.path, line=row.line, field="messages")
         return
-    name = str(row.values.get("id") or f"conversation-{row.line}")
-    for at, answer in exchanges(turns):
-        number = sum(turn.role == USER for turn in turns[: at + 1])
-        task: dict[str, object] = dict(as_object(messages[at].get("enrichments")))
-        task |= {"task_id": f"{name}<::>{number}", "conversation_id": name}
-        task["input"] = messages[: at + 1]
+    conversation = str(row.values.get("id") or f"conversation-{row.line}")
+    for question, answer in exchanges(turns):
+        upto_question = slice(question + 1)
+        number = sum(turn.role == USER for turn in turns[upto_question])
+        task = dict(as_object(messages[question].get("enrichments")))
+        task["task_id"] = f"{conversation}<::>{number}"
+        task["conversation_id"] = conversation
+        task["input"] = messages[upto_question]
         if answer is not None:
             task["targets"] = [turns[answer].text]
             task["contexts"] = messages[answer].get("contexts")
-        yield from _task(row._replace(values=task), {}, None, problems)
+        yield from _task_row(row._replace(values=task), {}, None, problems)
