@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,10 +61,10 @@ class Canary(NamedTuple):
     def trace(self) -> Trace:
         """The claim as a case's answer."""
         answer = GenerationResult(self.claim, abstained=False)  # however it reads
-        found = RetrievalResult(list(self.contexts))
+        retrieved = RetrievalResult(list(self.contexts))
         return Trace(
             case=Case(id=self.id, query=self.question),
-            retrieval=Outcome(status=Status.MEASURED, value=found),
+            retrieval=Outcome(status=Status.MEASURED, value=retrieved),
             generation=Outcome(status=Status.MEASURED, value=answer),
         )
 
@@ -84,34 +84,48 @@ _SHARED = 0.3
 """A foreign sentence shares less of its own words with the contexts: of those that do not stand in
 most cases anyway."""
 _FEWEST_OWN = 2
+"""Such words that it has at least."""
 
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
     """Makes canaries of a run's own texts; the same run and seed give the same ones."""
     # By a digest of seed and id: which cases are drawn does not depend on their order.
     ranked = heapq.nsmallest(count * _POOL, _usable(traces, seed), key=lambda item: item[0])
-    sources, held = [source for _, source in ranked], Counter[str]()
+    sources = [source for _, source in ranked]
+    sources_by_word = Counter[str]()
     for source in sources:
-        held.update(_words_of(source.contexts))
-    common = frozenset(word for word, cases in held.items() if 2 * cases > len(sources))
-    made = [[*_made(kind, sources, -(-count // len(CanaryKind)), common)] for kind in CanaryKind]
-    turns = (canary for turn in zip_longest(*made) for canary in turn if canary is not None)
-    return [*islice(turns, count)]
+        sources_by_word.update(_words_of(source.contexts))
+    common: set[str] = set()
+    for word, holders in sources_by_word.items():
+        if 2 * holders > len(sources):
+            common.add(word)
+    count_of_kind = -(-count // len(CanaryKind))  # rounded up
+    by_kind: list[list[Canary]] = []
+    for kind in CanaryKind:
+        by_kind.append(list(_made(kind, sources, count_of_kind, frozenset(common))))
+    # In turn, so that a cut to the count leaves as many of each kind.
+    canaries: list[Canary] = []
+    for turn in zip_longest(*by_kind):
+        canaries.extend(canary for canary in turn if canary is not None)
+    return canaries[:count]
 
 
 def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source]]:
+    """The cases that can carry a canary, each with the digest by which cases are drawn."""
     for trace in traces:
         result = trace.context.value
-        contexts = () if result is None else tuple(text for text in result.contexts if text.strip())
-        spans = (text[span.start : span.end] for text in contexts for span in split_sentences(text))
-        sentences = tuple(
-            sentence
-            for sentence in (" ".join(text.split()) for text in spans)
-            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]
-        )
+        if result is None:
+            continue
+        contexts = tuple(text for text in result.contexts if text.strip())
+        sentences: list[str] = []
+        for text in contexts:
+            for span in split_sentences(text):
+                sentence = " ".join(text[span.start : span.end].split())
+                if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
+                    sentences.append(sentence)
         if sentences:
             rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
-            yield rank, _Source(trace.case.id, trace.case.query, contexts, sentences)
+            yield rank, _Source(trace.case.id, trace.case.query, contexts, tuple(sentences))
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
@@ -121,34 +135,51 @@ def _words_of(texts: Sequence[str]) -> set[str]:
 def _made(
     kind: CanaryKind, sources: Sequence[_Source], count: int, common: frozenset[str]
 ) -> Iterator[Canary]:
-    left = count
+    """Up to so many canaries of one kind, a case each."""
+    missing = count
     for place, source in enumerate(sources):
-        if not left:
+        if not missing:
             return
-        others = [sources[(place + step) % len(sources)] for step in range(1, min(8, len(sources)))]
-        claim = _claim(kind, source, others, common)
-        if claim is not None:
-            left -= 1
-            contexts = source.contexts
-            if kind is CanaryKind.INJECTED and left % 2:
+        neighbours: list[_Source] = []
+        for step in range(1, min(_NEIGHBOURS + 1, len(sources))):
+            neighbours.append(sources[(place + step) % len(sources)])
+        claim = _claim(kind, source, neighbours, common)
+        if claim is None:
+            continue
+        missing -= 1
+        contexts = source.contexts
+        if kind is CanaryKind.INJECTED:
+            # In turn the instruction stands in a context and in the claim itself.
+            if missing % 2:
                 contexts = (f"{contexts[0]}\n{INJECTION}", *contexts[1:])
-            elif kind is CanaryKind.INJECTED:
+            else:
                 claim = f"{claim} {INJECTION}"
-            yield Canary(f"{kind}: {source.id}", kind, source.question, claim, contexts)
+        yield Canary(f"{kind}: {source.id}", kind, source.question, claim, contexts)
+
+
+_NEIGHBOURS = 7
+"""Cases that a foreign sentence is looked for in."""
 
 
 def _claim(
-    kind: CanaryKind, source: _Source, others: Sequence[_Source], common: frozenset[str]
+    kind: CanaryKind, source: _Source, neighbours: Sequence[_Source], common: frozenset[str]
 ) -> str | None:
+    """The claim of a canary, before any instruction; None where the case can carry none."""
     if kind is CanaryKind.COPIED:
         return max(source.sentences, key=len)
     if kind is CanaryKind.ALTERED:
-        return next(filter(None, (_altered(s, source.contexts) for s in source.sentences)), None)
-    known = _words_of(source.contexts)
-    for sentence in (sentence for other in others for sentence in other.sentences):
-        own = _words_of([sentence]) - common
-        if len(own) >= _FEWEST_OWN and len(own & known) < _SHARED * len(own):
-            return sentence
+        for sentence in source.sentences:
+            altered = _altered(sentence, source.contexts)
+            if altered:
+                return altered
+        return None
+    context_words = _words_of(source.contexts)
+    for neighbour in neighbours:
+        for sentence in neighbour.sentences:
+            own_words = _words_of([sentence]) - common
+            shared = len(own_words & context_words)
+            if len(own_words) >= _FEWEST_OWN and shared < _SHARED * len(own_words):
+                return sentence
     return None
 
 
@@ -157,14 +188,17 @@ _NUMBER = re.compile(r"(?<![\w.,])\d{1,4}(?![\w]|[.,]\d)")
 
 def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
     """The sentence with another number, if that stands in no context."""
-    found = _NUMBER.search(sentence)
-    if found is None:
+    match = _NUMBER.search(sentence)
+    if match is None:
         return None
-    number = int(found[0])
-    other = str(number + 37 if number < 1000 else number - 37)
-    changed = f"{sentence[: found.start()]}{other}{sentence[found.end() :]}"
-    held = any(re.search(rf"(?<!\d){other}(?!\d)", text) for text in contexts)
-    return None if held or find_quote(changed, contexts) is not None else changed
+    number = int(match[0])
+    other_number = str(number + 37 if number < 1000 else number - 37)
+    changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
+    if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
+        return None
+    if find_quote(changed, contexts) is not None:
+        return None
+    return changed
 
 
 def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
@@ -177,7 +211,9 @@ def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
         return kind is CanaryKind.COPIED
     if kind is CanaryKind.COPIED:
         return value < 0.5
-    return value > 0.99 if kind is CanaryKind.ALTERED else value > 0.5
+    if kind is CanaryKind.ALTERED:
+        return value > 0.99
+    return value > 0.5
 
 
 def judge_canaries(
@@ -193,14 +229,15 @@ def judge_canaries(
 
     Nobody is asked again whom the same canaries were put to before.
     """
-    asked = [metric for metric in metrics if reads_canaries(metric)]
-    basis = fingerprint(([tuple(canary) for canary in canaries], [m.name for m in asked]))
-    known = _stored(folder)
-    if known is not None and (known.run, known.basis) == (_asked_of(run), basis):
+    judged_metrics = [metric for metric in metrics if reads_canaries(metric)]
+    names = [metric.name for metric in judged_metrics]
+    basis = fingerprint(([tuple(canary) for canary in canaries], names))
+    stored = _stored(folder)
+    if stored is not None and (stored.run, stored.basis) == (_run_key(run), basis):
         return
-    plan = judging.plan(asked)
+    plan = judging.plan(judged_metrics)
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
-    jobs = [(metric, canary) for metric in asked for canary in canaries]
+    jobs = [(metric, canary) for metric in judged_metrics for canary in canaries]
 
     def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
         metric, canary = job
@@ -209,21 +246,25 @@ def judge_canaries(
     for batch in judging.judged(jobs, judge, stopped):
         for (metric, canary), judged in batch:
             cells[metric.name, canary.kind].append(judged.cell)
-    each = [(metric.name, kind) for metric in asked for kind in CanaryKind]
-    lines = [_line(*one, cells[one]) for one in each if cells[one]]
-    stored = _Stored(_asked_of(run), basis, tuple(lines))
-    write_atomic(folder / CANARIES, json.format(json.encode(stored)) + b"\n")
+    lines: list[CanaryLine] = []
+    for name in names:
+        for kind in CanaryKind:
+            if cells[name, kind]:
+                lines.append(_line(name, kind, cells[name, kind]))
+    result = _Stored(_run_key(run), basis, tuple(lines))
+    write_atomic(folder / CANARIES, json.format(json.encode(result)) + b"\n")
 
 
 def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
-    counted = [c for c in cells if c.status in (Status.MEASURED, Status.UNPROVED)]
+    """What a metric's judge made of the canaries of one kind."""
+    verdicts = [cell for cell in cells if cell.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
         metric=metric,
         kind=kind.value,
         planted=len(cells),
-        judged=len(counted),
-        wrong=sum(_is_wrong(kind, cell) for cell in counted),
-        unproved=sum(cell.status is Status.UNPROVED for cell in counted),
+        judged=len(verdicts),
+        wrong=sum(_is_wrong(kind, cell) for cell in verdicts),
+        unproved=sum(cell.status is Status.UNPROVED for cell in verdicts),
     )
 
 
@@ -233,13 +274,17 @@ CANARIES = "canaries.json"
 """The file in a run's folder."""
 
 
-def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
+def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
+    """What tells a run from others here, out of its fingerprints."""
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 
 class _Stored(Record, kw_only=False):
+    """The file's content."""
+
     run: dict[str, str | None]
     basis: str
+    """Fingerprint of the canaries and of the metrics that they were judged by."""
     lines: tuple[CanaryLine, ...]
 
 
@@ -252,5 +297,7 @@ def _stored(folder: Path) -> _Stored | None:
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:
     """What a run's judge made of its canaries; nothing where they are of another run or judge."""
-    found = _stored(folder)
-    return found.lines if found is not None and found.run == _asked_of(run) else ()
+    stored = _stored(folder)
+    if stored is None or stored.run != _run_key(run):
+        return ()
+    return stored.lines
