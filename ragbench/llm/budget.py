@@ -76,11 +76,14 @@ class Receipt(Record):
     @classmethod
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
         """Several receipts as one."""
-        known = tuple(receipts)
-        lines = [line for receipt in known for line in receipt.lines]
-        ordered = sorted(lines, key=lambda line: (line.purpose, line.model))
-        origins = filter(None, dict.fromkeys(receipt.price_origin for receipt in known))
-        return cls(lines=tuple(ordered), price_origin="; ".join(origins) or None)
+        lines: list[ReceiptLine] = []
+        origins: dict[str, None] = {}
+        for receipt in receipts:
+            lines += receipt.lines
+            if receipt.price_origin:
+                origins[receipt.price_origin] = None
+        lines.sort(key=lambda line: (line.purpose, line.model))
+        return cls(lines=tuple(lines), price_origin="; ".join(origins) or None)
 
     @property
     def currency(self) -> str | None:
@@ -103,8 +106,13 @@ class Receipt(Record):
 
 def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
     """What amounts come to; None when one of them is not known."""
-    known = list(amounts)
-    return None if None in known else sum(filter(None, known), Decimal(0))
+    sum_so_far = Decimal(0)
+    for amount in amounts:
+        if amount is None:
+            return None
+        if amount:  # adding a 0 could change how many decimals are written
+            sum_so_far += amount
+    return sum_so_far
 
 
 class Ledger:
@@ -190,7 +198,8 @@ class Ledger:
 
     def cut_off(self) -> int:
         """What is in flight never ends, since its command was killed; gives how much that is."""
-        for number in (numbers := list(self._open)):
+        numbers = list(self._open)
+        for number in numbers:
             self.add("e", number, True)
         return len(numbers)
 
@@ -247,7 +256,8 @@ class CallBook:
     def close(self, receipt: Receipt) -> None:
         """Ends the book: its lines become one receipt; none where nobody was asked."""
         with self._lock:
-            file, self._file = self._file, None
+            file = self._file
+            self._file = None
         if receipt.lines:
             _append(self._folder / RECEIPTS, receipt, ended="done")
         if file is not None:
@@ -256,18 +266,23 @@ class CallBook:
                 (self._folder / CALLS).unlink()
 
 
-_OF_RECEIPT = (
-    "currency", "price_origin", "cost", "unconfirmed", "unconfirmed_estimate", "lines"
-)  # fmt: skip
+_RECEIPT_FIELDS = (
+    "currency",
+    "price_origin",
+    "cost",
+    "unconfirmed",
+    "unconfirmed_estimate",
+    "lines",
+)
 
 
-def _append(path: Path, receipt: Receipt, **more: Any) -> None:
+def _append(path: Path, receipt: Receipt, **ending: Any) -> None:
     """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
 
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
     """
-    line = {name: getattr(receipt, name) for name in _OF_RECEIPT} | more
+    line = {name: getattr(receipt, name) for name in _RECEIPT_FIELDS} | ending
     with path.open("ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
 
@@ -390,12 +405,16 @@ def price_for(endpoint: Endpoint) -> Price | None:
 @cache
 def _table() -> dict[str, dict[str, Price]]:
     raw = msgspec.json.decode(get_data("ragbench.llm", "prices.json") or b"")
-    found: dict[str, Any] = {}
+    prices_by_host: dict[str, Any] = {}
     for table in raw["tables"]:
-        note = f", {table['note']}" if "note" in table else ""
-        origin = {"origin": f"list price of {table['host']}, {table['as_of']}{note}"}
-        found[table["host"]] = {name: it | origin for name, it in table["models"].items()}
-    return msgspec.convert(found, dict[str, dict[str, Price]])
+        origin = f"list price of {table['host']}, {table['as_of']}"
+        if "note" in table:
+            origin += f", {table['note']}"
+        prices: dict[str, Any] = {}
+        for model, price in table["models"].items():
+            prices[model] = price | {"origin": origin}
+        prices_by_host[table["host"]] = prices
+    return msgspec.convert(prices_by_host, dict[str, dict[str, Price]])
 
 
 def check_cap(endpoint: Endpoint) -> None:

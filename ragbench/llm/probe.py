@@ -25,7 +25,8 @@ from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import CallLimits, Clock, Transport
 
 _TRIES = 3
-_PREFLIGHT, _DOCTOR = "preflight", "doctor"
+_PREFLIGHT = "preflight"
+_DOCTOR = "doctor"
 _CAPITAL = "Which city is the capital of France, and how many letters has its name?"
 
 
@@ -36,15 +37,15 @@ class Capital:
 
 
 async def ask_word(client: LLMClient) -> Reply[str]:
-    asked = [Message(role="user", content="Reply with the single word: ready")]
-    return await client.ask(asked, purpose=_DOCTOR)
+    messages = [Message(role="user", content="Reply with the single word: ready")]
+    return await client.ask(messages, purpose=_DOCTOR)
 
 
 async def ask_capital(
     client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
 ) -> Reply[Capital]:
-    asked = [Message(role="user", content=_CAPITAL)]
-    return await client.ask(asked, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
+    messages = [Message(role="user", content=_CAPITAL)]
+    return await client.ask(messages, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
 
 
 async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
@@ -72,8 +73,8 @@ async def _structured(client: LLMClient) -> None:
         except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
             if isinstance(error, LLMRefusedError) and repeat < _TRIES - 1:
                 continue  # a single one proves nothing
-            what = "the language model answers, but not in the structure that is needed"
-            raise _with_model(error, what) from error
+            problem = "the language model answers, but not in the structure that is needed"
+            raise _with_model(error, problem) from error
         except LLMBudgetError:
             raise  # nobody was asked
         except LLMError as error:
@@ -82,9 +83,9 @@ async def _structured(client: LLMClient) -> None:
             return
 
 
-def _with_model(error: LLMError, what: str) -> LLMError:
+def _with_model(error: LLMError, problem: str) -> LLMError:
     """The same error, which says that nothing was judged; an error of one call stops nothing."""
-    text = f"{what}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
+    text = f"{problem}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
 
@@ -119,8 +120,8 @@ async def probe(
             yield finding
         refused = client.dialect.learned.not_sent
         extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
-        none: dict[str, Any] = {name: None for name in refused if hasattr(endpoint, name)}
-        endpoint = replace(endpoint, extra=extra, **none)
+        unset: dict[str, Any] = {name: None for name in refused if hasattr(endpoint, name)}
+        endpoint = replace(endpoint, extra=extra, **unset)
     yield await _structure(endpoint, opened)
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
         async for finding in _context(client, _CONTEXT_SIZES):
@@ -128,21 +129,25 @@ async def probe(
 
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
+    """What a first reply has shown of the parameters of a request."""
     dialect = client.dialect
     refused = dialect.learned.not_sent
-    found = [
-        Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
-        for name, reason in refused.items()
-    ]
+    findings: list[Finding] = []
+    for name, reason in refused.items():
+        finding = Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
+        findings.append(finding)
     if endpoint.temperature is not None and "temperature" not in refused:
-        found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
+        detail = f"{endpoint.temperature:g} is accepted"
+        findings.append(Finding(name="temperature", detail=detail))
     if dialect.longest is not None:
-        thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""
-        found.append(Finding(name="limit", detail=f"called {dialect.learned.token_limit}{thinks}"))
+        detail = f"called {dialect.learned.token_limit}"
+        if dialect.learned.reasons:
+            detail += "; the model thinks before it answers"
+        findings.append(Finding(name="limit", detail=detail))
     if not reply.usage.reported:
         detail = "no tokens are reported: neither cost nor a cut prompt can be seen"
-        found.append(Finding(name="tokens", good=False, detail=detail))
-    return found
+        findings.append(Finding(name="tokens", good=False, detail=detail))
+    return findings
 
 
 _ODD = "striped-17"
@@ -159,13 +164,13 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     The question leads away from the only value that the schema allows: a model that is not held to
     the schema, and does not see it, does not hit on it.
     """
-    asked = [Message(role="user", content="Say hello in a short sentence.")]
+    messages = [Message(role="user", content="Say hello in a short sentence.")]
     schema = field_schema("zebra", {"type": "string", "enum": [_ODD]}, _check_odd)
     ignored: list[str] = []
     for way in list(StructuredOutput)[1:]:
         async with opened(replace(endpoint, structured=way)) as client:
             try:
-                reply = await client.ask(asked, schema=schema, purpose=_DOCTOR)
+                reply = await client.ask(messages, schema=schema, purpose=_DOCTOR)
                 # The objection to a first answer holds the schema: that is another way of asking.
                 if reply.repaired and way is not StructuredOutput.NONE:
                     raise LLMReplyError("")
@@ -184,13 +189,17 @@ async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
     """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
     plain = replace(endpoint, prompt_check=False, context=None)
     async with LLMClient(plain, limits=limits) as client:
-        found = [finding async for finding in _context(client, _JUDGING_SIZES)]
-        if said := [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]:
-            found.append(Finding(name="rates", detail=", ".join(sorted(said))))
-        if (room := client.dialect.learned.room) is not None:
+        findings = [finding async for finding in _context(client, _JUDGING_SIZES)]
+        rates: list[str] = []
+        for name, count in client.rates.items():
+            rates.append(f"{count:,} {name.replace('-', ' ')}")
+        if rates:
+            findings.append(Finding(name="rates", detail=", ".join(sorted(rates))))
+        room = client.dialect.learned.room
+        if room is not None:
             detail = f"{room:,} tokens for prompt and answer together; max_tokens follows it"
-            found.append(Finding(name="room", detail=detail))
-        return found
+            findings.append(Finding(name="room", detail=detail))
+        return findings
 
 
 async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
@@ -202,20 +211,22 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
         try:
             reply = await client.ask(marked.messages, purpose=_DOCTOR)
         except LLMError as error:
-            cut = isinstance(error, LLMPromptCutError)
-            what = "cut" if cut else f"refused ({error.status or type(error).__name__})"
-            yield _too_long(words, what, read)
+            problem = f"refused ({error.status or type(error).__name__})"
+            if isinstance(error, LLMPromptCutError):
+                problem = "cut"
+            yield _too_long(words, problem, read)
             return
-        missing = [str(at) for at in marked.missing(reply.text)]
-        counted, reported = reply.usage.prompt_tokens, reply.usage.reported
+        missing = [str(number) for number in marked.missing(reply.text)]
+        counted = reply.usage.prompt_tokens
+        reported = reply.usage.reported
         if len(missing) == 3 and reported and not is_short(reply.usage, fewest):
             # A model that names none of them shows nothing: its server counts all that was sent.
             detail = f"unknown: {counted:,} tokens are reported, and no hidden code is named"
             yield Finding(name="context", detail=detail)
             return
         if missing:
-            what = f"read in part: code {', '.join(missing)} of 3 is not found"
-            yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)
+            problem = f"read in part: code {', '.join(missing)} of 3 is not found"
+            yield _too_long(words, f"{problem}, {counted:,} tokens are reported", read)
             return
         if reported and is_short(reply.usage, fewest):
             yield Finding(
@@ -228,10 +239,10 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
     yield Finding(name="context", detail=f"all of {read:,} tokens is read; more was not tried")
 
 
-def _too_long(words: int, what: str, read: int) -> Finding:
+def _too_long(words: int, problem: str, read: int) -> Finding:
     return Finding(
         name="context",
         good=False,
-        detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are all read: {WIDER}",
+        detail=f"a prompt of {words:,} words is {problem}; {read:,} tokens are all read: {WIDER}",
         settings={"context": read} if read else {},
     )

@@ -14,25 +14,33 @@ def logistic_fit(
     ridge: tuple[float, float],
     longest: float,
 ) -> tuple[float, float]:
-    """Slope and offset of the curve, by Newton's method.
+    """Slope and offset of the curve with the least weighted log loss, by Newton's method.
 
     Args:
+        inputs: where on the curve each row is.
         targets: probabilities, or labels that Platt's rule moved off 0 and 1.
+        weights: how much each row counts.
         start: where the fit begins, and to which ``ridge`` draws it.
+        ridge: how strongly it does, for slope and offset; 0 for not at all.
         longest: a longer step is cut: Newton's method may overshoot on few rows.
     """
-    columns, drawn = np.stack([inputs, np.ones_like(inputs)]), np.diag(ridge)
-    point = centre = np.array(start)
+    columns = np.stack([inputs, np.ones_like(inputs)])
+    penalty = np.diag(ridge)
+    centre = np.array(start)
+    coefficients = centre
     for _ in range(100):
-        predicted = 1 / (1 + np.exp(-np.clip(point @ columns, -30, 30)))
-        slope = columns @ (weights * (predicted - targets)) + drawn @ (point - centre)
-        curve = (columns * (weights * predicted * (1 - predicted))) @ columns.T + drawn
-        step = np.linalg.solve(curve, slope)
+        # Clipped, so that the exponential stays finite.
+        predicted = 1 / (1 + np.exp(-np.clip(coefficients @ columns, -30, 30)))
+        residuals = weights * (predicted - targets)
+        gradient = columns @ residuals + penalty @ (coefficients - centre)
+        curvature = weights * predicted * (1 - predicted)
+        hessian = (columns * curvature) @ columns.T + penalty
+        step = np.linalg.solve(hessian, gradient)
         size = float(np.abs(step).max())
-        point = point - step * min(1.0, longest / max(size, 1e-12))
-        if size < 1e-9:
+        coefficients = coefficients - step * min(1.0, longest / max(size, 1e-12))
+        if size < 1e-9:  # it has arrived
             break
-    return float(point[0]), float(point[1])
+    return float(coefficients[0]), float(coefficients[1])
 
 
 def platt_targets(positive: int, negative: int) -> tuple[float, float]:
