@@ -11,7 +11,7 @@ in all of them. So are the chunks of one retrieval, as a dump or a caller has th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import chain
 from typing import Any
 
 from ragbench.core.chunk import Chunk
@@ -22,12 +22,17 @@ Document = Mapping[str, Any]
 
 
 class DistinctChunks:
-    """The chunks of lists that are added one after the other, each chunk once."""
+    """The chunks of lists that are added one after the other, each chunk once.
+
+    A chunk is known by its place, from 0: ids are not unique, and may come with a later mention.
+    """
 
     def __init__(self) -> None:
         self._chunks: list[dict[str, Any]] = []
         self._names: set[str] = set()
+        """The ids that chunks go by, each in use once."""
         self._by_id: dict[str, list[int]] = {}
+        """Places of the chunks that were mentioned with an id, as it was recorded."""
         self._by_text: dict[str, list[int]] = {}
 
     def add(self, documents: Iterable[Document]) -> list[dict[str, Any]]:
@@ -38,7 +43,7 @@ class DistinctChunks:
         mentions: dict[int, Document] = {}
         for document in documents:
             mentions.setdefault(self.place_of(document), document)
-        return [self._named(place, document) for place, document in mentions.items()]
+        return [self._with_chunk(place, document) for place, document in mentions.items()]
 
     def place_of(self, document: Document) -> int:
         """The place, from 0, of the chunk that a document mentions; a new one is added."""
@@ -49,34 +54,38 @@ class DistinctChunks:
         return place
 
     def at(self, place: int) -> Document:
-        """What is known of a chunk."""
+        """The chunk at a place, with all that its mentions say of it so far."""
         return self._chunks[place]
 
     def call(self, place: int, id: str) -> None:
         """Names a chunk that has no id of its own."""
-        self._chunks[place]["id"] = self._free(id)
+        self._chunks[place]["id"] = self._unused_name(id)
 
-    def _named(self, place: int, document: Document) -> dict[str, Any]:
+    def _with_chunk(self, place: int, document: Document) -> dict[str, Any]:
+        """What a document says of a chunk, under the chunk's name and completed by it."""
         chunk = self._chunks[place]
-        named = {**chunk, **document}
+        completed = {**chunk, **document}
         if "id" in chunk:
-            named["id"] = chunk["id"]
-        return named
+            completed["id"] = chunk["id"]
+        return completed
 
     def _find(self, document: Document) -> int | None:
         """The place of the chunk that a document mentions; None if it is a new one."""
         text = document.get("text")
         if "id" in document:
             for place in self._by_id.get(str(document["id"]), ()):
-                known = self._chunks[place].get("text")
-                if known is None or text is None or known == text:
+                chunk_text = self._chunks[place].get("text")
+                # Two chunks of a document share its id: their texts tell them apart.
+                if chunk_text is None or text is None or chunk_text == text:
                     return place
         for place in self._by_text.get(text or "", ()):
+            # Under two ids, equal texts are two chunks.
             if "id" not in document or "id" not in self._chunks[place]:
                 return place
         return None
 
     def _append(self, document: Document) -> int:
+        """Adds a new chunk, and returns its place."""
         place = len(self._chunks)
         chunk = dict(document)
         self._chunks.append(chunk)
@@ -89,12 +98,15 @@ class DistinctChunks:
     def _name(self, place: int, id: str) -> None:
         """Gives a chunk its id, or ``id#2`` and so on where another chunk has that id."""
         self._by_id.setdefault(id, []).append(place)
-        self._chunks[place]["id"] = self._free(id)
+        self._chunks[place]["id"] = self._unused_name(id)
 
-    def _free(self, id: str) -> str:
+    def _unused_name(self, id: str) -> str:
+        """The id, or else the first of ``id#2``, ``id#3`` that no chunk goes by; now in use."""
         name = id
-        if name in self._names:
-            name = next(f"{id}#{n}" for n in count(2) if f"{id}#{n}" not in self._names)
+        number = 2
+        while name in self._names:
+            name = f"{id}#{number}"
+            number += 1
         self._names.add(name)
         return name
 
@@ -111,8 +123,7 @@ class DistinctChunks:
 
 def union(lists: Sequence[Sequence[Document]]) -> list[dict[str, Any]]:
     """The chunks of several lists, each once, in the order in which they are first mentioned."""
-    chunks = DistinctChunks()
-    return chunks.add(document for documents in lists for document in documents)
+    return DistinctChunks().add(chain.from_iterable(lists))
 
 
 class NamedChunks(Record):
@@ -139,50 +150,64 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
         ranks: the place of each in the retrieval, from 1, where some were left out.
     """
     ids = [chunk.id.strip() for chunk in chunks]
-    if all(ids) and len(set(ids)) == len(ids):
+    is_distinct = all(ids) and len(set(ids)) == len(ids)
+    if is_distinct:  # their texts need not be compared
         stripped = [
             chunk if chunk.id == id else replace(chunk, id=id)
             for chunk, id in zip(chunks, ids, strict=True)
         ]
         return NamedChunks(chunks=tuple(stripped), places=tuple(range(len(ids))))
+
+    # Numbers count the chunks given, places the distinct ones.
     distinct = DistinctChunks()
-    first: dict[int, int] = {}
-    again: list[int] = []
     places: list[int] = []
+    first_mention: dict[int, int] = {}
+    own_id: dict[int, str] = {}
+    mentions_by_id: list[int] = []
+    mentions_by_text: list[int] = []
     for number, (chunk, id) in enumerate(zip(chunks, ids, strict=True)):
         place = distinct.place_of(_document(chunk, id))
         places.append(place)
-        if first.setdefault(place, number) != number:
-            again.append(number)
-    numbers = ranks or range(1, len(chunks) + 1)
-    unnamed = [place for place in first if "id" not in distinct.at(place)]
-    for place in unnamed:
-        distinct.call(place, f"#{numbers[first[place]]}")
-    named = [_completed(chunks[number], distinct.at(place)) for place, number in first.items()]
-    own_ids = {place: ids[number] for number, place in enumerate(places) if ids[number]}
-    renamed = [place for place, id in own_ids.items() if named[place].id != id]
-    by_id = [number for number in again if ids[number] and ids[first[places[number]]]]
-    by_text = [number for number in again if number not in by_id]
+        if id:
+            own_id[place] = id
+        if place not in first_mention:
+            first_mention[place] = number
+        elif id and ids[first_mention[place]]:
+            mentions_by_id.append(place)
+        else:
+            mentions_by_text.append(place)
+
+    # Last, as a later mention may bring the id of a chunk that has none at first.
+    unnamed_places = [place for place in first_mention if "id" not in distinct.at(place)]
+    for place in unnamed_places:
+        number = first_mention[place]
+        rank = ranks[number] if ranks else number + 1
+        distinct.call(place, f"#{rank}")
+
+    named = [
+        _completed(chunks[number], distinct.at(place)) for place, number in first_mention.items()
+    ]
+    renamed_places = [place for place, id in sorted(own_id.items()) if named[place].id != id]
     return NamedChunks(
         chunks=tuple(named),
         places=tuple(places),
-        unnamed=tuple(named[place] for place in unnamed),
-        renamed=tuple(named[place] for place in sorted(renamed)),
-        again=tuple(named[places[number]] for number in by_id),
-        same_text=tuple(named[places[number]] for number in by_text),
+        unnamed=tuple(named[place] for place in unnamed_places),
+        renamed=tuple(named[place] for place in renamed_places),
+        again=tuple(named[place] for place in mentions_by_id),
+        same_text=tuple(named[place] for place in mentions_by_text),
     )
 
 
 def _document(chunk: Chunk, id: str) -> dict[str, Any]:
-    """What is known of a chunk: an empty text is none, nor is one of white space."""
-    known: dict[str, Any] = {}
+    """The id and the text of a chunk, as far as it has them: white space alone is no text."""
+    document: dict[str, Any] = {}
     if id:
-        known["id"] = id
+        document["id"] = id
     if chunk.text.strip():
-        known["text"] = chunk.text
-    return known
+        document["text"] = chunk.text
+    return document
 
 
-def _completed(chunk: Chunk, known: Document) -> Chunk:
+def _completed(chunk: Chunk, document: Document) -> Chunk:
     """A chunk under its name, with the text that a later mention of it has."""
-    return replace(chunk, id=known["id"], text=known.get("text", chunk.text))
+    return replace(chunk, id=document["id"], text=document.get("text", chunk.text))

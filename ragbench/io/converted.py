@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragbench.errors import RagbenchError
 from ragbench.io.json_files import Line, decode_line, read_bytes
@@ -28,59 +28,82 @@ EXTRA = "documents"
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
 
 
-def _pdf(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
+TextAndTitle: TypeAlias = tuple[str, str | None]
+"""The text of a document, and its title if it says one."""
+
+
+def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
     package = require("pypdf", extra="documents")
     with _reported("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableError("the PDF is locked by a password: save it without one")
-        pages: list[str] = []
+        texts: list[str] = []
         size = 0
         for page in reader.pages:
-            pages.append(page.extract_text())
-            size += len(pages[-1])
+            text = page.extract_text()
+            size += len(text)
             limits.check_held(size)
-        return "\n\n".join(text for page in pages if (text := page.strip())), None
+            if text.strip():
+                texts.append(text.strip())
+        return "\n\n".join(texts), None
 
 
-def _html(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
+def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
     package = require("trafilatura", extra="documents")
     with _reported("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
         )
-        said = package.extract_metadata(data)
-        title = None if said is None else said.title
-        return text or "", title.strip() if isinstance(title, str) and title.strip() else None
+        metadata = package.extract_metadata(data)
+        title = None if metadata is None else metadata.title
+        title = title.strip() if isinstance(title, str) else ""
+        return text or "", title or None
 
 
-def _docx(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
+def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
     package = require("docx", extra="documents")
     with _reported("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             limits.check_archive(archive)
         document = package.Document(io.BytesIO(data))
         title = str(document.core_properties.title or "").strip()
-        blocks = [_block(block) for block in document.iter_inner_content()]
-        return "\n\n".join(block for block in blocks if block), title or None
+        blocks: list[str] = []
+        for block in document.iter_inner_content():
+            text = _markdown_table(block) if hasattr(block, "rows") else _markdown_paragraph(block)
+            if text:
+                blocks.append(text)
+        return "\n\n".join(blocks), title or None
 
 
-def _block(block: Any) -> str:
-    if not hasattr(block, "rows"):
-        text = str(block.text).strip()
-        style = str(block.style.name) if block.style is not None else ""
-        if not text:
-            return ""
-        if style == "Title":
-            return f"# {text}"
-        level = style.removeprefix("Heading ")
-        if style.startswith("Heading ") and level.isdecimal():
-            return f"{'#' * min(int(level), 6)} {text}"
-        return f"- {text}" if style.startswith("List") else text
-    rows = [[" ".join(cell.text.split()) for cell in row.cells] for row in block.rows]
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join([*lines[:1], "|" + "---|" * len(rows[0]), *lines[1:]] if rows else [])
+def _markdown_paragraph(paragraph: Any) -> str:
+    """A paragraph of Word as Markdown: a heading or an item of a list where its style says so."""
+    text = str(paragraph.text).strip()
+    if not text:
+        return ""
+    style = "" if paragraph.style is None else str(paragraph.style.name)
+    if style == "Title":
+        return f"# {text}"
+    level = style.removeprefix("Heading ")
+    if style.startswith("Heading ") and level.isdecimal():
+        marks = "#" * min(int(level), 6)  # Word has nine levels, Markdown six
+        return f"{marks} {text}"
+    if style.startswith("List"):
+        return f"- {text}"
+    return text
+
+
+def _markdown_table(table: Any) -> str:
+    """A table of Word as Markdown, whose first row is the header."""
+    lines: list[str] = []
+    for row in table.rows:
+        # Markdown has one line a row, and a bar ends a cell.
+        cells = [" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells]
+        lines.append(f"| {' | '.join(cells)} |")
+        if len(lines) == 1:
+            lines.append("|" + "---|" * len(cells))
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -92,17 +115,18 @@ def _reported(kind: str) -> Generator[None]:
     except (OSError, MemoryError, RagbenchError):
         raise
     except Exception as error:
-        said = shortened_line(str(error)) or type(error).__name__
-        raise UnreadableError(f"it is no {kind} document that can be read: {said}") from error
+        reason = shortened_line(str(error)) or type(error).__name__
+        raise UnreadableError(f"it is no {kind} document that can be read: {reason}") from error
 
 
-CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], tuple[str, str | None]]]] = {
+CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]] = {
     ".pdf": ("pypdf", _pdf),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), ("trafilatura", _html)),
+    ".html": ("trafilatura", _html),
+    ".htm": ("trafilatura", _html),
+    ".xhtml": ("trafilatura", _html),
     ".docx": ("docx", _docx),
 }
-"""By suffix the package, and what makes of a file's bytes its text, and its title if it says one.
-"""
+"""Suffix of a file, to the package that is needed and the function that reads the file's bytes."""
 
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
@@ -116,53 +140,78 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """
     if kind != "documents":
         raise UnreadableError("text files hold documents, not cases")
-    files: Iterable[str] = [source.name if source.path is None else source.path.name]
-    if source.path is not None and source.is_folder:
-        files = text_files(source.path)
-    for name in files:
+    names: Iterable[str]
+    if source.path is None:
+        names = [source.name]
+    elif source.is_folder:
+        names = text_files(source.path)
+    else:
+        names = [source.path.name]
+    for name in names:
         file = source.child(name) if source.is_folder else source
         if file is None:
             continue
-        found = (_converted if file.suffix in CONVERTED else _plain_text)(file, problems)
-        if found is not None:
+        if file.suffix in CONVERTED:
+            document = _converted(file, problems)
+        else:
+            document = _plain_text(file, problems)
+        if document is not None:
+            text, title = document
             # Names of files may hold bytes that are no text.
             id = name.encode("utf-8", "backslashreplace").decode()
-            yield Row(file.name, None, {"id": id, "text": found[0], "title": found[1]})
+            yield Row(file.name, None, {"id": id, "text": text, "title": title})
 
 
 def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
-    """Paths of the files below a folder that `read` reads, or does not, but for hidden ones."""
+    """Paths of the files below a folder that `read` reads, but for hidden ones, in their order.
+
+    Args:
+        others: gives the paths of the files that `read` does not read instead.
+    """
     for parent, folders, names in os.walk(folder):
+        # In place: the walk goes into the folders that stay in the list, in this order.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
+            if name.startswith("."):
+                continue
             suffix = Path(name).suffix.lower()
             package, _ = CONVERTED.get(suffix, ("", None))
-            is_there = not package or importlib.util.find_spec(package) is not None
-            if not name.startswith(".") and (suffix in SUFFIXES and is_there) is not others:
+            is_installed = not package or importlib.util.find_spec(package) is not None
+            is_read = suffix in SUFFIXES and is_installed
+            if is_read is not others:
                 yield (Path(parent) / name).relative_to(folder).as_posix()
 
 
-def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
+def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
     """The text and title of a document; None, and a problem, when it cannot be read."""
     with file.opened(problems) as stream:
         if stream is not None:
-            text, title = CONVERTED[file.suffix][1](file.limits.read_all(stream), file.limits)
+            _, convert = CONVERTED[file.suffix]
+            text, title = convert(file.limits.read_all(stream), file.limits)
             if len(text.encode()) > file.limits.record:
                 raise UnreadableError(file.limits.long_record("the text"))
             return text, title
     return None
 
 
-def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | None:
-    """The same of a text; the title of a Markdown file is its first heading."""
+def _plain_text(file: Source, problems: Problems) -> TextAndTitle | None:
+    """The text and title of a file of text; None, and a problem, when it cannot be read.
+
+    The title of a Markdown file is its first heading of the first level.
+    """
     raw = read_bytes(file, problems)
-    if raw is not None and len(raw) > file.limits.record:
+    if raw is None:
+        return None
+    if len(raw) > file.limits.record:
         problems.add(file.limits.long_record("the text"), path=file.name)
         return None
-    text = None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
+    text = decode_line(Line(1, 0, raw), file.name, problems)
     if text is None:
         return None
     text = line_feeds(text)
-    lines = () if file.suffix == ".txt" else text.splitlines()
-    headings = (line[2:].strip() for line in lines if line.startswith("# "))
-    return text, next(filter(None, headings), None)
+    if file.suffix != ".txt":
+        for line in text.splitlines():
+            heading = line.removeprefix("# ").strip()
+            if line.startswith("# ") and heading:
+                return text, heading
+    return text, None
