@@ -127,7 +127,7 @@ def _metadata_with_change(entry: RankedChunk, change: dict[str, Any]) -> dict[st
     metadata = entry.chunk.metadata
     changes = metadata.get(DERIVED)
     # The key may be the user's own, with a value that is no list: it is overwritten.
-    earlier: list[Any] = changes if isinstance(changes, list) else []
+    earlier: list[Any] = [*changes] if isinstance(changes, list) else []
     return {**metadata, DERIVED: [*earlier, change]}
 
 
@@ -216,8 +216,7 @@ def _chunk(position: int, item: object) -> Chunk:
     score = values.get("score")
     if score is not None:
         # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-        is_number = isinstance(score, Real) and not isinstance(score, bool)
-        if not is_number or not math.isfinite(score):
+        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
             raise InputError(f"{where}: score must be a finite number, not {score!r}")
         score = float(score)
     return Chunk(

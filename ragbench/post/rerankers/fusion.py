@@ -256,6 +256,8 @@ class WeightedReranker(Checked):
         values: list[float | None] = []
         for chunk in chunks:
             value = chunk.metadata.get(field)
-            is_number = isinstance(value, int | float) and math.isfinite(value)
-            values.append(float(value) if is_number else None)
+            if isinstance(value, int | float) and math.isfinite(value):
+                values.append(float(value))
+            else:
+                values.append(None)
         return values
