@@ -222,7 +222,7 @@ def _resource(name: str, resources: Resources, setting: str, kind: type, value: 
     """The service or language model that an operator needs; its own settings hold none."""
     if value is not None:
         raise ConfigError(
-            f"{name}: '{setting}' is not a setting of an operator: it stands at the top of the file"
+            f"{name}: '{setting}' is not a setting of an operator: write it at the top of the file"
         )
     resource = getattr(resources, setting)
     if not isinstance(resource, kind):
