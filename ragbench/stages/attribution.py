@@ -26,7 +26,11 @@ from ragbench.stages.biography import biography_of
 
 _CORRECT = 0.5
 """What a judge has to give, of 1, for an answer to count as right."""
-_NOTHING: frozenset[int] = frozenset()
+_NO_GOLD: frozenset[int] = frozenset()
+"""What most chunks hold."""
+
+
+# --- where the gold stood
 
 
 def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
@@ -38,10 +42,13 @@ def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
     outcomes = {"retrieve": trace.retrieval}
     if trace.post_retrieval is not None:
         outcomes[POST_RETRIEVE] = trace.post_retrieval
-    return {
-        stage: None if outcome.value is None else match(trace.case, outcome.value, matching)
-        for stage, outcome in outcomes.items()
-    }
+    matches: dict[str, Compared] = {}
+    for stage, outcome in outcomes.items():
+        if outcome.value is None:
+            matches[stage] = None
+        else:
+            matches[stage] = match(trace.case, outcome.value, matching)
+    return matches
 
 
 class FoundGold(NamedTuple):
@@ -53,46 +60,148 @@ class FoundGold(NamedTuple):
     retrieved: Sequence[frozenset[int]]
     """Which of them each chunk holds, as positions, in the chunks' order."""
     shown: Sequence[frozenset[int]]
+    """The same of the chunks that generation was given."""
 
     @classmethod
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
-        """None where nothing is known of where the answer stands."""
-        last = matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
-        if isinstance(last, Matched) and (total := sum(grade > 0 for grade in last.grades)):
-            held: dict[str, list[frozenset[int]]] = {"retrieve": []}
-            for stage, matched in matches.items():
-                if isinstance(matched, Matched):
-                    chunks = held[stage] = [_NOTHING] * matched.chunks
-                    for one in matched.matches:
-                        if matched.grades[one.gold] > 0:
-                            chunks[one.rank - 1] |= {one.gold}
-            basis = Basis.IDS if last.is_by_id else Basis.TEXTS
-            return cls(basis, total, held["retrieve"], held.get(POST_RETRIEVE, held["retrieve"]))
-        texts = map(normalised, trace.case.references)
+        """By gold contexts, or else by the words of the reference; None where there are neither."""
+        before = matches.get("retrieve")
+        after = before if trace.post_retrieval is None else matches.get(POST_RETRIEVE)
+        if isinstance(after, Matched):
+            total = sum(grade > 0 for grade in after.grades)
+            if total:
+                basis = Basis.IDS if after.is_by_id else Basis.TEXTS
+                retrieved = _gold_by_chunk(before) if isinstance(before, Matched) else []
+                shown = retrieved if after is before else _gold_by_chunk(after)
+                return cls(basis, total, retrieved, shown)
+        return cls._by_reference(trace)
+
+    @classmethod
+    def _by_reference(cls, trace: Trace) -> FoundGold | None:
+        texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
-        shown = trace.context.value
-        if not answers or (shown is not None and shown.is_ids_alone):
+        context = trace.context.value
+        if not answers or (context is not None and context.is_ids_alone):
             return None
-        retrieved = trace.retrieval.value
-        after = _answering(shown, answers)
-        before = after if retrieved is shown else _answering(retrieved, answers)
-        return cls(Basis.REFERENCE, 1, before, after)
+        shown = _answer_by_chunk(context, answers)
+        if trace.retrieval.value is context:
+            retrieved = shown
+        else:
+            retrieved = _answer_by_chunk(trace.retrieval.value, answers)
+        return cls(Basis.REFERENCE, 1, retrieved, shown)
 
 
-def _answering(result: RetrievalResult[Any] | None, answers: Sequence[str]) -> list[frozenset[int]]:
-    return [
-        frozenset((0,)) if any(holds_answer(text, answer) for answer in answers) else _NOTHING
-        for text in map(normalised, () if result is None else result.contexts)
-    ]
+def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
+    """Which gold contexts each chunk holds; those that are judged not relevant are no gold."""
+    chunks = [_NO_GOLD] * matched.chunks
+    for chunk_match in matched.matches:
+        if matched.grades[chunk_match.gold] > 0:
+            chunks[chunk_match.rank - 1] |= {chunk_match.gold}
+    return chunks
 
 
-class _Checked(NamedTuple):
-    """What an answer is: the fields of an attribution that say so."""
+def _answer_by_chunk(
+    result: RetrievalResult[Any] | None, answers: Sequence[str]
+) -> list[frozenset[int]]:
+    """Which chunks hold one of the reference answers, as if it were the only gold context."""
+    if result is None:
+        return []
+    chunks: list[frozenset[int]] = []
+    for context in result.contexts:
+        text = normalised(context)
+        is_answering = any(holds_answer(text, answer) for answer in answers)
+        chunks.append(frozenset((0,)) if is_answering else _NO_GOLD)
+    return chunks
+
+
+# --- what the answer is
+
+
+class _CheckedAnswer(NamedTuple):
+    """What an answer is: the fields of an `Attribution` that say so."""
 
     answer: Answer
     right: float | None = None
+    """Probability that it is right; None where nothing tells."""
     by_words: bool = False
+    """Whether that was estimated by its words."""
     is_long: bool = False
+    """Whether the reference, to which the words were compared, states more than one fact."""
+
+
+def _checked_answer(trace: Trace, correctness: Cell | None) -> _CheckedAnswer:
+    """What an answer is: by a judge, where one is there, or else by its words."""
+    outcome = trace.generation
+    if outcome.value is None:
+        return _CheckedAnswer(Answer.NONE)
+    if declined(outcome):
+        return _CheckedAnswer(Answer.DECLINED, 0.0)
+    if correctness is not None and correctness.value is not None:
+        is_right = correctness.value >= _CORRECT
+        return _CheckedAnswer(Answer.RIGHT if is_right else Answer.WRONG, float(is_right))
+    references = trace.case.references
+    if not references:
+        return _CheckedAnswer(Answer.UNCHECKED)
+    right = answer_correct(trace.case.query, outcome.value.response, references)
+    return _CheckedAnswer(
+        _ANSWER_BY_WORDS[sure_verdict(right)],
+        right,
+        by_words=True,
+        # In the reference's own words it is right at any length.
+        is_long=right < SAME and is_long(references[0]),
+    )
+
+
+_ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
+"""By what words say for sure."""
+
+
+class _AnswerMeaning(NamedTuple):
+    """What an answer says of a case: a sentence, and the cause by where the gold was."""
+
+    sentence: str
+    gold_shown: Cause
+    gold_absent: Cause
+    """A validator says that no shown chunk holds it."""
+    gold_unseen: Cause
+    """No shown chunk holds the words of the reference: others may say the same."""
+
+
+_MEANINGS = {
+    Answer.RIGHT: _AnswerMeaning(
+        "the answer is right",
+        gold_shown=Cause.RIGHT,
+        gold_absent=Cause.RIGHT_WITHOUT,
+        gold_unseen=Cause.RIGHT,
+    ),
+    Answer.WRONG: _AnswerMeaning(
+        "the answer is wrong",
+        gold_shown=Cause.NOT_USED,
+        gold_absent=Cause.ANSWERED_WITHOUT,
+        gold_unseen=Cause.NOT_SEEN,
+    ),
+    Answer.DECLINED: _AnswerMeaning(
+        "the system declined",
+        gold_shown=Cause.DECLINED,
+        gold_absent=Cause.UNKNOWN,
+        gold_unseen=Cause.NOT_SEEN,
+    ),
+    Answer.UNCHECKED: _AnswerMeaning(
+        "the answer cannot be checked by words",
+        gold_shown=Cause.SHOWN,
+        gold_absent=Cause.ANSWERED_WITHOUT,
+        gold_unseen=Cause.UNKNOWN,
+    ),
+    Answer.NONE: _AnswerMeaning(
+        "there is no answer to check",
+        gold_shown=Cause.SHOWN,
+        gold_absent=Cause.UNKNOWN,
+        gold_unseen=Cause.UNKNOWN,
+    ),
+}
+
+
+# --- the cause
 
 
 def attribute(
@@ -105,177 +214,287 @@ def attribute(
 ) -> Attribution:
     """The cause of a case.
 
+    What is sure comes first: a stage that failed, a label that there is no answer, gold contexts.
+    Then the estimates: the words of the reference in the chunks, and a validator's verdict.
+
     Args:
         matches: what `matches_of` gives of it, where that is known.
         biography: what post-retrieval did, where one ran.
+        corpus: the gold that no document holds, where the corpus was searched for it.
         correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
             words of response and reference decide.
     """
-    case, checked = trace.case, _checked(trace, correctness)
-    for stage, outcome in trace.stages:
-        if outcome.failure is not None and stage not in ("locate", "validate"):
-            detail = f"{stage} failed: {outcome.failure.type}: {outcome.failure.message}"
-            failed = checked.answer, 0.0
-            return _without_gold(Cause.FAILED, detail, _Checked(*failed), stage)
+    checked = _checked_answer(trace, correctness)
+    by_failure = _by_failure(trace, checked.answer)
+    if by_failure is not None:
+        return by_failure
+    case = trace.case
     if is_unanswerable(case):
         return _of_unanswerable(checked.answer)
-    judged, said = case.judgements, _OF[checked.answer].said
-    if judged is not None and not any(judged.values()):
-        # Such as a turn of a conversation that thanks: retrieval has no part in it.
-        cause = Cause.UNKNOWN if checked.answer is Answer.UNCHECKED else _OF[checked.answer].shown
-        by = "generate" if cause in _OF_GENERATION else None
-        return _without_gold(cause, f"Nothing had to be retrieved, and {said}.", checked, by)
+    if case.judgements is not None and not any(case.judgements.values()):
+        return _without_retrieval(checked)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
-    found = None if trace.context.value is None else FoundGold.of(trace, matches)
-    by_gold = None if found is None else _by_gold(trace, found, checked, biography, corpus)
+    by_gold: Attribution | None = None
+    if trace.context.value is not None:
+        gold = FoundGold.of(trace, matches)
+        if gold is not None:
+            by_gold = _by_gold(trace, gold, checked, biography, corpus)
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
+    # That no chunk holds the words of the reference says little: a validator that sees an answer in
+    # the chunks knows better.
     verdict = None if trace.validation is None else trace.validation.value
     if verdict is not None and (by_gold is None or verdict.answer_present):
         return _by_verdict(verdict, checked)
-    cause = Cause.RIGHT if checked.answer is Answer.RIGHT else Cause.UNKNOWN
-    why = trace.generation.reason if trace.context.value is None else None
-    detail = f"{why}." if why else f"{said}, and no gold is known."
-    detail = f"{detail[0].upper()}{detail[1:]}"
-    return by_gold or _without_gold(cause, detail, checked)
+    if by_gold is not None:
+        return by_gold
+    return _without_basis(trace, checked)
 
 
-def _without_gold(
-    cause: Cause, detail: str, checked: _Checked, stage: str | None = None
-) -> Attribution:
-    return Attribution(
-        cause=cause, basis=Basis.NONE, detail=detail, stage=stage, **checked._asdict()
-    )
-
-
-def _of_unanswerable(answer: Answer) -> Attribution:
-    cause = _OF_UNANSWERABLE.get(answer, Cause.ANSWERED_WITHOUT)
-    return Attribution(
-        cause=cause,
-        basis=Basis.LABEL,
-        answer=answer,
-        detail=_UNANSWERABLE[cause],
-        stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
-        right=None if cause is Cause.UNKNOWN else float(cause is Cause.RIGHT),
-    )
-
-
-class _Outcome(NamedTuple):
-    """What an answer says of a case, by where the gold was."""
-
-    said: str
-    shown: Cause
-    absent: Cause
-    """A validator says that no shown chunk holds it."""
-    unseen: Cause
-    """No shown chunk holds the words of the reference: others may say the same."""
-
-
-_OF = {
-    Answer.RIGHT: _Outcome("the answer is right", Cause.RIGHT, Cause.RIGHT_WITHOUT, Cause.RIGHT),
-    Answer.WRONG: _Outcome(
-        "the answer is wrong", Cause.NOT_USED, Cause.ANSWERED_WITHOUT, Cause.NOT_SEEN
-    ),
-    Answer.DECLINED: _Outcome("the system declined", Cause.DECLINED, Cause.UNKNOWN, Cause.NOT_SEEN),
-    Answer.UNCHECKED: _Outcome(
-        "the answer cannot be checked by words", Cause.SHOWN, Cause.ANSWERED_WITHOUT, Cause.UNKNOWN
-    ),
-    Answer.NONE: _Outcome("there is no answer to check", Cause.SHOWN, Cause.UNKNOWN, Cause.UNKNOWN),
-}
-_OF_UNANSWERABLE = {Answer.DECLINED: Cause.RIGHT, Answer.NONE: Cause.UNKNOWN}
-_UNANSWERABLE = {
-    Cause.RIGHT: "There is no answer, and the system declined.",
-    Cause.UNKNOWN: "There is no answer, and generation was not run.",
-    Cause.ANSWERED_WITHOUT: "There is no answer, and the system answered.",
-}
-_OF_GENERATION = (Cause.NOT_USED, Cause.DECLINED)
-"""What the stage that generates does with what it is shown."""
+def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
+    """The cause of a case in which a stage failed; None where none did."""
+    for stage, outcome in trace.stages:
+        # Neither of the two has a part in the answer.
+        if outcome.failure is not None and stage not in ("locate", "validate"):
+            return Attribution(
+                cause=Cause.FAILED,
+                basis=Basis.NONE,
+                answer=answer,
+                detail=f"{stage} failed: {outcome.failure.type}: {outcome.failure.message}",
+                stage=stage,
+                right=0.0,
+            )
+    return None
 
 
 def is_unanswerable(case: Case) -> bool:
     """Whether a case is known to have no answer."""
     if case.answerable is not None:
         return not case.answerable
-    nothing = case.reference_context_ids == () or case.grades == {}
-    return nothing and not case.references
+    has_empty_gold = case.reference_context_ids == () or case.grades == {}
+    return has_empty_gold and not case.references
 
 
-def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
-    """What an answer is: by a judge, where one is there, or else by its words."""
-    outcome = trace.generation
-    if outcome.value is None:
-        return _Checked(Answer.NONE)
-    if declined(outcome):
-        return _Checked(Answer.DECLINED, 0.0)
-    if correctness is not None and correctness.value is not None:
-        is_right = correctness.value >= _CORRECT
-        return _Checked(Answer.RIGHT if is_right else Answer.WRONG, float(is_right))
-    references = trace.case.references
-    if not references:
-        return _Checked(Answer.UNCHECKED)
-    right = answer_correct(trace.case.query, outcome.value.response, references)
-    answer = _SAID_BY_WORDS[sure_verdict(right)]
-    # In the reference's own words it is right at any length.
-    return _Checked(answer, right, by_words=True, is_long=right < SAME and is_long(references[0]))
+def _of_unanswerable(answer: Answer) -> Attribution:
+    """The cause of a case that has no answer: to decline is right."""
+    if answer is Answer.DECLINED:
+        cause = Cause.RIGHT
+        detail = "There is no answer, and the system declined."
+    elif answer is Answer.NONE:
+        cause = Cause.UNKNOWN
+        detail = "There is no answer, and generation was not run."
+    else:
+        cause = Cause.ANSWERED_WITHOUT
+        detail = "There is no answer, and the system answered."
+    return Attribution(
+        cause=cause,
+        basis=Basis.LABEL,
+        answer=answer,
+        detail=detail,
+        stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
+        right=None if cause is Cause.UNKNOWN else float(cause is Cause.RIGHT),
+    )
 
 
-_SAID_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
+def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case for which no context is relevant, but which has an answer.
+
+    Such as a turn of a conversation that thanks: retrieval has no part in it.
+    """
+    meaning = _MEANINGS[checked.answer]
+    cause = Cause.UNKNOWN if checked.answer is Answer.UNCHECKED else meaning.gold_shown
+    return Attribution(
+        cause=cause,
+        basis=Basis.NONE,
+        detail=f"Nothing had to be retrieved, and {meaning.sentence}.",
+        stage=_generating_stage(cause),
+        answer=checked.answer,
+        right=checked.right,
+        by_words=checked.by_words,
+        is_long=checked.is_long,
+    )
+
+
+def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case of which nobody knows where its answer stands."""
+    if trace.context.value is None and trace.generation.reason:
+        detail = f"{trace.generation.reason}."
+    else:
+        detail = f"{_MEANINGS[checked.answer].sentence}, and no gold is known."
+    return Attribution(
+        cause=Cause.RIGHT if checked.answer is Answer.RIGHT else Cause.UNKNOWN,
+        basis=Basis.NONE,
+        detail=f"{detail[0].upper()}{detail[1:]}",
+        answer=checked.answer,
+        right=checked.right,
+        by_words=checked.by_words,
+        is_long=checked.is_long,
+    )
+
+
+def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
+    """The cause as a validator's verdict on the shown chunks says: an estimate."""
+    meaning = _MEANINGS[checked.answer]
+    cause = meaning.gold_shown if verdict.answer_present else meaning.gold_absent
+    return Attribution(
+        cause=cause,
+        basis=Basis.VALIDATOR,
+        detail=(
+            f"{verdict.validator} gives {verdict.answer_probability:.2f} that the shown chunks "
+            f"hold the answer; {meaning.sentence}."
+        ),
+        stage=_generating_stage(cause),
+        probability=verdict.answer_probability,
+        answer=checked.answer,
+        right=checked.right,
+        by_words=checked.by_words,
+        is_long=checked.is_long,
+    )
+
+
+def _generating_stage(cause: Cause) -> str | None:
+    """The stage at fault where the answer was shown, and the system did not give it."""
+    return "generate" if cause in (Cause.NOT_USED, Cause.DECLINED) else None
+
+
+# --- by the gold
+
+
+class _Finding(NamedTuple):
+    """What the way of the gold says of a case."""
+
+    cause: Cause
+    detail: str
+    stage: str | None = None
+    rank: int | None = None
+    supported: bool | None = None
 
 
 def _by_gold(
     trace: Trace,
-    found: FoundGold,
-    checked: _Checked,
+    gold: FoundGold,
+    checked: _CheckedAnswer,
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    held, answer = _NOTHING.union(*found.shown), checked.answer
-    known: dict[str, Any] = {
-        "basis": found.basis, "shown": len(held), "golds": found.total, **checked._asdict()
-    }  # fmt: skip
-    is_whole = len(held) == found.total or answer is Answer.RIGHT
-    if held and (is_whole or not trace.case.needs_all):
-        return _of_shown(trace, found, answer, known)
-    is_by_words = found.basis is Basis.REFERENCE
+    """The cause of a case whose gold is known, by contexts or by the words of the reference."""
+    shown = _NO_GOLD.union(*gold.shown)
+    # A right answer needed nothing that was not shown.
+    is_enough = (
+        len(shown) == gold.total or checked.answer is Answer.RIGHT or not trace.case.needs_all
+    )
+    if shown and is_enough:
+        finding = _of_shown(trace, gold, checked.answer, len(shown))
+    else:
+        finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
+    return Attribution(
+        cause=finding.cause,
+        basis=gold.basis,
+        detail=finding.detail,
+        stage=finding.stage,
+        rank=finding.rank,
+        shown=len(shown),
+        golds=gold.total,
+        supported=finding.supported,
+        answer=checked.answer,
+        right=checked.right,
+        by_words=checked.by_words,
+        is_long=checked.is_long,
+    )
+
+
+def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:
+    """What generation made of the gold that it was given."""
+    rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
+    meaning = _MEANINGS[answer]
+    detail = f"Shown at rank {rank}, and {meaning.sentence}"
+    supported = _is_supported(trace, gold) if answer is Answer.WRONG else None
+    if supported is not None:
+        chunk = "another" if supported else "no other"
+        detail += f"; {chunk} shown chunk contains that answer"
+    missing_count = gold.total - shown_count
+    if missing_count:
+        detail += f"; {missing_count} of {gold.total} gold contexts were not shown"
+    return _Finding(
+        cause=meaning.gold_shown,
+        detail=f"{detail}.",
+        stage=_generating_stage(meaning.gold_shown),
+        rank=rank,
+        supported=supported,
+    )
+
+
+def _is_supported(trace: Trace, gold: FoundGold) -> bool | None:
+    """Whether a shown chunk that is not gold holds a wrong answer; None where that says nothing."""
+    context = trace.context.value
+    answer = trace.generation.value
+    if context is None or context.is_ids_alone or answer is None:
+        return None
+    response = normalised(answer.response)
+    if not is_telling(response):
+        return None
+    for text, golds in zip(context.contexts, gold.shown, strict=True):
+        if not golds and holds_answer(normalised(text), response):
+            return True
+    return False
+
+
+def _of_missing(
+    trace: Trace,
+    gold: FoundGold,
+    answer: Answer,
+    shown: frozenset[int],
+    biography: Biography | None,
+    corpus: CorpusGold | None,
+) -> _Finding:
+    """What lost the gold that generation should have been given.
+
+    Of several gold contexts that are needed, it is asked what became of those that were not shown.
+
+    Args:
+        shown: positions of those that were.
+    """
+    is_by_words = gold.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
-        return Attribution(cause=Cause.RIGHT_WITHOUT, detail=detail, **known)
-    # Of several that are needed, what became of those that were not shown.
-    rank = next((rank for rank, golds in enumerate(found.retrieved, 1) if golds - held), None)
-    if rank is not None:
-        stage, at = _dropped_by(trace, found.retrieved, biography)
-        at = at or rank
-        detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at}."
-        return Attribution(cause=Cause.DROPPED, stage=stage, rank=at, detail=detail, **known)
+        return _Finding(Cause.RIGHT_WITHOUT, detail)
+    for rank, golds in enumerate(gold.retrieved, 1):
+        if golds - shown:
+            stage, last_rank = _dropped_by(trace, gold.retrieved, biography)
+            last_rank = last_rank or rank
+            detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {last_rank}."
+            return _Finding(Cause.DROPPED, detail, stage, last_rank)
     if corpus is not None and corpus.absent.get(trace.case.id):
         detail = f"None of the {corpus.documents:,} documents holds it."
-        return Attribution(cause=Cause.NOT_IN_CORPUS, detail=detail, **known)
-    fate = None if trace.location is None else trace.location.value
-    if fate is not None and fate.cause in _LOST:
-        (stage, sentence), rank = _LOST[fate.cause], fate.nearest.rank
-        missing = fate.cause is GoldCause.NOT_INDEXED and corpus is None
-        cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
-        detail = sentence.format(rank=rank)
-        return Attribution(cause=cause, stage=stage, rank=rank, detail=detail, **known)
+        return _Finding(Cause.NOT_IN_CORPUS, detail)
+    search = None if trace.location is None else trace.location.value
+    if search is not None:
+        nearest = search.nearest
+        if nearest.cause in _LOST_BY:
+            stage, sentence = _LOST_BY[nearest.cause]
+            # Where the corpus was searched, it does hold the gold: only the index lacks it.
+            is_missing = nearest.cause is GoldCause.NOT_INDEXED and corpus is None
+            cause = Cause.NOT_IN_CORPUS if is_missing else Cause.NOT_RETRIEVED
+            return _Finding(cause, sentence.format(rank=nearest.rank), stage, nearest.rank)
+    meaning = _MEANINGS[answer]
     if is_by_words:
-        detail = f"No shown chunk seems to hold the reference, by its words; {_OF[answer].said}."
-        return Attribution(cause=_OF[answer].unseen, detail=detail, **known)
+        detail = f"No shown chunk seems to hold the reference, by its words; {meaning.sentence}."
+        return _Finding(meaning.gold_unseen, detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value.contexts)
-    cause = Cause.PART_MISSING if held else Cause.NOT_RETRIEVED
-    where = "The corpus contains it; it" if corpus is not None else "It"
-    chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
-    detail = f"{where} is not in {chunks}."
-    if held:
+    if shown:
         detail = (
-            f"{len(held)} of {found.total} gold contexts are among the {size:,} retrieved chunks, "
-            f"and the case needs all; {_OF[answer].said}."
+            f"{len(shown)} of {gold.total} gold contexts are among the {size:,} retrieved chunks, "
+            f"and the case needs all; {meaning.sentence}."
         )
-    return Attribution(cause=cause, stage="retrieve", detail=detail, **known)
+        return _Finding(Cause.PART_MISSING, detail, "retrieve")
+    subject = "It" if corpus is None else "The corpus contains it; it"
+    chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
+    return _Finding(Cause.NOT_RETRIEVED, f"{subject} is not in {chunks}.", "retrieve")
 
 
-_LOST = {
+_LOST_BY = {
     GoldCause.RANKED_LOWER: ("ranking", "The same search has it at rank {rank}."),
     GoldCause.LOST_BY_THRESHOLD: ("threshold", "The score threshold left it out, at rank {rank}."),
     GoldCause.LOST_BY_INDEX: ("index", "The store's index missed it; exact search: rank {rank}."),
@@ -284,63 +503,34 @@ _LOST = {
     GoldCause.CUT: ("chunking", "It was cut: no chunk holds all of it."),
     GoldCause.NOT_INDEXED: ("indexing", "No chunk of the collection holds it."),
 }
-"""What lost the gold, and the sentence that says so."""
-
-
-def _of_shown(
-    trace: Trace, found: FoundGold, answer: Answer, known: Mapping[str, Any]
-) -> Attribution:
-    rank = next(rank for rank, held in enumerate(found.shown, 1) if held)
-    missing = found.total - known["shown"]
-    rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
-    supported, shown, generated = None, trace.context.value, trace.generation.value
-    can_look = shown is not None and not shown.is_ids_alone
-    if answer is Answer.WRONG and shown is not None and can_look and generated is not None:
-        said = normalised(generated.response)
-        if is_telling(said):
-            others = zip(map(normalised, shown.contexts), found.shown, strict=True)
-            supported = any(holds_answer(text, said) for text, held in others if not held)
-            chunk = "another" if supported else "no other"
-            rest = f"; {chunk} shown chunk contains that answer{rest}"
-    said, cause, *_ = _OF[answer]
-    return Attribution(
-        cause=cause,
-        rank=rank,
-        stage="generate" if cause in _OF_GENERATION else None,
-        detail=f"Shown at rank {rank}, and {said}{rest}.",
-        supported=supported,
-        **known,
-    )
+"""What of a retriever lost the gold, and the sentence that says so."""
 
 
 def _dropped_by(
     trace: Trace, retrieved: Sequence[frozenset[int]], biography: Biography | None
 ) -> tuple[str, int | None]:
+    """The operator that dropped the gold last, and the rank that the gold had before it.
+
+    Only the stage, without a rank, where its operators left no record.
+    """
     before = trace.retrieval.value
     if before is None or biography is None:
         return POST_RETRIEVE, None
-    gone = [(one.lost_by, one.ranks) for one in biography.gold if one.lost_by is not None]
-    if not gone:
+    losses: list[tuple[int, tuple[int | None, ...]]] = []
+    for fate in biography.gold:
+        if fate.lost_by is not None:
+            losses.append((fate.lost_by, fate.ranks))
+    if not losses:
         # Only reference answers are known: the chunks that hold one are followed.
-        ids = [chunk.id for chunk in before.to_chunks()]
-        wanted = {id for id, held in zip(ids, retrieved, strict=True) if held}
-        lives = [life for life in biography.lives if life.id in wanted]
-        gone = [(one.dropped_by, one.ranks) for one in lives if one.dropped_by is not None]
-    if not gone:
+        gold_ids: set[str] = set()
+        for chunk, golds in zip(before.to_chunks(), retrieved, strict=True):
+            if golds:
+                gold_ids.add(chunk.id)
+        for life in biography.lives:
+            if life.id in gold_ids and life.dropped_by is not None:
+                losses.append((life.dropped_by, life.ranks))
+    if not losses:
         return biography.step(len(biography.operators) - 1), None
-    at, ranks = max(gone, key=lambda one: one[0])
-    return biography.step(at), ranks[at]
-
-
-def _by_verdict(verdict: Verdict, checked: _Checked) -> Attribution:
-    of = _OF[checked.answer]
-    cause = of.shown if verdict.answer_present else of.absent
-    said = f"{verdict.validator} gives {verdict.answer_probability:.2f}"
-    return Attribution(
-        cause=cause,
-        basis=Basis.VALIDATOR,
-        detail=f"{said} that the shown chunks hold the answer; {of.said}.",
-        stage="generate" if cause in _OF_GENERATION else None,
-        probability=verdict.answer_probability,
-        **checked._asdict(),
-    )
+    position, ranks = max(losses, key=lambda loss: loss[0])
+    # The ranks begin with retrieval's: this is the one before the operator.
+    return biography.step(position), ranks[position]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.core.biography import (
     Biography,
@@ -25,6 +25,8 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.metrics.summary import most_frequent
+
+ValueT = TypeVar("ValueT")
 
 _GoldHeld = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that the chunk holds."""
@@ -45,9 +47,9 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     if not steps:
         return None
     # Of an id that an order repeats, the first place counts: the best rank.
-    orders = [[id for id, _ in steps[0].given]]
-    orders += [[id for id, _ in step.left] for step in steps]
-    states = [best_ranks(order) for order in orders]
+    states = [best_ranks([id for id, _ in steps[0].given])]
+    for step in steps:
+        states.append(best_ranks([id for id, _ in step.left]))
     gold = gold_of(trace.case, result, matching)
     held: list[_GoldHeld] | None = None
     fates: tuple[GoldFate, ...] = ()
@@ -77,23 +79,29 @@ def _gold_held(
     held: _GoldHeld = {}
     for chunk in retrieved.to_chunks():
         held.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
+    by_state = [held]
+
+    # The result has each chunk whole, as the last step that changed it left it. Of what steps
+    # before that made of it, only the text is stored, and of a chunk that was made not even that.
     final_chunks = {chunk.id: chunk for chunk in result.to_chunks()}
     last_change: dict[str, int] = {}
     for position, step in enumerate(steps):
         for id, _ in (*step.rewrote, *step.made):
             last_change[id] = position
-    by_state = [held]
+
     for position, step in enumerate(steps):
         held = dict(held)
         new_texts: list[tuple[str, str | None]] = [*step.rewrote]
-        new_texts += [(id, None) for id, _ in step.made]
+        for id, _ in step.made:
+            new_texts.append((id, None))
         for id, text in new_texts:
             if last_change[id] == position and id in final_chunks:
                 chunk = final_chunks[id]
                 held[id] = gold.held_by(id, chunk.metadata, chunk.text)
             elif text is not None and gold.matching is Matching.TEXT:
                 held[id] = gold.held_by(id, {}, text)
-            elif id not in held:  # added and dropped again: its text is not stored
+            elif id not in held:
+                # Made and dropped again: only its id can say what it is.
                 held[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, {}, "")
         by_state.append(held)
     return by_state
@@ -104,12 +112,16 @@ def _fates(gold: Gold, states: Sequence[_Ranks], held: Sequence[_GoldHeld]) -> t
     fates: list[GoldFate] = []
     for label, number in gold.labels.items():
         ranks: list[int | None] = []
-        last_chunk, last_state = None, None
+        last_chunk: str | None = None
+        last_state: int | None = None
         for position, (state, gold_held) in enumerate(zip(states, held, strict=True)):
             chunk = _first_holding(number, state, gold_held)
-            ranks.append(None if chunk is None else state[chunk])
-            if chunk is not None:
-                last_chunk, last_state = chunk, position
+            if chunk is None:
+                ranks.append(None)
+            else:
+                ranks.append(state[chunk])
+                last_chunk = chunk
+                last_state = position
         is_lost = last_state is not None and ranks[-1] is None
         fates.append(
             GoldFate(
@@ -177,14 +189,20 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
         return None
     grades = [(trace.case.judgements or {}).get(label, 1) for label in gold.labels]
     order = _greedy_order(gold, grades, result)
-    ids, scores, metadata = result.context_ids, result.scores, result.context_metadata
     ordered: RetrievalResult[Any] = RetrievalResult(
         [result.contexts[position] for position in order],
-        context_ids=None if ids is None else [ids[position] for position in order],
-        scores=None if scores is None else [scores[position] for position in order],
-        context_metadata=None if metadata is None else [metadata[position] for position in order],
+        context_ids=_in_order(result.context_ids, order),
+        scores=_in_order(result.scores, order),
+        context_metadata=_in_order(result.context_metadata, order),
     )
     return replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=ordered))
+
+
+def _in_order(values: Sequence[ValueT] | None, order: Sequence[int]) -> list[ValueT] | None:
+    """One value a chunk, in another order; None where retrieval gave none."""
+    if values is None:
+        return None
+    return [values[position] for position in order]
 
 
 def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any]) -> list[int]:
@@ -199,6 +217,7 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
     covered: set[int] = set()
 
     def gain(position: int) -> tuple[int, int]:
+        # Of two chunks that add the same, the one that stands before the other.
         added = [grades[label] for label in held_by_chunk[position] if label not in covered]
         return sum(added), -position
 
@@ -211,7 +230,7 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
 
 
 _MOST_EXAMPLES = 5
-_COUNTED = tuple(name for name, kind in OperatorEffect.__annotations__.items() if kind == "int")
+"""How many ids of cases stand beside an operator that lost their gold."""
 
 
 @dataclass(slots=True)
@@ -220,6 +239,7 @@ class _Effect:
 
     operator: str
     counts: Counter[str] = field(default_factory=Counter[str])
+    """By field of an `OperatorEffect`."""
     notes: Counter[str] = field(default_factory=Counter[str])
     """Notes of the operator, numbers in them left out."""
     wordings: dict[str, str] = field(default_factory=dict[str, str])
@@ -233,12 +253,15 @@ class _Effect:
         counts["acted"] += biography.acted[position]
         counts["rewritten"] += sum(position in life.rewritten for life in biography.lives)
         stayed = self._count(biography.lives, position, ("given", "dropped", "added"))
-        # Closing ranks behind a dropped chunk moves nothing: only the order of those that stay.
-        order = [after for _, after in sorted(stayed)]
-        for rank, rank_in_order in zip(order, sorted(order), strict=True):
-            counts["moved"] += rank != rank_in_order
-        stayed = self._count(biography.gold, position, ("gold_given", "gold_lost", "gold_added"))
-        for before, after in stayed:
+        # A chunk that only closes up behind a dropped one has not moved: those that stay are
+        # compared with the order that they had among themselves.
+        ranks_after = [after for _, after in sorted(stayed)]
+        for rank, rank_unmoved in zip(ranks_after, sorted(ranks_after), strict=True):
+            counts["moved"] += rank != rank_unmoved
+        stayed_gold = self._count(
+            biography.gold, position, ("gold_given", "gold_lost", "gold_added")
+        )
+        for before, after in stayed_gold:
             counts["gold_up"] += after < before
             counts["gold_down"] += after > before
         lost = sum(fate.lost_by == position for fate in biography.gold)
@@ -246,6 +269,7 @@ class _Effect:
         if lost and len(self.examples) < _MOST_EXAMPLES:
             self.examples.append(case)
         for note in biography.notes[position]:
+            # "Dropped 3 chunks" and "Dropped 4 chunks" are one note.
             wording = re.sub(r"\d+", "#", note)
             self.wordings.setdefault(wording, note)
             self.notes[wording] += 1
@@ -258,24 +282,42 @@ class _Effect:
         Args:
             names: under which the three are counted.
         """
-        given, lost, added = names
+        before_name, lost_name, added_name = names
         stayed: list[tuple[int, int]] = []
         for fate in fates:
-            before, after = fate.ranks[position], fate.ranks[position + 1]
-            self.counts[given] += before is not None
-            self.counts[lost] += before is not None and after is None
-            self.counts[added] += before is None and after is not None
-            if before is not None and after is not None:
-                stayed.append((before, after))
+            before = fate.ranks[position]
+            after = fate.ranks[position + 1]
+            if before is not None:
+                self.counts[before_name] += 1
+                if after is None:
+                    self.counts[lost_name] += 1
+                else:
+                    stayed.append((before, after))
+            elif after is not None:
+                self.counts[added_name] += 1
         return stayed
 
     def record(self) -> OperatorEffect:
+        """The counts as the report shows them."""
+        counts = self.counts
         notes = [(self.wordings[wording], count) for wording, count in most_frequent(self.notes)]
         return OperatorEffect(
             operator=self.operator,
-            **{name: self.counts[name] for name in _COUNTED},
+            cases=counts["cases"],
+            acted=counts["acted"],
+            given=counts["given"],
+            dropped=counts["dropped"],
+            moved=counts["moved"],
+            added=counts["added"],
+            rewritten=counts["rewritten"],
+            gold_given=counts["gold_given"],
+            gold_lost=counts["gold_lost"],
+            gold_added=counts["gold_added"],
+            gold_up=counts["gold_up"],
+            gold_down=counts["gold_down"],
             notes=tuple(notes),
             examples=tuple(self.examples),
+            lost_for_good=counts["lost_for_good"],
         )
 
 
@@ -284,22 +326,32 @@ class BiographyTally:
     """Counts what the operators did, over cases."""
 
     _effects: dict[tuple[int, str], _Effect] = field(default_factory=dict[tuple[int, str], _Effect])
-    _counts: Counter[str] = field(default_factory=Counter[str])
+    """By the position and the name of the operator: a case may have been through others."""
     _no_gold: Counter[str] = field(default_factory=Counter[str])
+    """Why gold contexts are not known, where they are not."""
+    _cases: int = 0
+    _judged: int = 0
+    """Cases whose gold contexts are known."""
+    _gold: int = 0
+    """Gold contexts of these cases."""
+    _found: int = 0
+    """Of these, those that a chunk held at some time."""
+    _kept: int = 0
+    """Of these, those that generation was given."""
 
     def add(self, case: str, biography: Biography | None) -> None:
+        """Counts a case, by its id; nothing where no operator ran."""
         if biography is None:
             return
-        gold = biography.gold
-        self._counts.update(
-            cases=1,
-            judged=int(biography.no_gold is None),
-            gold=len(gold),
-            found=sum(fate.chunk is not None for fate in gold),
-            kept=sum(fate.ranks[-1] is not None for fate in gold),
-        )
-        if biography.no_gold is not None:
+        self._cases += 1
+        if biography.no_gold is None:
+            self._judged += 1
+        else:
             self._no_gold[biography.no_gold] += 1
+        for fate in biography.gold:
+            self._gold += 1
+            self._found += fate.chunk is not None
+            self._kept += fate.ranks[-1] is not None
         for position, name in enumerate(biography.operators):
             effect = self._effects.get((position, name))
             if effect is None:
@@ -313,6 +365,10 @@ class BiographyTally:
             return None
         return OperatorTable(
             operators=tuple(effect.record() for _, effect in sorted(self._effects.items())),
+            cases=self._cases,
+            judged=self._judged,
+            gold=self._gold,
+            found=self._found,
+            kept=self._kept,
             no_gold=most_frequent(self._no_gold),
-            **self._counts,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from ragbench.core.trace import RunCase, StageOutcome
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
-from ragbench.ledger.journal import RECORDED
+from ragbench.ledger.journal import RECORDED, StoredOutcome
 from ragbench.stages.calls import TIMED_OUT, Manner, ask_in_child, run_async, run_plain
 from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
 
@@ -32,14 +32,23 @@ InputT = TypeVar("InputT")
 ValueT = TypeVar("ValueT")
 
 
+_PER_WORKER = 16
+"""Queries that a worker is given at a time, where each is a call of its own."""
+_PATIENCE = 60.0
+"""Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
+their own may never answer."""
+
+
 class Given(NamedTuple, Generic[InputT]):
+    """What a stage is given for a case."""
+
     input: InputT
     digest: bytes
     """Of the input."""
 
 
 class Work(NamedTuple, Generic[InputT]):
-    """A case that a stage has to be asked for."""
+    """A case that a stage has to be asked for: nothing is recorded or stored of it."""
 
     row: RunCase
     key: bytes
@@ -70,32 +79,28 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        todo, pool = self.take(window, run), self.pool
-        if pool is not None:
-            from ragbench.workers.pool import Task
-
-            size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
-            ahead = Ahead(self, pool, run)
-            for at in range(0, len(todo), size):
-                if run.stopped():
-                    break
-                items = todo[at : at + size]
-                if ahead.begin(items, [Task(self.name, item.input) for item in items]):
-                    ahead.settle()
-            ahead.settle_all()
+        """Gives every case of the window its outcome of this stage."""
+        todo = self.take(window, run)
+        if self.pool is not None:
+            self._ask_workers(todo, self.pool, run)
         elif todo:
             self._ask(todo, run)
-        if any(self.name not in item.row.settled for item in todo):
+        if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
 
     def take(self, window: Sequence[RunCase], run: Running) -> list[Work[InputT]]:
         """Settles what need not be asked for, and lists the rest."""
+        name = self.name
+        journal = run.journal
         todo: list[Work[InputT]] = []
-        name, journal = self.name, run.journal
-        failed = recorded = reused = 0
-        known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
+        failed = 0
+        recorded = 0
+        reused = 0
+        stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
+        if not journal.was_empty:
+            stored_outcomes = journal.outcomes(name, [row.number for row in window])
         for row in window:
-            stored = known.get((row.number, RECORDED))
+            stored = stored_outcomes.get((row.number, RECORDED))
             if stored is not None:
                 recorded += 1
                 failed += settle_stored(name, row, stored, journal)
@@ -106,10 +111,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 failed += given.outcome.status is Status.FAILED
                 continue
             key = fixed_digest(self.identity, given.digest)
-            stored = known.get((row.number, key))
+            stored = stored_outcomes.get((row.number, key))
             if stored is not None and run.retry_failed:
                 has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
-                stored = None if has_failed else stored
+                if has_failed:
+                    stored = None
             if stored is None:
                 todo.append(Work(row, key, given.input))
             else:
@@ -128,8 +134,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
         JSON does not know would score in one way now and in another after an interruption, and
         what the RAG does with its objects later would change what is scored.
         """
-        name, given = self.name, list[Outcome[ValueT]]()
-        for item, outcome in zip(asked, outcomes, strict=True):
+        name = self.name
+        stored: list[Outcome[ValueT]] = []
+        for work, outcome in zip(asked, outcomes, strict=True):
             try:
                 if outcome.value is not None:
                     outcome = replace(outcome, status=self.status(outcome.value))
@@ -140,84 +147,136 @@ class CallStage(Record, Generic[InputT, ValueT]):
                     value = CODECS[name].decode(encoded.texts, encoded.body)
                     outcome = replace(outcome, value=value)
             except (ValueError, TypeError, InterfaceError) as error:  # it cannot be written down
-                failure = Failure.of(_said_better(error), stage=name)
+                failure = Failure.of(_with_place(error), stage=name)
                 outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
                 encoded = encode_outcome(name, outcome)
-            run.journal.record_outcome(item.row.number, name, item.key, outcome, encoded)
+            run.journal.record_outcome(work.row.number, name, work.key, outcome, encoded)
             texts = b"".join(encoded.digests)
-            item.row.settled[name] = StageOutcome(outcome, texts, encoded.output)
-            given.append(outcome)
-        failed = sum(outcome.status is Status.FAILED for outcome in given)
-        if failed == len(given):
-            run.giving_up.count(name, given)
+            work.row.settled[name] = StageOutcome(outcome, texts, encoded.output)
+            stored.append(outcome)
+        failed = sum(outcome.status is Status.FAILED for outcome in stored)
+        if failed == len(stored):
+            run.giving_up.count(name, stored)
         else:
             run.giving_up.answered.add(name)
+        # Only now: a case that takes the process down while it is stored is found, too.
         if run.in_flight is not None:
-            run.in_flight.end([item.row.number for item in asked])
+            run.in_flight.end([work.row.number for work in asked])
         run.journal.flush(if_due=True)
         run.settled(name, len(asked), failed=failed)
 
-    def ask_once(self, given: InputT, in_loop: InLoop = None, **how: Any) -> Outcome[ValueT]:
-        """What one input gives, beside any run; ``how`` it is called, see `Manner`."""
-        manner, found = Manner(stage=self.name, **how), list[Outcome[ValueT]]()
+    def ask_once(
+        self,
+        given: InputT,
+        in_loop: InLoop = None,
+        *,
+        timeout: float | None = None,
+        final: tuple[type[Exception], ...] = (),
+    ) -> Outcome[ValueT]:
+        """What one input gives, beside any run: nothing is stored.
+
+        Args:
+            timeout: seconds allowed; None for no limit.
+            final: errors that are raised. Others are the outcome's failure.
+        """
+        manner = Manner(stage=self.name, timeout=timeout, final=final)
+        answers: list[Outcome[ValueT]] = []
         if self.call is not None:
             for _, outcomes in run_plain(self.call, [[given]], manner):
-                found += outcomes
+                answers += outcomes
         elif self.call_async is not None:
-            asked = run_async(
-                self.call_async, [[given]], manner, lambda _, some: found.extend(some)
-            )
-            (in_loop or asyncio.run)(asked)
-        return found[0]
+
+            def finished(_: Sequence[InputT], outcomes: list[Outcome[ValueT]]) -> None:
+                answers.extend(outcomes)
+
+            calls = run_async(self.call_async, [[given]], manner, finished)
+            (in_loop or asyncio.run)(calls)
+        return answers[0]
+
+    def _ask_workers(
+        self, todo: Sequence[Work[InputT]], pool: WorkerPool[Task, Any], run: Running
+    ) -> None:
+        """Asks in the workers, batches ahead of the one that is settled."""
+        from ragbench.workers.pool import Task
+
+        if self.takes_batches:
+            size = run.calls.batch_size
+        else:
+            size = pool.share(len(todo), _PER_WORKER)
+        ahead = Ahead(self, pool, run)
+        for batch in _batches(todo, size):
+            if run.stopped():
+                break
+            is_full = ahead.begin(batch, [Task(self.name, work.input) for work in batch])
+            if is_full:
+                ahead.settle()
+        ahead.settle_all()
 
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
         """Asks in this process, but for the cases that an earlier one died with."""
-        in_flight, calls = run.in_flight, run.calls
+        in_flight = run.in_flight
         if in_flight is not None and in_flight.left_over:
             todo = self._ask_suspects(todo, {*in_flight.left_over}, run)
-        size = calls.batch_size if self.takes_batches else 1
-        batches = [todo[at : at + size] for at in range(0, len(todo), size)]
-        plain, coroutine = self.call, self.call_async
+
+        def begun(batch: Sequence[Work[InputT]]) -> None:
+            if in_flight is not None:
+                in_flight.begin([work.row.number for work in batch])
+
         manner = Manner(
             stage=self.name,
-            concurrency=calls.concurrency,
-            timeout=calls.timeout,
+            concurrency=run.calls.concurrency,
+            timeout=run.calls.timeout,
             stopped=run.stopped,
-            begun=(lambda _: None)
-            if in_flight is None
-            else lambda items: in_flight.begin([one.row.number for one in items]),
+            begun=begun,
             split=partial(run.warn_of_split, self.name),
         )
-        if plain is not None:
-            done = run_plain(lambda items: plain([one.input for one in items]), batches, manner)
-            for batch, outcomes in done:
-                self.keep(batch, outcomes, run)
-        elif coroutine is not None:
-            keep = partial(self.keep, run=run)
-            asked = run_async(
-                lambda items: coroutine([one.input for one in items]), batches, manner, keep
+        batches = _batches(todo, run.calls.batch_size if self.takes_batches else 1)
+        call = self.call
+        call_async = self.call_async
+        if call is not None:
+            answered = run_plain(
+                lambda batch: call([work.input for work in batch]), batches, manner
             )
-            (run.in_loop or asyncio.run)(asked)
+            for batch, outcomes in answered:
+                self.keep(batch, outcomes, run)
+        elif call_async is not None:
+            calls = run_async(
+                lambda batch: call_async([work.input for work in batch]),
+                batches,
+                manner,
+                partial(self.keep, run=run),
+            )
+            (run.in_loop or asyncio.run)(calls)
 
     def _ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
     ) -> Sequence[Work[InputT]]:
-        """Asks each of some cases in a process of its own, and gives back those left to ask."""
-        coroutine: Any = self.call_async
+        """Asks each suspect in a process of its own, and gives back those left to ask.
 
-        def plain(items: Sequence[InputT]) -> Sequence[ValueT]:
-            return asyncio.run(coroutine(items)) if self.call is None else self.call(items)
+        Args:
+            suspects: numbers of cases that were being asked when an earlier process died; perhaps
+                one of them took it down.
+        """
+        call_async: Any = self.call_async
 
-        others: list[Work[InputT]] = []
-        for item in todo:
-            if item.row.number in suspects and not run.stopped():
+        def call(inputs: Sequence[InputT]) -> Sequence[ValueT]:
+            return asyncio.run(call_async(inputs)) if self.call is None else self.call(inputs)
+
+        remaining: list[Work[InputT]] = []
+        for work in todo:
+            if work.row.number in suspects and not run.stopped():
                 limit = run.calls.timeout or _PATIENCE
-                outcome = ask_in_child(plain, item.input, stage=self.name, timeout=limit)
+                outcome = ask_in_child(call, work.input, stage=self.name, timeout=limit)
+                # That a copy of the process is silent says nothing: the case is asked here.
                 if outcome.failure is None or outcome.failure.type != TIMED_OUT:
-                    self.keep([item], [outcome], run)
+                    self.keep([work], [outcome], run)
                     continue
-            others.append(item)
-        return others
+            remaining.append(work)
+        return remaining
+
+
+def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
+    return [todo[start : start + size] for start in range(0, len(todo), size)]
 
 
 @dataclass(slots=True)
@@ -243,9 +302,10 @@ class Ahead(Generic[InputT, ValueT]):
             outcomes = self.pool.take(batch)
             if self.pool.desks:
                 self.stage.keep(todo, [*outcomes], self.run)
-            else:  # called here, one by one
-                for item, outcome in zip(todo, outcomes, strict=False):
-                    self.stage.keep([item], [outcome], self.run)
+            else:
+                # There are no workers: each is called here, where its outcome is taken.
+                for work, outcome in zip(todo, outcomes, strict=False):
+                    self.stage.keep([work], [outcome], self.run)
                     if self.run.stopped():
                         break
         except RagbenchError as error:
@@ -263,25 +323,19 @@ class Ahead(Generic[InputT, ValueT]):
     def finish(self) -> None:
         """Keeps what the workers are through with, or have begun; the rest is dropped."""
         while self._begun:
-            if self.pool.drop(self._begun[0][1]):
+            _, batch = self._begun[0]
+            if self.pool.drop(batch):
                 self._begun.popleft()
             else:
                 with suppress(RagbenchError):
                     self.settle()
 
 
-_SHARE = 16
-"""Queries that a worker is given at a time, where each is a call of its own."""
-_PATIENCE = 60.0
-"""Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
-their own may never answer."""
-
-
-def _said_better(error: Exception) -> Exception:
+def _with_place(error: Exception) -> Exception:
     """The error about a broken text as one that shows where it is broken."""
     if isinstance(error, UnicodeEncodeError):
         try:
             check_text(error.object)
-        except ValueError as better:
-            return better
+        except ValueError as error_with_place:
+            return error_with_place
     return error

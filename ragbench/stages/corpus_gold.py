@@ -45,37 +45,63 @@ def corpus_gold(
         if gold is not None:
             golds[case.id] = gold
             gold_ids.update(gold.ids)
-    ids_there = gold_ids & {document.id for document in documents}
-    without_id = {
-        case_id: gold for case_id, gold in golds.items() if ids_there.isdisjoint(gold.ids)
-    }
-    wanted_texts = {text for gold in without_id.values() for text in gold.texts}
+    present_ids = gold_ids & {document.id for document in documents}
+
     # Documents are read only where an id did not settle it.
-    texts = [normalised(document.text) for document in documents] if without_id else []
-    missing = {gold for gold in wanted_texts if not any(gold in text for text in texts)}
-    can_compare = len(missing) * len(texts) <= _MOST_PAIRS
+    unsettled: dict[str, _CaseGold] = {}
+    unsettled_texts: set[str] = set()
+    for case_id, gold in golds.items():
+        if present_ids.isdisjoint(gold.ids):
+            unsettled[case_id] = gold
+            unsettled_texts.update(gold.texts)
+    document_texts = [normalised(document.text) for document in documents] if unsettled else []
+    missing = _not_verbatim(unsettled_texts, document_texts)
+    can_compare = len(missing) * len(document_texts) <= _MOST_PAIRS
     if can_compare:
-        missing = {gold for gold in missing if not any(holds(text, gold) for text in texts)}
+        missing = _not_held(missing, document_texts)
+
     absent: dict[str, tuple[str, ...]] = {}
-    for case_id, gold in without_id.items():
+    for case_id, gold in unsettled.items():
         if gold.texts:
             # Without the longer comparison, a text that is worded otherwise would seem missing.
             is_absent = can_compare and missing.issuperset(gold.texts)
         else:
-            is_absent = bool(ids_there)
+            # Where no gold id is a document's, the documents have ids of another kind.
+            is_absent = bool(present_ids)
         if is_absent:
             absent[case_id] = gold.ids or gold.texts
     return CorpusGold(documents=len(documents), absent=absent)
+
+
+def _not_verbatim(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
+    """Those of the gold texts that stand in no document word by word."""
+    missing: set[str] = set()
+    for gold_text in texts:
+        if not any(gold_text in document for document in document_texts):
+            missing.add(gold_text)
+    return missing
+
+
+def _not_held(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
+    """Those of the gold texts that no document holds, small differences of wording aside."""
+    missing: set[str] = set()
+    for gold_text in texts:
+        if not any(holds(document, gold_text) for document in document_texts):
+            missing.add(gold_text)
+    return missing
 
 
 def _gold(case: Case, matching: Matching) -> _CaseGold | None:
     """What is looked for; None where nothing is."""
     if is_unanswerable(case):
         return None
-    ids, texts = case.relevant_ids, gold_texts(case) or ()
-    if matching is not Matching.TEXT and ids:
+    ids = case.relevant_ids
+    texts = gold_texts(case) or ()
+    if ids and matching is not Matching.TEXT:
         return _CaseGold(ids, texts)
-    return _CaseGold((), texts) if texts else None
+    if texts:
+        return _CaseGold((), texts)
+    return None
 
 
 class _Stored(Struct):
@@ -85,9 +111,16 @@ class _Stored(Struct):
     """Fingerprints of the dataset and the RAG."""
     documents: int
     absent: dict[str, tuple[str, ...]]
+    """By case id the gold that no document holds."""
 
 
 def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) -> None:
+    """Keeps what was found of a run.
+
+    Args:
+        folder: of the run.
+        run: the run's fingerprints, by what they are of.
+    """
     stored = _Stored(_run_key(run), gold.documents, {**gold.absent})
     write_atomic(folder / CORPUS_GOLD, json.format(json.encode(stored)) + b"\n")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +41,7 @@ class RunVersion(NamedTuple):
     earlier: Path | None = None
     """The run before, where this one is begun in a folder of its own."""
     because: tuple[str, ...] = ()
-    """Why it is."""
+    """Why it is begun in a folder of its own."""
     is_changed: bool = False
     """Whether something is known to have changed; if not, nobody knows."""
 
@@ -56,13 +56,18 @@ def project_of(
     leaving_out: Collection[str | Path] = (),
 ) -> Project:
     """The project of whatever the user wrote of a system."""
-    formulas = (metric.definition.formula for metric in metrics)
-    modules = (sys.modules.get(one.function.__module__) for one in formulas if one is not None)
-    files = [file for module in modules if (file := file_of(module))]
-    things = [rag, *getattr(rag, "adapts", ()), validator]
-    things += [] if post_retrieval is None else post_retrieval.operators
-    present = [thing for thing in things if thing is not None]
-    return Project(present, metrics=files, watch=watch, leaving_out=leaving_out)
+    metric_files: list[str] = []
+    for metric in metrics:
+        formula = metric.definition.formula
+        if formula is not None:
+            file = file_of(sys.modules.get(formula.function.__module__))
+            if file:
+                metric_files.append(file)
+    objects = [rag, *getattr(rag, "adapts", ()), validator]
+    if post_retrieval is not None:
+        objects += post_retrieval.operators
+    present = [user_object for user_object in objects if user_object is not None]
+    return Project(present, metrics=metric_files, watch=watch, leaving_out=leaving_out)
 
 
 def run_version(base: Path, project: Project) -> RunVersion:
@@ -70,13 +75,19 @@ def run_version(base: Path, project: Project) -> RunVersion:
 
     A finished run whose system has changed since stays as it is, to be compared with.
     """
-    latest, number = base, 1
-    while (following := base.with_name(f"{base.name}-{number + 1}")).exists():
-        latest, number = following, number + 1
+    latest = base
+    number = 2  # the folders are called "run", "run-2", "run-3" ...
+    following = base.with_name(f"{base.name}-{number}")
+    while following.exists():
+        latest = following
+        number += 1
+        following = base.with_name(f"{base.name}-{number}")
     if not RunFolder(path=latest).exists:
         return RunVersion(latest)
     reasons, is_changed = _changed_since(latest, project)
-    return RunVersion(following, latest, reasons, is_changed) if reasons else RunVersion(latest)
+    if not reasons:
+        return RunVersion(latest)
+    return RunVersion(following, latest, reasons, is_changed)
 
 
 def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
@@ -84,20 +95,20 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
             if journal.runs.is_interrupted:
-                return (), False
+                return (), False  # it is continued where it is
             origins = journal.runs.origins().values()
     except RunMismatchError:
         return ("another version of ragbench wrote it",), True
-    found: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     is_changed = False
     for _, body in origins:
         origin = Origin.from_json(orjson.loads(body))
         project.knows(origin)
         reuse = may_reuse(origin, project.changed(origin))
         if not reuse.allowed or reuse.same_run_only:
-            found |= dict.fromkeys(reuse.because.split("; "))
+            reasons |= dict.fromkeys(reuse.because.split("; "))
             is_changed = is_changed or not reuse.allowed
-    return tuple(found), is_changed
+    return tuple(reasons), is_changed
 
 
 class OutcomeReuse:
@@ -110,58 +121,79 @@ class OutcomeReuse:
     def __init__(
         self,
         journal: Journal,
-        asked: Evaluation,
+        evaluation: Evaluation,
         watch: Watch,
         *,
         leaving_out: Collection[str | Path] = (),
         anew: str = "",
     ) -> None:
+        """Decides on the outcomes of each stage that the evaluation has.
+
+        Args:
+            leaving_out: files that are no part of the project, such as those that a run writes.
+            anew: why all is asked again, but where the user names a version; empty where it is not.
+        """
         self._journal = journal
         self._watch = watch
         self._project = project_of(
-            asked.rag,
-            asked.post_retrieval,
-            asked.validator,
-            metrics=asked.metrics,
+            evaluation.rag,
+            evaluation.post_retrieval,
+            evaluation.validator,
+            metrics=evaluation.metrics,
             watch=watch,
             leaving_out=leaving_out,
         )
-        trust = asked.settings.trust_stored
-        self._origins = {stage: _origin_of(stage, asked, self._project) for stage in asked.stages}
+        self._origins = {
+            stage: _origin_of(stage, evaluation, self._project) for stage in evaluation.stages
+        }
+        """By stage what makes its origin, as far as it was seen up to then."""
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
-        self._kept_at = -1
-        reasons: dict[str, list[str]] = {}
-        before = journal.runs.origins() if journal.runs.number else {}
-        for stage in (one for one in self._origins if one in before):
-            note = self._decide(stage, *before[stage], trust=trust, anew=anew)
-            reasons.setdefault(note, []).append(stage)
-        self.notes = [f"{' and '.join(stages)} {note}" for note, stages in reasons.items() if note]
+        self._changes_at_last_keep = -1
+        """How much the watch had seen when origins were stored last."""
+        trust = evaluation.settings.trust_stored
+        stored_origins = journal.runs.origins() if journal.runs.number else {}
+        # Stages with the same note share one.
+        stages_by_note: dict[str, list[str]] = {}
+        for stage in self._origins:
+            if stage in stored_origins:
+                generation, body = stored_origins[stage]
+                note = self._decide(stage, generation, body, trust=trust, anew=anew)
+                stages_by_note.setdefault(note, []).append(stage)
+        self.notes = [
+            f"{' and '.join(stages)} {note}" for note, stages in stages_by_note.items() if note
+        ]
         """What was asked again, and why."""
-        self.is_inferred = not (trust or journal.runs.is_interrupted) and any(
-            not _is_named(origin) for origin in self._earlier.values()
-        )
+        has_unnamed = any(not _is_named(origin) for origin in self._earlier.values())
+        self.is_inferred = has_unnamed and not trust and not journal.runs.is_interrupted
         """Whether a finished run's outcomes are used again since nothing shows a change."""
 
     def _decide(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
-        """Decides on a stage's stored outcomes, and gives what the report notes on them."""
+        """Decides on a stage's stored outcomes, and gives what the report notes on them.
+
+        Args:
+            generation: of the stored outcomes.
+            body: their origin, as JSON.
+        """
         before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
         reuse = may_reuse(before, self._project.changed(before))
         now = self._origins[stage]()
         if anew and not _is_named(now):
             reuse = Reuse(False, False, anew)
+        # What cannot be seen may have changed since a finished run; an interrupted one goes on.
         is_unseen = reuse.same_run_only and not self._journal.runs.is_interrupted
         holds = reuse.allowed and not is_unseen
-        if holds or trust:
-            self.generations[stage], self._earlier[stage] = generation, before
-            return (
-                _changed_settings(before, now) if holds else _TRUSTED.format(because=reuse.because)
-            )
-        self.generations[stage] = generation + 1
-        return asked_again_sentence(reuse)
+        if not holds and not trust:
+            self.generations[stage] = generation + 1
+            return asked_again_sentence(reuse)
+        self.generations[stage] = generation
+        self._earlier[stage] = before
+        if holds:
+            return _changed_settings(before, now)
+        return _TRUSTED.format(because=reuse.because)
 
     def drop(self, because: str) -> None:
         """Uses none of them, but where the user names a version."""
@@ -174,11 +206,12 @@ class OutcomeReuse:
     def keep(self, *, is_last: bool = False) -> None:
         """Stores what outcomes come from, where more of it was seen since the last time."""
         moved = self._project.moved() if is_last else ()
-        if self._kept_at == self._watch.changes and not moved:
+        if self._changes_at_last_keep == self._watch.changes and not moved:
             return
-        self._kept_at = self._watch.changes
+        self._changes_at_last_keep = self._watch.changes
         for stage, origin_of in self._origins.items():
-            origin, earlier = origin_of(), self._earlier.get(stage)
+            origin = origin_of()
+            earlier = self._earlier.get(stage)
             if (earlier is not None or moved) and not _is_named(origin):
                 origin = _together(earlier, origin, moved)
             self._journal.runs.keep_origin(origin, self.generations[stage])
@@ -186,21 +219,33 @@ class OutcomeReuse:
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
     """What the outcomes of two runs came from: what the later one has not met counts still."""
-    before = Origin(now.stage, (), "closed") if earlier is None else earlier
-    kept = (part for part in before.parts if part.kind != "setting")
-    parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts, *moved)}
-    reach: Reach = "open" if "open" in (before.reach, now.reach) else "closed"
+    parts: dict[tuple[str, str], OriginPart] = {}
+    if earlier is not None:
+        for part in earlier.parts:
+            # Settings are in the key of each outcome: those of this run are enough.
+            if part.kind != "setting":
+                parts[str(part.kind), part.name] = part
+    # Later parts stand in the place of earlier ones with the same name.
+    for part in (*now.parts, *moved):
+        parts[str(part.kind), part.name] = part
+    reach: Reach = "closed"
+    if now.reach == "open" or (earlier is not None and earlier.reach == "open"):
+        reach = "open"
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
 def _changed_settings(before: Origin, now: Origin) -> str:
     """Which settings changed: they are part of the key of each outcome."""
-    old, new = (
-        {part.name: part.digest for part in origin.parts if part.kind == "setting"}
-        for origin in (before, now)
-    )
+    old = _setting_digests(before)
+    new = _setting_digests(now)
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    return f"asked again: another setting of {as_line(names, 3)}" if names else ""
+    if not names:
+        return ""
+    return f"asked again: another setting of {as_line(names, 3)}"
+
+
+def _setting_digests(origin: Origin) -> dict[str, str]:
+    return {part.name: part.digest for part in origin.parts if part.kind == "setting"}
 
 
 def _is_named(origin: Origin) -> bool:
@@ -208,21 +253,26 @@ def _is_named(origin: Origin) -> bool:
     return all(part.kind == "setting" for part in origin.parts)
 
 
-def _origin_of(stage: str, asked: Evaluation, project: Project) -> Callable[[], Origin]:
+def _origin_of(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:
     """What makes a stage's origin, as far as it was seen up to then."""
-    rag, description = asked.rag, asked.description
+    rag = evaluation.rag
+    description = evaluation.description
     if "stated_version" in description:
         return lambda: named_origin(stage, description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
         from ragbench.rag.load import stage_origin
 
-        more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": asked.settings.top_k}
-        name = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
-        return lambda: stage_origin(rag, name, project, description, **more)
-    if stage == POST_RETRIEVE and asked.post_retrieval is not None:
-        return lambda: project.origin(stage, asked.said[POST_RETRIEVE])
-    known = {} if asked.validator is None else {"identity": asked.validator.identity}
-    return lambda: project.origin(stage, known)
+        if stage == "generate":
+            return lambda: stage_origin(rag, "generate", project, description)
+        # The stage that looks for the gold searches where retrieval does.
+        top_k = evaluation.settings.top_k
+        return lambda: stage_origin(rag, "retrieve", project, description, top_k=top_k)
+    if stage == POST_RETRIEVE and evaluation.post_retrieval is not None:
+        return lambda: project.origin(stage, evaluation.said[POST_RETRIEVE])
+    settings: dict[str, object] = {}
+    if evaluation.validator is not None:
+        settings["identity"] = evaluation.validator.identity
+    return lambda: project.origin(stage, settings)
 
 
 # --- some of what would be reused, asked for again: the test of all that was compared
@@ -234,11 +284,14 @@ ASKED = 3
 def differing_case(
     stages: Stages, journal: Journal, calls: CallSettings, in_loop: InLoop, *, seed: str
 ) -> str:
-    """The stage and the id of the first case drawn that has another outcome now; empty if none."""
+    """The stage and the id of the first case drawn that has another outcome now; empty if none.
+
+    A failure now is no other outcome: the system may be out of reach.
+    """
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
         for row in window:
-            for stage, given, before in _reused(row, stages, journal):
-                now = stage.ask_once(given, in_loop, timeout=calls.timeout)
+            for stage, stage_input, before in _reused(row, stages, journal):
+                now = stage.ask_once(stage_input, in_loop, timeout=calls.timeout)
                 if now.value is not None and _content(stage, now) != _content(stage, before):
                     return f"{stage.name} of {row.case.id}"
     return ""
@@ -247,7 +300,11 @@ def differing_case(
 def _reused(
     row: RunCase, stages: Stages, journal: Journal
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
-    """The stages whose stored outcome would be used again, with their input and that outcome."""
+    """The stages whose stored outcome would be used again, with their input and that outcome.
+
+    Stages are settled in order, as in a run, since later ones read what earlier ones gave. It ends
+    at a stage that has nothing stored: a run would ask it.
+    """
     for stage in stages:
         if isinstance(stage, AbsentStage):
             row.settled[stage.name] = skipped(stage.reason)
@@ -256,15 +313,17 @@ def _reused(
         if isinstance(given, StageOutcome):
             row.settled[stage.name] = given
             continue
-        known = journal.outcomes(stage.name, [row.number])
-        recorded = known.get((row.number, RECORDED))
-        stored = recorded or known.get((row.number, fixed_digest(stage.identity, given.digest)))
+        stored_outcomes = journal.outcomes(stage.name, [row.number])
+        recorded = stored_outcomes.get((row.number, RECORDED))
+        key = fixed_digest(stage.identity, given.digest)
+        stored = recorded or stored_outcomes.get((row.number, key))
         if stored is None:
             return
-        entry = row.settled[stage.name] = restored(stage.name, stored, journal)
-        has_value = recorded is None and entry.outcome.value is not None
+        settled = restored(stage.name, stored, journal)
+        row.settled[stage.name] = settled
+        has_value = recorded is None and settled.outcome.value is not None
         if has_value and stage.name in ("retrieve", "generate"):
-            yield stage, given.input, entry.outcome
+            yield stage, given.input, settled.outcome
 
 
 def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
@@ -272,5 +331,6 @@ def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
     encoded = encode_outcome(stage.name, outcome)
     value = CODECS[stage.name].decode(encoded.texts, encoded.body)
     if isinstance(value, RetrievalResult):
-        return [*value.contexts], value.context_ids and [*value.context_ids]
+        # Lists, whatever kind of sequence each of the two came in.
+        return list(value.contexts), value.context_ids and list(value.context_ids)
     return value.response

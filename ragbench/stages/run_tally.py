@@ -1,4 +1,8 @@
-"""What a run's cases come to: how stages ended, what became of each, how many are right."""
+"""What a run's cases come to: how stages ended, what became of each, how many are right.
+
+Both tallies are fed by the loop of a run, a case at a time, and read once for the report: nothing
+is read back from the journal.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +27,10 @@ from ragbench.core.biography import steps_of
 from ragbench.core.case import Case
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
+from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
-from ragbench.core.result import GenerationResult
+from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.safe_text import counted
@@ -37,29 +42,39 @@ from ragbench.text.tables import table
 if TYPE_CHECKING:
     from ragbench.stages.validate import ValidationTally
 
-_KINDS = 1000
+_MOST_MESSAGES = 1000
 """How many messages are counted apart: a message that quotes its query differs for every case."""
-_OTHERS = "(other messages)"
+_OTHER_MESSAGES = "(other messages)"
+_MOST_EXAMPLES = 5
+"""How many ids of cases stand beside a kind of failure, or a cause."""
+
 _THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>|^\s*<(?:think|thinking|reasoning)>", re.I)
-
-
+"""The marks of what a model thought, in an answer that still holds it."""
 _CUT_OFF = ("length", "max_tokens")
-_REASONS = ("finish_reason", "stop_reason", "done_reason")
-"""What endpoints call it: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
+"""The reasons to end that mean a limit of tokens."""
+_REASON_FIELDS = ("finish_reason", "stop_reason", "done_reason")
+"""What endpoints call the reason: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
 
 
 def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     """What failed for a case; a failure that only passes on an earlier one is listed once."""
-    found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
-    first, between = trace.retrieval.value, trace.post_retrieval
-    if first is not None and first.metadata:
+    failures = [outcome.failure for _, outcome in trace.stages if outcome.failure]
+    retrieved = trace.retrieval.value
+    if retrieved is not None and retrieved.metadata:
         from ragbench.core.search_query import pre_retrieved
 
-        found += pre_retrieved(first).failures
-    if between is not None and between.value is not None:  # operators that were passed over
-        found += [failure for step in steps_of(between.value) for failure in step.failures]
-    found += [cell.failure for cell in cells if cell.failure]
-    return tuple({str(failure): failure for failure in reversed(found)}.values())[::-1]
+        failures += pre_retrieved(retrieved).failures
+    post_retrieval = trace.post_retrieval
+    if post_retrieval is not None and post_retrieval.value is not None:
+        # Operators that failed were passed over, and the chunks went on to the next.
+        for step in steps_of(post_retrieval.value):
+            failures += step.failures
+    failures += [cell.failure for cell in cells if cell.failure]
+    # Of failures with the same text the first is listed, where the last of them stands.
+    by_text: dict[str, Failure] = {}
+    for failure in reversed(failures):
+        by_text[str(failure)] = failure
+    return tuple(reversed(by_text.values()))
 
 
 _ANSWER_NOTES = {
@@ -75,11 +90,19 @@ _ANSWER_NOTES = {
     "(finish_reason), and scored as far as they go. Raise max_tokens.",
 }
 """What a reader must know of some answers: in brackets as of one answer, and as of several."""
+_ASIDE_NOTES = ("read", "declined in part")
+"""Those of them that only explain how a figure is made."""
 
 
-_OF_WORDS = (
-    *("exact_match", "token_f1", "end_to_end_em", "end_to_end_f1"),
-    *("edit_similarity", "rouge", "bleu", "chrf"),
+_WORD_METRICS = (
+    "exact_match",
+    "token_f1",
+    "end_to_end_em",
+    "end_to_end_f1",
+    "edit_similarity",
+    "rouge",
+    "bleu",
+    "chrf",
 )
 """Metrics that compare the words of answer and reference."""
 
@@ -88,30 +111,36 @@ _OF_WORDS = (
 class RunTally:
     """Counts how the stages of a run ended, what failed, and how long they took."""
 
-    counted: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
+    endings: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     """By stage: cases by how it ended, and how many were reused or recorded."""
     examples: dict[tuple[str, str, str], list[str]] = field(
         default_factory=lambda: defaultdict(list[str])
     )
-    """Cases with a failure of one stage, type and message, and how many there are."""
+    """The first cases with a failure of one stage, type and message."""
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    """How many cases have such a failure."""
     seconds: dict[str, array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
+    """By stage, how long each case took."""
     sharing: Counter[str] = field(default_factory=Counter[str])
     """The most cases that shared a call, by stage."""
     repeated_ids: int = 0
+    """Retrievals that return an id more than once."""
     score_orders: ScoreOrders = field(default_factory=ScoreOrders)
     longest: int = 0
     """The most chunks that generation was given for a case."""
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
-    noted: Counter[str] = field(default_factory=Counter[str])
+    """Why retrieval missed the gold, where the run looked for it."""
+    answer_notes: Counter[str] = field(default_factory=Counter[str])
     """Answers of which a reader must know something: ``read`` as declined by their words,
     ``declined in part``, ``thoughts`` of a model in them, ``cited`` with marks that no reference
     has, ``cut off`` at a limit of tokens."""
     validation: ValidationTally | None = None
+    """None until a case has a verdict."""
 
     def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
+        """Counts a case that has been through all stages."""
         trace = row.trace
         if trace.validation is not None:
             if self.validation is None:
@@ -121,124 +150,176 @@ class RunTally:
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
-        for stage, (outcome, *_) in row.settled.items():
-            counts = self.counted[stage]
-            counts[outcome.status] += 1
-            counts[outcome.known] += 1
+        for stage, settled in row.settled.items():
+            outcome = settled.outcome
+            endings = self.endings[stage]
+            endings[outcome.status] += 1
+            endings[outcome.known] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
         if failures:
             self._count_failures(trace.case.id, failures)
-        given, retrieved = trace.context.value, trace.retrieval.value
-        self.longest = max(self.longest, 0 if given is None else len(given.contexts))
-        if retrieved is not None:
-            ids, scores = retrieved.context_ids or (), retrieved.scores or ()
-            self.repeated_ids += len({*ids}) < len(ids)
-            if len(scores) > 1:
-                self.score_orders.add(scores)
+        context = trace.context.value
+        if context is not None:
+            self.longest = max(self.longest, len(context.contexts))
+        if trace.retrieval.value is not None:
+            self._count_retrieval(trace.retrieval.value)
         if trace.generation.value is not None:
             self._count_answer(trace, trace.generation.value)
 
-    def _count_failures(self, case: str, failures: Sequence[Failure]) -> None:
+    def _count_retrieval(self, retrieved: RetrievalResult[Any]) -> None:
+        """Counts what a reader must know of the ids and the scores of a retrieval."""
+        ids = retrieved.context_ids or ()
+        if len({*ids}) < len(ids):
+            self.repeated_ids += 1
+        scores = retrieved.scores or ()
+        if len(scores) > 1:
+            self.score_orders.add(scores)
+
+    def _count_failures(self, case_id: str, failures: Sequence[Failure]) -> None:
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
-            if key not in self.counts and len(self.counts) >= _KINDS:
-                key = (failure.stage, failure.type, _OTHERS)
+            if key not in self.counts and len(self.counts) >= _MOST_MESSAGES:
+                key = (failure.stage, failure.type, _OTHER_MESSAGES)
             self.counts[key] += 1
-            if len(self.examples[key]) < 5:
-                self.examples[key].append(case)
+            if len(self.examples[key]) < _MOST_EXAMPLES:
+                self.examples[key].append(case_id)
 
     def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
-        text, references, noted = answer.response, trace.case.references, self.noted
+        """Counts what a reader must know of an answer; an answer may have several such notes."""
+        text = answer.response
         if answer.abstained is None:  # the system does not say itself whether it declines
             if trace.generation.status is Status.ABSTAINED:
-                noted["read"] += 1
+                self.answer_notes["read"] += 1
             elif read_answer(text).in_part:
-                noted["declined in part"] += 1
-        if "<" in text:
-            noted["thoughts"] += _THOUGHTS.search(text) is not None
-        if references and without_citations(text) != text:
-            # A list of numbers is no citation.
-            noted["cited"] += all(without_citations(one) == one for one in references)
+                self.answer_notes["declined in part"] += 1
+        if "<" in text and _THOUGHTS.search(text):
+            self.answer_notes["thoughts"] += 1
+        references = trace.case.references
+        is_cited = bool(references) and without_citations(text) != text
+        # Where a reference has such marks too, they are a part of it, such as a list of numbers.
+        if is_cited and all(without_citations(words) == words for words in references):
+            self.answer_notes["cited"] += 1
         if answer.metadata:
-            ends = (answer.metadata.get(name) for name in _REASONS)
-            noted["cut off"] += any(type(end) is str and end.lower() in _CUT_OFF for end in ends)
+            for name in _REASON_FIELDS:
+                reason = answer.metadata.get(name)
+                # Metadata are the user's: the field may hold anything.
+                if type(reason) is str and reason.lower() in _CUT_OFF:
+                    self.answer_notes["cut off"] += 1
+                    break
 
     def notes(self, summaries: Sequence[Summary]) -> tuple[list[str], list[str]]:
         """What a reader must know of the figures; and of that, what only explains one.
 
         The latter are too large cutoffs, and how answers are known to decline.
         """
-        found: list[str] = []
-        if count := self.repeated_ids:
-            only = "returned an id more than once; only its first place counts."
-            found.append(f"{count} retrievals {only}")
-        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
-            found.append(note)
-        measured = [one.metric for one in summaries if one.measured]
-        for one in summaries:
-            if one.metric.definition.aggregate and one.score is None and one.measured:
-                found.append(_without_figure(one))
-        asides, longest = list[str](), self.longest
-        if names := [one.name for one in measured if longest and (one.cutoff or 0) > longest]:
-            divided = ", ".join(name for name in names if name.startswith("precision"))
-            more = f"; {divided} still divides by its cutoff" if divided else ""
-            chunks = f"{longest:,} retrieved chunk{'s' if longest > 1 else ''}"
-            asides += [f"No case has more than {chunks}: {', '.join(names)} look no further{more}."]
-            found += asides
-        names = [one.name for one in measured if one.definition.name in _OF_WORDS]
-        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
-        for kind in _ANSWER_NOTES:
-            if self.noted[kind] and (names or kind != "cited"):
-                note = self._answer_note(kind).replace("{metrics}", counts)
-                found.append(note)
-                asides += [note] if kind in ("read", "declined in part") else []
-        return found, asides
+        notes: list[str] = []
+        asides: list[str] = []
+        if self.repeated_ids:
+            notes.append(
+                f"{self.repeated_ids} retrievals returned an id more than once; only its first "
+                "place counts."
+            )
+        if self.score_orders.rising:
+            order_note = self.score_orders.note()
+            if order_note is not None:
+                notes.append(order_note)
+        for summary in summaries:
+            has_aggregate = summary.metric.definition.aggregate is not None
+            if has_aggregate and summary.score is None and summary.measured:
+                notes.append(_without_figure(summary))
+        metrics = [summary.metric for summary in summaries if summary.measured]
+        cutoff_note = self._cutoff_note(metrics)
+        if cutoff_note:
+            notes.append(cutoff_note)
+            asides.append(cutoff_note)
+        word_metrics = [
+            metric.name for metric in metrics if metric.definition.name in _WORD_METRICS
+        ]
+        for kind, note in self._notes_on_answers(word_metrics):
+            notes.append(note)
+            if kind in _ASIDE_NOTES:
+                asides.append(note)
+        return notes, asides
 
-    def _answer_note(self, kind: str) -> str:
-        count = self.noted[kind]
-        words = re.sub(
-            r"\[([^]|]+)\|([^]]+)\]", r"\1" if count == 1 else r"\2", _ANSWER_NOTES[kind]
-        )
-        return f"{counted(count, 'answer')} {words}"
+    def _cutoff_note(self, metrics: Sequence[Metric]) -> str:
+        """Which metrics look further than any case has chunks; empty where none does."""
+        if not self.longest:
+            return ""
+        names = [
+            metric.name for metric in metrics if metric.cutoff and metric.cutoff > self.longest
+        ]
+        if not names:
+            return ""
+        chunks = f"{self.longest:,} retrieved chunk"
+        if self.longest > 1:
+            chunks += "s"
+        note = f"No case has more than {chunks}: {', '.join(names)} look no further"
+        precisions = [name for name in names if name.startswith("precision")]
+        if precisions:
+            note += f"; {', '.join(precisions)} still divides by its cutoff"
+        return f"{note}."
+
+    def _notes_on_answers(self, word_metrics: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """What a reader must know of some answers: which kind of note, and the note."""
+        verb = "counts" if len(word_metrics) == 1 else "count"
+        metrics_text = f"{', '.join(word_metrics)} {verb} them"
+        for kind, note in _ANSWER_NOTES.items():
+            count = self.answer_notes[kind]
+            # Marks of citation change no metrics but those of words.
+            if not count or (kind == "cited" and not word_metrics):
+                continue
+            form = r"\1" if count == 1 else r"\2"
+            words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, note)
+            yield kind, f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
     def failures(self) -> tuple[FailureGroup, ...]:
         """Failures of one kind together, the most frequent kind first."""
-        return tuple(
-            FailureGroup(
+        groups: list[FailureGroup] = []
+        for key, count in most_frequent(self.counts):
+            stage, type_, message = key
+            group = FailureGroup(
                 stage=stage,
                 type=type_,
                 message=message,
                 count=count,
-                examples=tuple(self.examples[stage, type_, message]),
+                examples=tuple(self.examples[key]),
             )
-            for (stage, type_, message), count in most_frequent(self.counts)
-        )
+            groups.append(group)
+        return tuple(groups)
 
     def stages(self) -> tuple[tuple[StageCount, ...], tuple[Latency, ...]]:
         """How each stage ended, and how long it took."""
-        ended = tuple(
-            StageCount(stage=stage, **{name: self.counted[stage][name] for name in _COUNTED})
-            for stage in STAGES
-            if stage in self.counted
-        )
-        took = tuple(
-            Latency(
-                stage=stage,
-                count=len(values),
-                mean=math.fsum(values) / len(values),
-                p50=percentile(values, 0.50) if self.sharing[stage] == 1 else None,
-                p95=percentile(values, 0.95) if self.sharing[stage] == 1 else None,
-                longest=max(values) if self.sharing[stage] == 1 else None,
-                sharing=self.sharing[stage],
-            )
-            for stage, values in self.seconds.items()
-        )
-        return ended, took
+        stage_counts: list[StageCount] = []
+        for stage in STAGES:
+            if stage in self.endings:
+                endings = self.endings[stage]
+                stage_count = StageCount(
+                    stage=stage,
+                    measured=endings["measured"],
+                    abstained=endings["abstained"],
+                    skipped=endings["skipped"],
+                    failed=endings["failed"],
+                    reused=endings["reused"],
+                    recorded=endings["recorded"],
+                )
+                stage_counts.append(stage_count)
+        latencies = [self._latency(stage, seconds) for stage, seconds in self.seconds.items()]
+        return tuple(stage_counts), tuple(latencies)
 
-
-_COUNTED = tuple(name for name in StageCount.__struct_fields__ if name != "stage")
+    def _latency(self, stage: str, seconds: Sequence[float]) -> Latency:
+        # Where cases shared calls, only their mean is known, and not how long a single one took.
+        is_apart = self.sharing[stage] == 1
+        return Latency(
+            stage=stage,
+            count=len(seconds),
+            mean=math.fsum(seconds) / len(seconds),
+            p50=percentile(seconds, 0.50) if is_apart else None,
+            p95=percentile(seconds, 0.95) if is_apart else None,
+            longest=max(seconds) if is_apart else None,
+            sharing=self.sharing[stage],
+        )
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -250,19 +331,23 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def _without_figure(summary: Summary) -> str:
     """That a metric of another package has no figure over the run, and why."""
-    name, aggregate = summary.metric.name, summary.metric.definition.aggregate
-    reasons = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
-    problem = next(reasons, "the run was not finished").removeprefix(NO_FIGURE)
+    name = summary.metric.name
+    aggregate = summary.metric.definition.aggregate
+    problem = "the run was not finished"
+    for reason, _ in summary.reasons:
+        if reason.startswith(NO_FIGURE):
+            problem = reason.removeprefix(NO_FIGURE)
+            break
     return f"{name}: there is no figure over the run, which {aggregate} makes: {problem}."
 
 
 # --- what became of the cases
 
-_EXAMPLES = 5
-
 
 @dataclass(slots=True)
-class _Counts:
+class _CauseCounts:
+    """Counts the cases with one cause; the fields are those of a `CauseCount`."""
+
     cases: int = 0
     estimated: int = 0
     by_words: int = 0
@@ -272,35 +357,43 @@ class _Counts:
 
 @dataclass(slots=True)
 class CauseTally:
-    _found: dict[Cause, _Counts] = field(default_factory=dict[Cause, _Counts])
-    _right: array[float] = field(default_factory=lambda: array("d"))
-    """How likely each case ended well of which that is known."""
+    """Counts what became of the cases of a run, and how many of them ended well."""
+
+    _causes: dict[Cause, _CauseCounts] = field(default_factory=dict[Cause, _CauseCounts])
+    # The next three have an entry for each case of which it is known whether it ended well.
+    _probabilities: array[float] = field(default_factory=lambda: array("d"))
+    """How likely it did."""
     _places: array[int] = field(default_factory=lambda: array("q"))
-    """Of each of them, the place among all cases."""
-    _kinds: bytearray = field(default_factory=bytearray)
-    """Of each of them, what judged its answer; a place in `_BIASES`."""
+    """Its place among all cases."""
+    _judges: bytearray = field(default_factory=bytearray)
+    """What judged its answer; a place in `_JUDGES`."""
     _total: int = 0
     _untold: int = 0
+    """Cases that cannot be called right or wrong one by one."""
 
-    def add(self, case: Case, found: Attribution) -> None:
-        count = self._found.get(found.cause)
-        if count is None:
-            count = self._found[found.cause] = _Counts()
-        count.cases += 1
-        count.estimated += found.basis in ESTIMATES
-        count.by_words += found.by_words
-        if found.stage is not None:
-            count.stages[found.stage] += 1
-        if len(count.examples) < _EXAMPLES:
-            count.examples.append(case.id)
+    def add(self, case: Case, attribution: Attribution) -> None:
+        """Counts a case with what it ended in."""
+        counts = self._causes.get(attribution.cause)
+        if counts is None:
+            counts = self._causes[attribution.cause] = _CauseCounts()
+        counts.cases += 1
+        counts.estimated += attribution.basis in ESTIMATES
+        counts.by_words += attribution.by_words
+        if attribution.stage is not None:
+            counts.stages[attribution.stage] += 1
+        if len(counts.examples) < _MOST_EXAMPLES:
+            counts.examples.append(case.id)
         self._total += 1
-        if found.right is None:
+        if attribution.right is None:
             self._untold += 1
             return
-        self._untold += found.by_words and found.answer is Answer.UNCHECKED
-        self._right.append(found.right)
+        # Its words give a probability, which counts in the share, but is not clear for the case.
+        if attribution.by_words and attribution.answer is Answer.UNCHECKED:
+            self._untold += 1
+        self._probabilities.append(attribution.right)
         self._places.append(self._total - 1)
-        self._kinds.append(found.by_words + found.is_long)
+        # Only an answer that was judged by its words has a reference that can be long.
+        self._judges.append(attribution.by_words + attribution.is_long)
 
     def result(
         self, clusters: Sequence[str | None] = ()
@@ -309,57 +402,81 @@ class CauseTally:
 
         Beside it the share of cases that ended well; None where nothing is known of any case, or
         every case failed.
-        Each case is right or not, of which only the probability is known. By so much as
-        probabilities were seen to lie beside people's shares, the interval is wider.
 
         Args:
             clusters: what each case shares with others; empty where none does.
         """
-        known = table("ragbench.stages", "reliability")["causes"]
-        causes = tuple(
-            CauseCount(
-                cause=cause,
-                cases=found.cases,
-                estimated=found.estimated,
-                by_words=found.by_words,
-                reliability=Reliability(**known[cause.value])
-                if cause.value in known and (found.by_words or found.estimated)
-                else None,
-                stages=most_frequent(found.stages) if found.stages else (),
-                examples=tuple(found.examples),
-            )
-            for cause in Cause
-            if (found := self._found.get(cause)) is not None
-        )
-        known = len(self._right)
-        failed = self._found.get(Cause.FAILED)
+        causes: list[CauseCount] = []
+        for cause in Cause:
+            counts = self._causes.get(cause)
+            if counts is not None:
+                causes.append(_cause_count(cause, counts))
+        failed = self._causes.get(Cause.FAILED)
         if failed is not None and failed.cases == self._total:
-            return causes, None  # nothing was measured: a share of 0 would say that all are wrong
-        if not known:
-            return causes, None
-        mean, low, high = self._interval(clusters) if known > 1 else (self._right[0], None, None)
-        return causes, RightShare(
+            # Nothing was measured: a share of 0 would say that all are wrong.
+            return tuple(causes), None
+        if not self._probabilities:
+            return tuple(causes), None
+        return tuple(causes), self._right_share(clusters)
+
+    def _right_share(self, clusters: Sequence[str | None]) -> RightShare:
+        """The share of cases that ended well, with its interval.
+
+        Each case is right or not, of which only the probability is known. By so much as
+        probabilities were seen to lie beside people's shares, the interval is wider.
+        """
+        known = len(self._probabilities)
+        if known > 1:
+            mean, low, high = self._interval(clusters)
+        else:
+            mean, low, high = self._probabilities[0], None, None
+        return RightShare(
             share=mean,
             low=low,
             high=high,
             known=known,
             untold=self._untold,
-            by_words=known - self._kinds.count(0),
+            by_words=known - self._judges.count(0),
             total=self._total,
         )
 
     def _interval(self, clusters: Sequence[str | None]) -> tuple[float, float | None, float | None]:
+        """Mean, low and high of the share; without a spread there are no ends."""
         labels = [clusters[place] for place in self._places] if clusters else None
-        found = mean_interval(self._right, labels, bounds=(0.0, 1.0), probability=True)
-        mean, known = found.mean or 0.0, len(self._right)
-        if found.low is None or found.high is None:
+        interval = mean_interval(self._probabilities, labels, bounds=(0.0, 1.0), probability=True)
+        mean = interval.mean or 0.0
+        if interval.low is None or interval.high is None:
             return mean, None, None
-        bias = table("ragbench.stages", "reliability")["bias"]
-        biases = tuple(bias.get(kind, 0.0) for kind in _BIASES)
-        wide = math.fsum(map(biases.__getitem__, self._kinds)) / known
-        low = max(mean - math.hypot(mean - found.low, wide), 0.0)
-        return mean, low, min(mean + math.hypot(found.high - mean, wide), 1.0)
+        bias_of = table("ragbench.stages", "reliability")["bias"]
+        biases = tuple(bias_of.get(judge, 0.0) for judge in _JUDGES)
+        bias = math.fsum(map(biases.__getitem__, self._judges)) / len(self._judges)
+        # The error of the sample and that of the probabilities have nothing to do with each other:
+        # they add up like the legs of a right angle.
+        low = max(mean - math.hypot(mean - interval.low, bias), 0.0)
+        high = min(mean + math.hypot(interval.high - mean, bias), 1.0)
+        return mean, low, high
 
 
-_BIASES = ("known", "short", "long")
-"""What judged an answer: nothing but its label or a judge, or words, by the reference's length."""
+_JUDGES = ("known", "short", "long")
+"""What judged an answer: its label or a judge, whose word is taken; or its words, beside a short
+reference or a long one. Each but the first has its bias in ``reliability.toml``."""
+
+
+def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
+    reliabilities = table("ragbench.stages", "reliability")["causes"]
+    reliability: Reliability | None = None
+    # A cause that needed neither words nor an estimate is as reliable as the labels are.
+    if cause.value in reliabilities and (counts.by_words or counts.estimated):
+        measured = reliabilities[cause.value]
+        reliability = Reliability(
+            held=measured["held"], of=measured["of"], source=measured["source"]
+        )
+    return CauseCount(
+        cause=cause,
+        cases=counts.cases,
+        estimated=counts.estimated,
+        by_words=counts.by_words,
+        reliability=reliability,
+        stages=most_frequent(counts.stages) if counts.stages else (),
+        examples=tuple(counts.examples),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from ragbench.stages.stage import (
 )
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
+"""Of a case that a stage has not reached."""
 
 
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
@@ -57,50 +59,76 @@ class StoredTraces:
     """Only these cases, in this order; all when not given."""
 
     def __iter__(self) -> Iterator[RunCase]:
-        judge, scores = self.manifest.judge, self.journal.scores
-        wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
-        metrics = scores.find(wanted)
+        judge = self.manifest.judge
+        matching = self.manifest.settings["matching"]
+        scores = self.journal.scores
+        # The journal's number of each metric; None where it has never scored it.
+        numbers_of_metrics = scores.find(
+            [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
+        )
         for window in self.journal.cases(self.ids):
             numbers = [stored.number for stored in window]
-            cells, matched = scores.cells(numbers), scores.matched(numbers)
+            cells = scores.cells(numbers)
+            matches = scores.matched(numbers)
             causes = scores.causes(numbers)
-            judged = {} if judge is None else scores.judgements(numbers)
+            judgements = {} if judge is None else scores.judgements(numbers)
             for row in self.rows(window):
-                line = cells.get(row.number)
-                row.cells = (None,) * len(metrics)
-                keys = cell_keys(row, self.manifest.settings["matching"])
-                if line is not None and (line.question, line.answer) == keys:
-                    row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
-                    row.matches = matched.get(row.number, {})
+                scored = cells.get(row.number)
+                # Cells of another answer, retrieval or matching are not this run's.
+                keys = cell_keys(row, matching)
+                if scored is not None and (scored.question, scored.answer) == keys:
+                    row.cells = tuple(
+                        None if metric is None else scored.cells[metric]
+                        for metric in numbers_of_metrics
+                    )
+                    row.matches = matches.get(row.number, {})
                     row.attribution = causes.get(row.number)
+                else:
+                    row.cells = (None,) * len(numbers_of_metrics)
                 row.judgements = tuple(
-                    () if at is None or cell is None else judged.get((row.number, at), ())
-                    for at, cell in zip(metrics, row.cells, strict=True)
+                    ()
+                    if metric is None or cell is None
+                    else judgements.get((row.number, metric), ())
+                    for metric, cell in zip(numbers_of_metrics, row.cells, strict=True)
                 )
                 yield row
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""
         # A run always has retrieval and generation.
-        there = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
-        stages = [stage for stage in STAGES if stage in there]
+        run_stages = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
+        stages = [stage for stage in STAGES if stage in run_stages]
         numbers = [stored.number for stored in window]
-        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
+        stored_outcomes = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
         if self.with_texts:
-            self.journal.load_texts(one for found in known.values() for one in found.values())
-        is_own = self.manifest.settings.get(TURNS) == OWN
-        rows = [*(map(self._own.row, window) if is_own else window)]
+            # All texts of the window in one query.
+            self.journal.load_texts(
+                chain.from_iterable(outcomes.values() for outcomes in stored_outcomes.values())
+            )
+        if self.manifest.settings.get(TURNS) == OWN:
+            rows = [self._own_turns.row(stored) for stored in window]
+        else:
+            rows = list(window)
         for row in rows:
+            # In the order of the stages: one that was not asked may pass on an earlier outcome.
             for stage in stages:
-                row.settled[stage] = self._settled(stage, row, known[stage].get(row.number))
+                stored_outcome = stored_outcomes[stage].get(row.number)
+                row.settled[stage] = self._stage_outcome(stage, row, stored_outcome)
         return rows
 
     @cached_property
-    def _own(self) -> OwnTurns:
+    def _own_turns(self) -> OwnTurns:
         """The answers that each question was asked with, where they are the system's own."""
         return OwnTurns.stored(self.journal)
 
-    def _settled(self, stage: str, row: RunCase, stored: StoredOutcome | None) -> StageOutcome:
+    def _stage_outcome(
+        self, stage: str, row: RunCase, stored: StoredOutcome | None
+    ) -> StageOutcome:
+        """What the stage gave for the case; where nothing is stored, why not.
+
+        The journal has no row for what nobody called: a stage that the run does not have, or one
+        behind a stage that gave nothing.
+        """
         if stored is not None:
             return restored(stage, stored, self.journal, with_texts=self.with_texts)
         if stage in self.manifest.absent:
@@ -108,11 +136,12 @@ class StoredTraces:
         if stage not in self.manifest.rag.stages:
             return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
         if stage != "retrieve":
-            is_after = stage in ("validate", "generate")
             before = row.settled["retrieve"]
-            before = row.settled.get("post_retrieve", before) if is_after else before
-            is_told = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
-            if before.outcome.value is None and not is_told:
+            if stage in ("validate", "generate"):
+                before = row.settled.get("post_retrieve", before)
+            # After these the stage was still to be called; after anything else it never was.
+            is_open = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
+            if before.outcome.value is None and not is_open:
                 return passed_on(before)
         return skipped(_INTERRUPTED)
 
@@ -130,28 +159,39 @@ def entries(path: Path) -> Iterator[Entry]:
     manifest = read_manifest(folder.manifest)
     with Journal(folder.journal) as journal:
         run = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
-        for row in (row for window in journal.cases() for row in run.rows(window)):
-            outcomes = {stage: settled.outcome for stage, settled in row.settled.items()}
-            recorded = {
-                stage: replace(outcome, known=Known.RECORDED)
-                for stage, outcome in outcomes.items()
-                # What has no row of its own has no value, but an earlier stage's failure.
-                if outcome.status is not Status.SKIPPED
-                or outcome.reason == NO_CONTEXTS
-                or outcome.known is Known.RECORDED
-            }
-            yield Entry(case=row.case, recorded=recorded)
+        for window in journal.cases():
+            for row in run.rows(window):
+                recorded: dict[str, Outcome[Any]] = {}
+                for stage, settled in row.settled.items():
+                    if _is_recorded(settled.outcome):
+                        recorded[stage] = replace(settled.outcome, known=Known.RECORDED)
+                yield Entry(case=row.case, recorded=recorded)
+
+
+def _is_recorded(outcome: Outcome[Any]) -> bool:
+    """Whether a stage's outcome says something of the system, and not of how far the run went.
+
+    What was skipped has no row of its own and says nothing, but for a retrieval without chunks, and
+    for what a source had recorded as skipped.
+    """
+    return (
+        outcome.status is not Status.SKIPPED
+        or outcome.reason == NO_CONTEXTS
+        or outcome.known is Known.RECORDED
+    )
 
 
 # --- conversations in which a system hears its own earlier answers
 
 
-def _key(cluster: str | None, users: Sequence[str]) -> bytes:
-    return digest(part.encode() for part in (cluster or "", *users))
+def _question_key(cluster: str | None, user_turns: Sequence[str]) -> bytes:
+    """What a question is known by: its conversation, and all that the user said up to it."""
+    return digest(part.encode() for part in (cluster or "", *user_turns))
 
 
-def _asked(case: Case) -> bytes:
-    return _key(case.cluster, [*(t.text for t in case.history if t.role == "user"), case.query])
+def _user_turns(case: Case) -> list[str]:
+    """What the user said before the case's question."""
+    return [turn.text for turn in case.history if turn.role == "user"]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -166,69 +206,85 @@ class OwnTurns:
 
     journal: Journal
     answers: dict[bytes, str | None] = field(default_factory=dict[bytes, str | None])
-    """None where it gave no answer."""
+    """By question; None where it gave no answer."""
 
     @classmethod
     def stored(cls, journal: Journal) -> OwnTurns:
         """All that a run has answered."""
-        own = cls(journal=journal)
+        own_turns = cls(journal=journal)
         for window in journal.cases():
-            known = journal.valid_outcomes("generate", [one.number for one in window])
-            for one in window:
-                outcome = known.get(one.number)
-                if outcome is not None:
-                    own._add(one.case, restored("generate", outcome, journal).outcome)
-        return own
+            numbers = [stored.number for stored in window]
+            stored_outcomes = journal.valid_outcomes("generate", numbers)
+            for stored in window:
+                stored_outcome = stored_outcomes.get(stored.number)
+                if stored_outcome is not None:
+                    generation = restored("generate", stored_outcome, journal)
+                    own_turns._add(stored.case, generation.outcome)
+        return own_turns
 
     def windows(self) -> Generator[list[RunCase]]:
-        """The run's cases, those of each turn behind those of the turn before."""
-        turns: dict[int, list[str]] = {}
+        """The run's cases, those of each turn behind those of the turn before.
+
+        Whoever takes a window settles it before the next: its answers are heard from then on.
+        """
+        ids_by_turn: dict[int, list[str]] = {}
         for window in self.journal.cases():
-            for one in window:
-                number = sum(turn.role == "user" for turn in one.case.history)
-                turns.setdefault(number, []).append(one.case.id)
-        for number in sorted(turns):
-            for window in self.journal.cases(turns[number]):
-                rows = [self.row(one) for one in window]
+            for stored in window:
+                turn_number = len(_user_turns(stored.case))
+                ids_by_turn.setdefault(turn_number, []).append(stored.case.id)
+        for turn_number in sorted(ids_by_turn):
+            for window in self.journal.cases(ids_by_turn[turn_number]):
+                rows = [self.row(stored) for stored in window]
                 yield rows
                 for row, stored in zip(rows, window, strict=True):
                     self._add(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
         """A case as it is asked: with the system's own answers in its history."""
-        history = tuple(self._heard(stored.case))
+        history = tuple(self._own_history(stored.case))
         if history == stored.case.history:
             return stored
-        said = digest(part.encode() for turn in history for part in (turn.role, turn.text))
-        case = replace(stored.case, history=history)
-        return RunCase(stored.number, case, fixed_digest(stored.digest, said))
+        history_parts: list[bytes] = []
+        for turn in history:
+            history_parts += (turn.role.encode(), turn.text.encode())
+        # Another history is another input: the case's outcomes are kept under another digest.
+        return RunCase(
+            stored.number,
+            replace(stored.case, history=history),
+            fixed_digest(stored.digest, digest(history_parts)),
+        )
 
-    def _heard(self, case: Case) -> Iterator[Turn]:
-        users: list[str] = []
+    def _own_history(self, case: Case) -> Iterator[Turn]:
+        """The case's turns, the system's own answers in place of recorded ones."""
+        user_turns: list[str] = []
         is_own = False
         for turn in case.history:
             if turn.role == "user":
-                users.append(turn.text)
+                user_turns.append(turn.text)
                 yield turn
-                key = _key(case.cluster, users)
+                key = _question_key(case.cluster, user_turns)
                 is_own = key in self.answers
-                if (answer := self.answers.get(key)) is not None:
+                answer = self.answers.get(key)
+                if answer is not None:
                     yield Turn(role="assistant", text=answer)
             elif not is_own:
                 yield turn
 
     def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
-        value = outcome.value
-        self.answers[_asked(case)] = None if value is None else value.response
+        """Keeps an answer. The case is the dataset's: recorded answers are not in its key."""
+        key = _question_key(case.cluster, [*_user_turns(case), case.query])
+        self.answers[key] = None if outcome.value is None else outcome.value.response
 
 
 def unasked_turns(journal: Journal) -> int:
     """How many earlier questions of conversations are no cases, so that recorded answers stand."""
-    asked: set[bytes] = set()
-    earlier: set[bytes] = set()
+    case_questions: set[bytes] = set()
+    earlier_questions: set[bytes] = set()
     for window in journal.cases():
-        for case in (one.case for one in window):
-            asked.add(_asked(case))
-            users = [turn.text for turn in case.history if turn.role == "user"]
-            earlier.update(_key(case.cluster, users[: at + 1]) for at in range(len(users)))
-    return len(earlier - asked)
+        for stored in window:
+            case = stored.case
+            user_turns = _user_turns(case)
+            case_questions.add(_question_key(case.cluster, [*user_turns, case.query]))
+            for position in range(len(user_turns)):
+                earlier_questions.add(_question_key(case.cluster, user_turns[: position + 1]))
+    return len(earlier_questions - case_questions)

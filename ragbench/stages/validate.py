@@ -63,15 +63,18 @@ def _rules() -> tuple[Mapping[str, str], str]:
 
     About 40 files, a few milliseconds.
     """
-    whole = hashlib.sha256()
-    read = [one for one in files("ragbench.io").iterdir() if one.name == "chunk_identity.py"]
+    rule_files = [
+        file for file in files("ragbench.io").iterdir() if file.name == "chunk_identity.py"
+    ]
     for package in ("ragbench.text", "ragbench.validators"):
-        read += sorted(files(package).iterdir(), key=lambda one: one.name)
-    for file in read:
+        rule_files += sorted(files(package).iterdir(), key=lambda file: file.name)
+    rules = hashlib.sha256()
+    for file in rule_files:
         if file.name.endswith((".py", ".toml")):
-            whole.update(file.read_bytes().replace(b"\r\n", b"\n"))
+            # A checkout may have other ends of lines than the package.
+            rules.update(file.read_bytes().replace(b"\r\n", b"\n"))
     version = {name: version for name, version, _ in distributions() if name == "ragbench"}
-    return version, whole.hexdigest()
+    return version, rules.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
@@ -80,31 +83,36 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
     Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
     """
     if history:
-        given = in_conversation(validator, dump.query, dump.chunks, history)
+        returned = in_conversation(validator, dump.query, dump.chunks, history)
     else:
-        given = validator.validate(dump.query, dump.chunks)
-    verdict = cast("object", given)  # one of the user's own gives what it likes
+        returned = validator.validate(dump.query, dump.chunks)
+    verdict = cast("object", returned)  # one of the user's own gives what it likes
     if not isinstance(verdict, Verdict):
         kind = type(verdict).__name__
         raise InterfaceError(f"validator '{validator.name}' returned a {kind}, not a Verdict")
-    found = verdict.inspection
-    if found is None:
-        found = inspect_chunks(dump.query, dump.chunks).warnings
-    conflicts = [one.detail for one in verdict.conflicts]
-    said = {*(warning.message for warning in found), *conflicts}
-    found = (*dump.warnings, *found)
-    texts = [*map(str, found), *(f"conflict: {text}" for text in conflicts)]
-    texts += [f"validator: {text}" for text in verdict.warnings if text not in said]
-    return replace(verdict, inspection=found, warnings=tuple(texts))
+    inspection = verdict.inspection
+    if inspection is None:
+        inspection = inspect_chunks(dump.query, dump.chunks).warnings
+    conflicts = [conflict.detail for conflict in verdict.conflicts]
+    # A validator repeats as its own warnings what it was warned of, and its conflicts.
+    repeated = {*(warning.message for warning in inspection), *conflicts}
+    inspection = (*dump.warnings, *inspection)
+    texts = [str(warning) for warning in inspection]
+    texts += [f"conflict: {conflict}" for conflict in conflicts]
+    texts += [f"validator: {warning}" for warning in verdict.warnings if warning not in repeated]
+    return replace(verdict, inspection=inspection, warnings=tuple(texts))
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInput, Verdict]:
+    """The stage of a run that judges the chunks that generation is given."""
+
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
-        dumps = (
-            (RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())), said)
-            for query, result, said in inputs
-        )
-        return [validate_query(validator, *one) for one in dumps]
+        verdicts: list[Verdict] = []
+        for query, result, history in inputs:
+            # Without an id: the same chunks of two queries share one stored verdict.
+            dump = RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
+            verdicts.append(validate_query(validator, dump, history))
+        return verdicts
 
     return CallStage(
         name=VALIDATE,
@@ -118,6 +126,8 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
 
 
 class FarQuery(NamedTuple):
+    """Where a query of a dump stands, for a worker that reads it there."""
+
     place: Place
     digest: bytes
     """What stood there when it was first read."""
@@ -128,29 +138,42 @@ class FarRetrieval(RetrievalDump):
     """A retrieval whose texts have stayed where they are: its chunks are empty."""
 
     asked: FarQuery
+    """What a worker is given in its place."""
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
     """Digest of all of a retrieval that a validator sees; its id is not."""
     chunks = [
-        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
-        for one in dump.chunks
+        (
+            chunk.id,
+            chunk.text,
+            chunk.score,
+            chunk.document_id,
+            chunk.start,
+            chunk.end,
+            chunk.metadata,
+        )
+        for chunk in dump.chunks
     ]
-    seen = (dump.query, chunks, dump.warnings)
+    content = (dump.query, chunks, dump.warnings)
     try:
         options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-        written = orjson.dumps(seen, default=str, option=options)
+        written = orjson.dumps(content, default=str, option=options)
     except TypeError:  # metadata that is nested too deep to be written
-        written = repr(seen).encode("utf-8", "backslashreplace")
+        written = repr(content).encode("utf-8", "backslashreplace")
     return fixed_digest(written)
 
 
 def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[Verdict]]:
-    """What a worker calls: a partial of this makes it."""
+    """What a worker calls: a partial of this makes it.
+
+    Args:
+        make: makes the validator, once in each worker.
+    """
     validator = make()
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Outcome[Verdict]]:
-        found: list[Outcome[Verdict]] = []
+        outcomes: list[Outcome[Verdict]] = []
         for dump in dumps:
             started = time.perf_counter()
             outcome: Outcome[Verdict]
@@ -160,8 +183,8 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
                 raise  # every other query would fail alike
             except Exception as error:  # noqa: BLE001  # one query's failure is no other's
                 outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
-            found.append(replace(outcome, seconds=time.perf_counter() - started))
-        return found
+            outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
+        return outcomes
 
     return call
 
@@ -178,25 +201,28 @@ def judged_queries(
         identity=identity,
         reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
     )
-    ahead, windows = Ahead(stage, pool, run), deque[Sequence[RunCase]]()
+    ahead = Ahead(stage, pool, run)
+    begun_windows = deque[Sequence[RunCase]]()
 
-    def settled() -> Sequence[RunCase]:
+    def settle_oldest() -> Sequence[RunCase]:
         ahead.settle()
         if run.stopped():
             run.journal.flush()
             raise InterruptedRunError(STOPPED)
-        return windows.popleft()
+        return begun_windows.popleft()
 
-    for cut in pool.cut(retrievals, letters):
+    for dumps in pool.cut(retrievals, letters):
         if run.stopped():
             ahead.finish()
             raise InterruptedRunError(STOPPED)
-        windows.append([*map(_row, cut)])
-        todo = stage.take(windows[-1], run)
-        if ahead.begin(todo, [asked_of(one.input) for one in todo]):
-            yield from settled()
-    while windows:
-        yield from settled()
+        window = [_row(dump) for dump in dumps]
+        begun_windows.append(window)
+        todo = stage.take(window, run)
+        is_full = ahead.begin(todo, [worker_input(work.input) for work in todo])
+        if is_full:
+            yield from settle_oldest()
+    while begun_windows:
+        yield from settle_oldest()
     run.journal.flush()
 
 
@@ -215,19 +241,27 @@ def _row(dump: RetrievalDump) -> RunCase:
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def asked_of(dump: RetrievalDump) -> RetrievalDump | Task:
+def worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
     """What a worker is given: of a retrieval whose texts are elsewhere its place."""
-    return Task(VALIDATE, dump.asked) if isinstance(dump, FarRetrieval) else dump
+    if isinstance(dump, FarRetrieval):
+        return Task(VALIDATE, dump.asked)
+    return dump
 
 
-def letters(asked: RetrievalDump | Task) -> int:
-    far = asked.asked if isinstance(asked, FarRetrieval) else asked
-    if isinstance(far, RetrievalDump):
-        return sum(len(chunk.text) for chunk in far.chunks)
-    return int((far.input if isinstance(far, Task) else far).letters)
+def letters(retrieval: RetrievalDump | Task) -> int:
+    """The length of a retrieval's texts, by which retrievals are shared out to workers."""
+    if isinstance(retrieval, Task):
+        return int(retrieval.input.letters)
+    if isinstance(retrieval, FarRetrieval):
+        return retrieval.asked.letters
+    return sum(len(chunk.text) for chunk in retrieval.chunks)
 
 
 # --- the tally
+
+
+_MOST_EXAMPLES = 5
+"""How many failures are listed, and how many names of cases beside a kind of warning."""
 
 
 @dataclass(slots=True)
@@ -237,33 +271,45 @@ class ValidationTally:
     validator: str = ""
     verdicts: int = 0
     chunks: int = 0
+    """Chunks that have a verdict."""
     relevant: int = 0
+    """Of these, those that are relevant."""
     present: int = 0
+    """Verdicts that the answer is in the chunks."""
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
+    """The first failures, each with its case."""
     quality: dict[str, int] = field(
         default_factory=lambda: {level.value: 0 for level in RetrievalQuality}
     )
     details: dict[str, float] = field(default_factory=dict[str, float])
+    """The validator's own counts by name, summed up."""
     warned: Counter[str] = field(default_factory=Counter[str])
+    """By kind of warning: queries that have it."""
     warned_chunks: Counter[str] = field(default_factory=Counter[str])
+    """By kind of warning: chunks that have it."""
     examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """By kind of warning: the first queries that have it."""
     cells: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
+    """Cases of a run by whether the answer was present, and whether the system answered."""
 
     def add(self, trace: Trace) -> None:
+        """Counts a case of a run."""
         if trace.validation is None:
             return
         self.count(trace.case.id, trace.validation)
-        verdict, status = trace.validation.value, trace.generation.status
+        verdict = trace.validation.value
+        status = trace.generation.status
         if verdict is not None and status in (Status.MEASURED, Status.ABSTAINED):
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
+        """Counts the verdict on the case or query of this name."""
         verdict = outcome.value
         if outcome.failure is not None:
             self.failed += 1
-            if len(self.failures) < _EXAMPLES:
+            if len(self.failures) < _MOST_EXAMPLES:
                 self.failures.append(f"{name}: {outcome.failure}")
         if verdict is None:
             return
@@ -276,44 +322,48 @@ class ValidationTally:
         self.quality[verdict.retrieval_quality.value] += 1
         for detail, value in verdict.details.items():
             self.details[detail] = self.details.get(detail, 0) + value
-        found = verdict.inspection or ()
-        kinds = [(warning.kind.value, warning.count) for warning in found]
-        kinds += [(text.partition(":")[0], 1) for text in verdict.warnings[len(found) :]]
+        inspection = verdict.inspection or ()
+        kinds = [(warning.kind.value, warning.count) for warning in inspection]
+        # The texts repeat the inspection first; only what follows has no count of its own.
+        for text in verdict.warnings[len(inspection) :]:
+            kind, _, _ = text.partition(":")
+            kinds.append((kind, 1))
         if kinds:
             self.count_warnings(name, kinds)
 
     def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
-        seen: dict[str, int] = Counter()
+        """Counts the warnings on a query.
+
+        Args:
+            kinds: the kind of each warning, and how many chunks it is of.
+        """
+        chunks_by_kind: dict[str, int] = Counter()
         for kind, chunks in kinds:
-            seen[kind] += chunks
-        self.warned_chunks.update(seen)
-        for kind in seen:
+            chunks_by_kind[kind] += chunks
+        self.warned_chunks.update(chunks_by_kind)
+        for kind in chunks_by_kind:
             self.warned[kind] += 1
             examples = self.examples.setdefault(kind, [])
-            if len(examples) < _EXAMPLES:
+            if len(examples) < _MOST_EXAMPLES:
                 examples.append(name)
 
     def table(self) -> ValidationTable | None:
+        """The counts as the report shows them; None without any verdict."""
         if not self.verdicts:
             return None
-        cells, both = self.cells, (True, False)
-        totals = {present: sum(cells[present, answered] for answered in both) for present in both}
+        matrix: list[MatrixCell] = []
+        for is_present in (True, False):
+            total = self.cells[is_present, True] + self.cells[is_present, False]
+            for is_answered in (True, False):
+                rate = share_of(self.cells[is_present, is_answered], total)
+                matrix.append(
+                    MatrixCell(answer_present=is_present, answered=is_answered, rate=rate)
+                )
         return ValidationTable(
             validator=self.validator,
             verdicts=self.verdicts,
             quality=dict(self.quality),
             answer_present=share_of(self.present, self.verdicts),
-            matrix=tuple(
-                MatrixCell(
-                    answer_present=present,
-                    answered=answered,
-                    rate=share_of(cells[present, answered], totals[present]),
-                )
-                for present in both
-                for answered in both
-            ),
-            unmatched=self.verdicts - cells.total(),
+            matrix=tuple(matrix),
+            unmatched=self.verdicts - self.cells.total(),
         )
-
-
-_EXAMPLES = 5

@@ -61,11 +61,11 @@ from ragbench.stages.stage import STOPPED, CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
     ValidationTally,
-    asked_of,
     judged_queries,
     letters,
     validator_call,
     validator_fingerprint,
+    worker_input,
 )
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
@@ -252,7 +252,7 @@ class _Judging:
                 dump.read_elsewhere(read_pieces(split, pool))
             if self.run is None:
                 queries, inputs = tee(queries)
-                outcomes = pool.map(inputs if split is None else map(asked_of, inputs), letters)
+                outcomes = pool.map(inputs if split is None else map(worker_input, inputs), letters)
                 # Not strict: a pool that is stopped gives fewer outcomes.
                 for outcome, query in zip(outcomes, queries, strict=False):
                     failed = int(outcome.failure is not None)
