@@ -1,4 +1,7 @@
-"""Judged metrics over a window of cases: many at once, each cell kept as soon as it is there."""
+"""Judged metrics over a window of cases: many at once, each cell stored as soon as it is there.
+
+`Judging` holds what a run's judging is set to, and `JudgeStage` is the stage of the loop.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,15 @@ from ragbench.stages.stage import Running
 
 JobT = TypeVar("JobT")
 Rehearsal: TypeAlias = Callable[[JudgePlan, Sequence["Job"], Callable[[], bool]], None]
-"""What is done in place of judging; see `ragbench.stages.dry_run`."""
-_A_SLOT = 4
-"""Cells in the work for each call that may be in flight: while some wait for a rate limit or for
-their turn, others ask."""
+"""What is done in place of judging, such as counting what it would cost (a dry run)."""
+_WORKERS_PER_CALL = 4
+"""Cells that are worked on for each call that may be in flight: while some wait for a rate limit or
+for their turn, others ask."""
 
 
 class Judging(Record):
+    """Which models judge a run, and how often."""
+
     session: LLMSession
     chat: LLMSettings | None = None
     embeddings: LLMSettings | None = None
@@ -47,6 +52,7 @@ class Judging(Record):
     """Takes the judging's place: nothing is judged then."""
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
+        """What is judged, how often and by whom."""
         panel = [juror.endpoint for juror in self.panel]
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
@@ -57,39 +63,62 @@ class Judging(Record):
         them: two runs compare when it is the same. How often a case is judged and what tokens cost
         is not part of it.
         """
-        both = (self.chat, self.embeddings)
-        chat, embeddings = (None if one is None else one.endpoint for one in both)
-        plan.check(chat, embeddings)
-        asked = chat.identity() if chat and plan.needs_chat else None
-        embedding = embeddings.identity() if embeddings and plan.needs_embeddings else None
-        identity: dict[str, Any] = {"chat": asked, "embeddings": embedding}
-        identity["scorers"] = plan.identities
+        chat_endpoint = None if self.chat is None else self.chat.endpoint
+        embeddings_endpoint = None if self.embeddings is None else self.embeddings.endpoint
+        plan.check(chat_endpoint, embeddings_endpoint)
+        chat_identity = None
+        if chat_endpoint and plan.needs_chat:
+            chat_identity = chat_endpoint.identity()
+        embeddings_identity = None
+        if embeddings_endpoint and plan.needs_embeddings:
+            embeddings_identity = embeddings_endpoint.identity()
+        identity: dict[str, Any] = {
+            "chat": chat_identity,
+            "embeddings": embeddings_identity,
+            "scorers": plan.identities,
+        }
         panel = [juror.identity() for juror in plan.panel]
+        # A judge without a panel keeps the fingerprint that it had before there were panels.
         if panel and plan.needs_chat:
             identity["panel"] = panel
+
+        # A metric's key depends on the models that it asks, and on no other.
         keys: dict[str, str] = {}
         for metric in plan.metrics:
             needs = metric.definition.needs
-            is_chat = Need.LLM in needs
-            known: tuple[object, ...] = (
-                asked if is_chat else None,
-                embedding if Need.EMBEDDINGS in needs else None,
+            asks_chat = Need.LLM in needs
+            asks_embeddings = Need.EMBEDDINGS in needs
+            parts: list[object] = [
+                chat_identity if asks_chat else None,
+                embeddings_identity if asks_embeddings else None,
                 plan.prompts[metric.name],
                 plan.repeats,
-            )
-            keys[metric.name] = fingerprint((*known, panel) if panel and is_chat else known)
-        price = None if asked is None or chat is None else msgspec.to_builtins(price_for(chat))
+            ]
+            if panel and asks_chat:
+                parts.append(panel)
+            keys[metric.name] = fingerprint(tuple(parts))
+
+        price = None
+        if chat_endpoint and plan.needs_chat:
+            price = msgspec.to_builtins(price_for(chat_endpoint))
         if price is not None:
-            del price["long_prompt"]  # it is one call's; what reads this adds up many
-        parts = {"repeats": plan.repeats, "prompts": plan.prompts, "keys": keys, "price": price}
-        return {**identity, "fingerprint": fingerprint(identity), **parts}
+            del price["long_prompt"]  # it is of a single call; what reads this adds up many
+        return {
+            **identity,
+            "fingerprint": fingerprint(identity),
+            "repeats": plan.repeats,
+            "prompts": plan.prompts,
+            "keys": keys,
+            "price": price,
+        }
 
     def try_models(self, plan: JudgePlan, stopped: Callable[[], bool]) -> None:
-        """Sees whether the models answer as a plan needs it, where that is wanted."""
-        if self.preflight:
-            self.session.models.stop_when(stopped)
-            chat, embeddings = plan.needs_chat, plan.needs_embeddings
-            self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
+        """Sees whether the models answer as a plan needs it, unless `preflight` is off."""
+        if not self.preflight:
+            return
+        self.session.models.stop_when(stopped)
+        chat, embeddings = plan.needs_chat, plan.needs_embeddings
+        self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
 
     def judged(
         self,
@@ -98,34 +127,39 @@ class Judging(Record):
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[list[tuple[JobT, JudgedCell]]]:
         """Has jobs judged, many at once; each is given as soon as it is done."""
-        known = self.chat or self.embeddings
-        concurrency = (CallLimits() if known is None else known.limits).concurrency
+        settings = self.chat or self.embeddings
+        limits = CallLimits() if settings is None else settings.limits
 
         async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
         ) -> None:
             models.stop_when(stopped)
-            waiting, stopping = iter(jobs), list[RagbenchError]()
+            waiting_jobs = iter(jobs)
+            errors: list[RagbenchError] = []
 
             async def worker() -> None:
-                for job in waiting:
+                for job in waiting_jobs:
                     try:
                         emit((job, await judge(job, models)))
                     except RagbenchError as error:
-                        stopping.append(error)
-                    if stopping:
+                        errors.append(error)
+                    # An error ends the run, yet each worker finishes the job that it is at: what
+                    # has been paid for is stored.
+                    if errors:
                         return
 
             async with asyncio.TaskGroup() as group:
-                for _ in range(_A_SLOT * concurrency):
+                for _ in range(_WORKERS_PER_CALL * limits.concurrency):
                     group.create_task(worker())
-            if stopping:
-                raise stopping[0]
+            if errors:
+                raise errors[0]
 
         return self.session.stream(work)
 
 
 class Job(NamedTuple):
+    """One cell that is to be judged."""
+
     row: RunCase
     place: int
     """The metric's, among those of the run."""
@@ -134,7 +168,7 @@ class Job(NamedTuple):
 
 @dataclass(slots=True)
 class JudgeStage:
-    """Judges the cells that the journal lacks: many at once, each kept as soon as it is there."""
+    """Judges the cells that the journal lacks: many at once, each stored as soon as it is there."""
 
     plan: JudgePlan
     judging: Judging
@@ -144,30 +178,37 @@ class JudgeStage:
     """Opened for the window by the scoring stage before."""
     name: str = "judge"
     _is_tried: bool = False
+    """Whether the models have been tried in this run."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        judged = [(at, each) for at, each in enumerate(self.table.metrics) if each.is_judged]
-        jobs = [Job(row, *one) for row in window for one in judged if run.lacks(row.cells[one[0]])]
+        """Judges the cells of a window that lack a score, or rehearses that."""
+        places = [place for place, metric in enumerate(self.table.metrics) if metric.is_judged]
+        jobs: list[Job] = []
+        for row in window:
+            for place in places:
+                if run.lacks(row.cells[place]):
+                    jobs.append(Job(row, place, self.table.metrics[place]))
         reused = len(window) - len({job.row.number for job in jobs})
-        if (rehearsal := self.judging.rehearsal) is not None:
-            rehearsal(self.plan, jobs, run.stopped)
+        if self.judging.rehearsal is not None:
+            self.judging.rehearsal(self.plan, jobs, run.stopped)
             run.settled(self.name, len(window), reused=reused)
         else:
             self._judge(jobs, run)
-            self.table.read_judgements(window, [at for at, _ in judged])
+            self.table.read_judgements(window, places)
             run.settled(self.name, reused, reused=reused)
 
     def _judge(self, jobs: Sequence[Job], run: Running) -> None:
-        left: Counter[int] = Counter()
+        # Cells that need no model (skipped, failed before) are stored at once.
         open_jobs: list[Job] = []
+        open_cells: Counter[int] = Counter()  # by the number of the case
         for job in jobs:
-            known = not_asked(job.metric, job.row.trace)
-            if known is not None:
-                self.table.save_judged(job.row, job.place, known, ())
+            cell = not_asked(job.metric, job.row.trace)
+            if cell is not None:
+                self.table.save_judged(job.row, job.place, cell, ())
             else:
                 open_jobs.append(job)
-                left[job.row.number] += 1
-        run.settled(self.name, len({job.row.number for job in jobs} - left.keys()))
+                open_cells[job.row.number] += 1
+        run.settled(self.name, len({job.row.number for job in jobs} - open_cells.keys()))
         run.journal.flush()
         if not open_jobs:
             return
@@ -175,24 +216,25 @@ class JudgeStage:
             self.judging.try_models(self.plan, run.stopped)
             self._is_tried = True
 
-        def judge(job: Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-            return self.plan.judge(job.metric, job.row.trace, panel)
+        def judge(job: Job, models: ModelClients) -> Awaitable[JudgedCell]:
+            return self.plan.judge(job.metric, job.row.trace, models)
 
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
-            done = 0
+            cases_done = 0
             for job, judged in batch:
                 self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
-                left[job.row.number] -= 1
-                done += not left[job.row.number]
+                open_cells[job.row.number] -= 1
+                if not open_cells[job.row.number]:
+                    cases_done += 1
             run.journal.flush()
-            run.settled(self.name, done)
+            run.settled(self.name, cases_done)
 
 
 def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> JudgeStage:
-    """Prepares the judged ones of a run's metrics."""
+    """The stage that judges those of a run's metrics that ask a model."""
     judged = [metric for metric in metrics if metric.is_judged]
     if judging is None:
-        JudgePlan(judged).check(None, None)  # says what to set
+        JudgePlan(judged).check(None, None)  # its error says which variable to set
         raise ConfigError("the metrics need a language model: pass judging=... to evaluate()")
     plan = judging.plan(judged)
     return JudgeStage(plan, judging, judging.info(plan))

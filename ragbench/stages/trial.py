@@ -1,4 +1,7 @@
-"""One variant of post-retrieval over the cases of a run: what it leaves, and what that takes."""
+"""One variant of post-retrieval over the cases of a run: what it leaves, and what that takes.
+
+`ragbench ablate` makes a `Trial` of each variant and compares their reports.
+"""
 
 from __future__ import annotations
 
@@ -58,16 +61,21 @@ class Trial:
     """Counts what generation would be given."""
     matching: Matching
     scores: ScoreStore | None = None
-    """Scores of slow rerankers that are known."""
+    """Scores of slow rerankers that an earlier run has stored."""
     answering: Answering | None = None
-    """Asked for an answer to what is left; nobody when None."""
+    """Asked for an answer to the chunks that are left; nobody when None."""
     values: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
     """A mapping a metric: case id to value, None where there is none."""
     seconds: array[float] = field(default_factory=lambda: array("d"))
+    """How long the variant took, a case each."""
     tokens: array[float] = field(default_factory=lambda: array("d"))
+    """What generation would be given, a case each."""
     chunks: int = 0
+    """Chunks that it left, of all cases."""
     passed_over: int = 0
+    """Cases in which an operator failed and was passed over."""
     failed: int = 0
+    """Cases for which the variant as a whole failed."""
     failures: Counter[str] = field(default_factory=Counter[str])
     biographies: BiographyTally = field(default_factory=BiographyTally)
     answers: Counter[Status] = field(default_factory=Counter[Status])
@@ -75,85 +83,106 @@ class Trial:
     usages: list[Usage] = field(default_factory=list[Usage])
     """Of the answers whose tokens the RAG reports."""
     reused: int = 0
-    """Scores that were known from before."""
+    """Scores that were stored before this run."""
     acted: int = 0
     """Cases in which it left anything else than the first variant."""
     left: dict[str, object] = field(default_factory=dict[str, object])
-    """What it left of the cases of the present window."""
+    """What it left of the cases of the present window, by id; of the first variant only."""
     stage: CallStage[ChunksInput, RetrievalResult[Any]] = field(init=False)
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        name, stage = self.variant.name, self.variant.stage
-        stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
-        self.stage = replace(post_retrieve_stage(stage, b""), name=name)
+        stage = self.variant.stage
+        if self.scores is not None:
+            stage = with_stored_scores(stage, self.scores)
+        self.stage = replace(post_retrieve_stage(stage, b""), name=self.variant.name)
 
     def take(
         self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
     ) -> None:
-        """Takes a window of cases through the variant and scores them."""
-        known = 0 if self.scores is None else self.scores.reused
+        """Takes a window of cases through the variant and scores them.
+
+        Args:
+            first: the trial of the first variant, which takes each window before the others do.
+        """
+        reused_before = 0 if self.scores is None else self.scores.reused
         if not self.seconds:
             self._warm_up(window)
-        traces = [*pool.map(self._through, window)]
-        self.values = self.values or [{} for _ in plan.metrics]
+        traces = list(pool.map(self._trace, window))
+        if not self.values:
+            self.values = [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
-            id = trace.case.id
+            case_id = trace.case.id
             self._count(trace)
-            self.biographies.add(id, biography_of(trace, self.matching))
+            self.biographies.add(case_id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
-                values[id] = cell.value
+                values[case_id] = cell.value
             # All that generation would be given, and all that metrics read.
+            result = trace.context.value
             left: object = trace.context.status
-            if (result := trace.context.value) is not None:
-                left = (*contexts_for_generation(result),), tuple(result.context_ids or ())
+            if result is not None:
+                texts = tuple(contexts_for_generation(result))
+                left = texts, tuple(result.context_ids or ())
             if first is self:
-                self.left[id] = left
-            else:
-                self.acted += left != first.left[id]
-        self.reused += 0 if self.scores is None else self.scores.reused - known
+                self.left[case_id] = left
+            elif left != first.left[case_id]:
+                self.acted += 1
+        if self.scores is not None:
+            self.reused += self.scores.reused - reused_before
 
     def _warm_up(self, window: Sequence[Trace]) -> None:
-        """What is loaded at the first call is not part of a query's time."""
-        if any(getattr(one, "asks_elsewhere", False) for one in rerankers_of(self.variant.stage)):
-            return
+        """Runs the variant once, untimed: loading a model is not part of a query's time.
+
+        A reranker behind an endpoint loads nothing here, and a call to it may cost money.
+        """
+        for reranker in rerankers_of(self.variant.stage):
+            if getattr(reranker, "asks_elsewhere", False):
+                return
         for trace in window:
             if trace.retrieval.value is not None:
-                self._left(trace.case.query, trace.retrieval.value)
+                self._outcome(trace.case.query, trace.retrieval.value)
                 return
 
-    def _through(self, trace: Trace) -> Trace:
+    def _trace(self, trace: Trace) -> Trace:
         """The case as the variant leaves it, with an answer where somebody is asked."""
-        given, query, answer = trace.retrieval.value, trace.case.query, NOT_GENERATED
-        if given is None:
-            return replace(trace, post_retrieval=trace.retrieval, generation=answer)
-        left = self._left(query, given)
+        retrieval = trace.retrieval.value
+        query = trace.case.query
+        if retrieval is None:
+            return replace(trace, post_retrieval=trace.retrieval, generation=NOT_GENERATED)
+        outcome = self._outcome(query, retrieval)
+        answer = NOT_GENERATED
         if self.answering is not None:
             answer = _NOTHING_LEFT
-            if left.value is not None:
-                answer = self.answering.answer(query, left.value, trace.case.messages)
-        return replace(trace, post_retrieval=left, generation=answer)
+            if outcome.value is not None:
+                answer = self.answering.answer(query, outcome.value, trace.case.messages)
+        return replace(trace, post_retrieval=outcome, generation=answer)
 
-    def _left(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
-        return self.stage.ask_once((query, given, ()), final=(InputError,))
+    def _outcome(
+        self, query: str, retrieval: RetrievalResult[Any]
+    ) -> Outcome[RetrievalResult[Any]]:
+        """What the variant leaves of a retrieval. An input error is raised: all cases meet it."""
+        return self.stage.ask_once((query, retrieval, ()), final=(InputError,))
 
     def _count(self, trace: Trace) -> None:
-        left = trace.context
+        outcome = trace.context
         if trace.retrieval.value is None:
             return
-        self.seconds.append(left.seconds or 0.0)
+        self.seconds.append(outcome.seconds or 0.0)
         if self.answering is not None:
             self._count_answer(trace.generation)
-        if left.value is None:
+        result = outcome.value
+        if result is None:
             self.failed += 1
-            self.failures[str(left.failure)] += 1
+            self.failures[str(outcome.failure)] += 1
             return
-        texts = contexts_for_generation(left.value)
-        self.tokens.append(sum(map(self.counter.count, texts)))
-        self.chunks += len(left.value)
-        failures = [str(f) for step in steps_of(left.value) for f in step.failures]
+        self.tokens.append(sum(map(self.counter.count, contexts_for_generation(result))))
+        self.chunks += len(result)
+        failures: list[str] = []
+        for step in steps_of(result):
+            failures.extend(map(str, step.failures))
         self.failures.update(failures)
-        self.passed_over += bool(failures)
+        if failures:
+            self.passed_over += 1
 
     def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
         self.answers[answer.status] += 1
@@ -161,15 +190,26 @@ class Trial:
             self.answer_seconds.append(answer.seconds)
         if answer.failure is not None:
             self.failures[str(answer.failure)] += 1
-        counted = {} if answer.value is None else token_counts(answer.value.metadata)
-        if "prompt_tokens" in counted and "response_tokens" in counted:
-            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
-            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
+        if answer.value is None:
+            return
+        counts = token_counts(answer.value.metadata)
+        if "prompt_tokens" in counts and "response_tokens" in counts:
+            usage = Usage(
+                prompt_tokens=int(counts["prompt_tokens"]),
+                completion_tokens=int(counts["response_tokens"]),
+            )
+            self.usages.append(usage)
 
     def _answers(self, price: Price | None) -> VariantAnswers:
-        answered, declined = self.answers[Status.MEASURED], self.answers[Status.ABSTAINED]
-        usages = self.usages if len(self.usages) == answered + declined else []
-        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
+        answered = self.answers[Status.MEASURED]
+        declined = self.answers[Status.ABSTAINED]
+        # A mean over some of the answers would not compare with another variant's.
+        usages: list[Usage] = []
+        if len(self.usages) == answered + declined:
+            usages = self.usages
+        costs: list[float] = []
+        if price is not None:
+            costs = [float(price.of(usage)) for usage in usages]
         return VariantAnswers(
             answered=answered,
             declined=declined,
@@ -184,6 +224,7 @@ class Trial:
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
+        """What the variant came to over all windows."""
         return VariantReport(
             name=self.variant.name,
             settings=self.variant.stage.identity,
@@ -224,7 +265,8 @@ class Answering(ExitStack):
         self.asked = 0
         """Answers that were asked for."""
         self._stage = generate_stage(rag, b"")
-        self._known: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
+        self._outcomes: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
+        """By the question, its contexts and the messages before it."""
         self._lock = threading.Lock()
         self._in_loop: InLoop = None
         if self._stage.call_async is not None:
@@ -235,20 +277,22 @@ class Answering(ExitStack):
     def answer(
         self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
     ) -> Outcome[GenerationResult[Any]]:
+        """The answer to a question with the chunks that are left, and what was said before it."""
         texts = contexts_for_generation(left)
-        key = (query, *texts, *(f"{one['role']}: {one['content']}" for one in said))
+        messages = (f"{message['role']}: {message['content']}" for message in said)
+        key = (query, *texts, *messages)
         with self._lock:
-            known = self._known.get(key)
-        if known is not None:
-            return known
+            outcome = self._outcomes.get(key)
+        if outcome is not None:
+            return outcome
         outcome = self._stage.ask_once((query, texts, said), self._in_loop)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:
-            self._known[key] = outcome
+            self._outcomes[key] = outcome
             self.asked += 1
         return outcome
 
     def forget(self) -> None:
-        """Forgets all answers: no case of before comes again."""
-        self._known.clear()
+        """Forgets all answers: the caller is done with these cases, and they take memory."""
+        self._outcomes.clear()
