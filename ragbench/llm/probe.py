@@ -277,7 +277,7 @@ async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGen
                 detail=f"{tokens:,} tokens are reported of {words:,} words that were all read: "
                 "it counts in its own way, and costs that rest on its count are too low",
             )
-        tokens_read = max(words, tokens)  # a word takes at least one token
+        tokens_read = max(words, tokens)  # the count may be missing or too low
     detail = f"all of {tokens_read:,} tokens is read; more was not tried"
     yield Finding(name="context", detail=detail)
 
