@@ -167,7 +167,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     opening = self._stack.enter_async_context(self._opening())
                     self._models = self._thread.run(opening)
                 except BaseException:
-                    self._thread.stop()  # or it would keep the process from ending
+                    self._thread.stop()  # closing stops it only where there are clients
                     raise
             return self._models
 
