@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     from ragbench.llm.endpoint import Endpoint
 
 CALLS = "calls.jsonl"
-"""Of the command that runs, or was killed."""
+"""The file with the requests of the command that runs, or was killed."""
 RECEIPTS = "receipts.jsonl"
-"""One line per command."""
+"""The file with the receipts of the commands that ended, one line each."""
 
 
 @dataclass(kw_only=True, slots=True)
 class ReceiptLine:
+    """What the calls to one model for one purpose took."""
+
     purpose: str
     """What the calls were for, such as a metric's name."""
     model: str
@@ -69,6 +71,8 @@ class ReceiptLine:
 
 
 class Receipt(Record):
+    """What calls took, line by line and in all."""
+
     lines: tuple[ReceiptLine, ...]
     price_origin: str | None
     """Where the price comes from, with its date; None when it is not known."""
@@ -77,7 +81,7 @@ class Receipt(Record):
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
         """Several receipts as one."""
         lines: list[ReceiptLine] = []
-        origins: dict[str, None] = {}
+        origins: dict[str, None] = {}  # each once, in order
         for receipt in receipts:
             lines += receipt.lines
             if receipt.price_origin:
@@ -116,59 +120,73 @@ def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
 
 
 class Ledger:
-    """Adds up what is sent, answered and asked: as it happens, or from a book's lines."""
+    """Adds up what is sent, answered and asked: as it happens, or from a book's lines.
+
+    Each event is a tuple that begins with a letter: "p", the price was learned; "s", a request was
+    sent; "a", it was answered; "e", it ended otherwise; "q", a question is over. They are added up
+    in `add` alone, and written to the book as they are, so a book read again adds up to the same.
+    """
 
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
         self._origin: str | None = None
-        """Of what costs are reckoned by, once one is."""
+        """Where the price comes from that costs are reckoned by, once there is a cost."""
         self._answered: Counter[tuple[str, str]] = Counter()
+        """How many requests were answered, by purpose and model."""
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
         self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
+        """Requests in flight by their numbers, each with the most that it can cost."""
 
     def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
         """A request is sent that costs ``most`` at most; gives its number."""
-        number, price = next(_NUMBERS), self._price
+        number = next(_NUMBERS)
+        price = self._price
         if price is not None and self._origin is None:
-            self._happened("p", price.currency, price.origin)
-        self._happened("s", number, purpose, model, most)
+            self._record("p", price.currency, price.origin)
+        self._record("s", number, purpose, model, most)
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
         """A request was answered, and its tokens or its cost reported."""
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         if self._price is None and cost is not None and self._origin is None:
-            self._happened("p", Price.currency, "as the endpoint reports")
-        self._happened("a", number, tokens, cost)
+            self._record("p", Price.currency, "as the endpoint reports")
+        self._record("a", number, tokens, cost)
 
     def ended(self, number: int, *, billed: bool) -> None:
         """A request may have been billed, and how much is unknown; or it cost nothing."""
-        self._happened("e", number, billed)
+        self._record("e", number, billed)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
         """A question is over; it took no request, one or several."""
-        self._happened("q", purpose, model, cached, failed)
+        self._record("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
+        """What everything so far took."""
         origin = self._origin if self._price is None else self._price.origin
-        lines = tuple(map(self._estimated, self._lines.values()))
-        return Receipt.of([Receipt(lines=lines, price_origin=origin)])
+        lines = tuple(map(self._with_estimate, self._lines.values()))
+        return Receipt.of([Receipt(lines=lines, price_origin=origin)])  # sorts the lines
 
-    def _estimated(self, line: ReceiptLine) -> ReceiptLine:
-        """With what its unanswered requests may have cost, by the mean of the answered ones."""
-        answered, lost = self._answered[line.purpose, line.model], line.unconfirmed_requests
-        estimate = None if lost else Decimal(0)
-        if lost and answered and line.cost is not None and line.unconfirmed is not None:
+    def _with_estimate(self, line: ReceiptLine) -> ReceiptLine:
+        """A line with what its lost requests may have cost, by the mean of the answered ones."""
+        answered = self._answered[line.purpose, line.model]
+        lost = line.unconfirmed_requests
+        estimate = None
+        if not lost:
+            estimate = Decimal(0)
+        elif answered and line.cost is not None and line.unconfirmed is not None:
             estimate = min(line.cost / answered * lost, line.unconfirmed)
         return replace(line, unconfirmed_estimate=estimate)
 
-    def _happened(self, *event: Any) -> None:
+    def _record(self, *event: Any) -> None:
+        """Adds an event up, and writes it to the book, if there is one."""
         self.add(*event)
         if self._book is not None:
             self._book.note(*event)
 
     def add(self, *event: Any) -> None:
+        """Adds an event up, such as a line of a book; the class says which there are."""
         match event:
             case "p", _, origin:
                 self._origin = origin
@@ -176,12 +194,12 @@ class Ledger:
                 line = self._line(purpose, model)
                 line.requests += 1
                 self._open[number] = (line, _decimal(most))
-            case "a", number, (prompt, completion, thought), cost:
+            case "a", number, (prompt, completion, reasoning), cost:
                 line, _ = self._open.pop(number)
                 self._answered[line.purpose, line.model] += 1
                 line.prompt_tokens += prompt
                 line.completion_tokens += completion
-                line.reasoning_tokens += thought
+                line.reasoning_tokens += reasoning
                 line.cost = total((line.cost, _decimal(cost)))
             case "e", number, billed:
                 line, most = self._open.pop(number)
@@ -191,13 +209,18 @@ class Ledger:
             case "q", purpose, model, cached, failed:
                 line = self._line(purpose, model)
                 line.calls += 1
-                line.cached += bool(cached)
-                line.failed += bool(failed)
+                if cached:
+                    line.cached += 1
+                if failed:
+                    line.failed += 1
             case _:
-                pass  # something else wrote it
+                pass  # something else wrote this line of the book
 
     def cut_off(self) -> int:
-        """What is in flight never ends, since its command was killed; gives how much that is."""
+        """Ends all requests in flight, since their command was killed; gives how many there are.
+
+        They may have been billed: the endpoint may have gone on without anybody to answer.
+        """
         numbers = list(self._open)
         for number in numbers:
             self.add("e", number, True)
@@ -208,6 +231,7 @@ class Ledger:
 
 
 _NUMBERS = count(1)
+"""Numbers of requests; several ledgers may write into one book, so no two share a number."""
 
 
 def _decimal(amount: Decimal | str | None) -> Decimal | None:
@@ -215,7 +239,10 @@ def _decimal(amount: Decimal | str | None) -> Decimal | None:
 
 
 class CallBook:
-    """The book of one command. Several event loops and threads may write into it."""
+    """The book of one command, in its run's folder: each event as a line, written at once.
+
+    Several event loops and threads may write into it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -226,7 +253,8 @@ class CallBook:
 
     def open(self) -> None:
         """Begins the book, where it has not begun; closes that of a command that was killed."""
-        calls, receipts = self._folder / CALLS, self._folder / RECEIPTS
+        calls = self._folder / CALLS
+        receipts = self._folder / RECEIPTS
         with self._lock:
             if self._file is not None:
                 return
@@ -238,7 +266,9 @@ class CallBook:
                         with suppress(ValueError, TypeError, KeyError, InvalidOperation):
                             earlier.add(*line)
                     in_flight = earlier.cut_off()
-                    _append(receipts, earlier.receipt(), ended="killed", in_flight=in_flight)
+                    _append_receipt(
+                        receipts, earlier.receipt(), ended="killed", in_flight=in_flight
+                    )
                 self.spent_before = _spent(receipts)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o644)
@@ -246,7 +276,9 @@ class CallBook:
                 raise LLMCacheError(f"{calls} cannot be written: {error.strerror}") from error
 
     def note(self, *event: Any) -> None:
+        """Writes an event; `Ledger` says which there are."""
         with self._lock:
+            # What follows on a request opens no book: it is closed once the command has ended.
             if event[0] in "psq":
                 self.open()
             if self._file is not None:
@@ -259,7 +291,7 @@ class CallBook:
             file = self._file
             self._file = None
         if receipt.lines:
-            _append(self._folder / RECEIPTS, receipt, ended="done")
+            _append_receipt(self._folder / RECEIPTS, receipt, ended="done")
         if file is not None:
             os.close(file)
             with suppress(OSError):
@@ -276,7 +308,7 @@ _RECEIPT_FIELDS = (
 )
 
 
-def _append(path: Path, receipt: Receipt, **ending: Any) -> None:
+def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
     """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
 
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
@@ -288,6 +320,7 @@ def _append(path: Path, receipt: Receipt, **ending: Any) -> None:
 
 
 def _lines(path: Path) -> Iterator[Any]:
+    """The JSON values of a file, a line each; lines that cannot be read are skipped."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         for raw in file:
             with suppress(ValueError):
@@ -304,12 +337,12 @@ def _spent(path: Path) -> Decimal:
     return spent
 
 
-def amount_of(given: str | Decimal, name: str) -> Decimal:
+def amount_of(amount: str | Decimal, name: str) -> Decimal:
     """A sum of money as somebody wrote it; an error calls it by ``name``."""
     try:
-        return Decimal(given)
+        return Decimal(amount)
     except InvalidOperation:
-        raise ConfigError(f"{name} must be a number, not '{given}'") from None
+        raise ConfigError(f"{name} must be a number, not '{amount}'") from None
 
 
 class Budget:
@@ -321,9 +354,9 @@ class Budget:
     """
 
     def __init__(self, limit: Decimal | None, *, run_limit: Decimal | None = None) -> None:
-        amounts = (amount for amount in (limit, run_limit) if amount is not None)
-        if not all(amount.is_finite() and amount >= 0 for amount in amounts):
-            raise ConfigError("a cost must be a number of at least 0")
+        for amount in (limit, run_limit):
+            if amount is not None and not (amount.is_finite() and amount >= 0):
+                raise ConfigError("a cost must be a number of at least 0")
         self.limit = limit
         self.run_limit = run_limit
         self.book: CallBook | None = None
@@ -346,64 +379,80 @@ class Budget:
 
     def _caps(self) -> list[tuple[str, Decimal, Decimal]]:
         """What is capped, at how much, and how much of it is spent."""
-        before = Decimal(0) if self.book is None else self.book.spent_before
-        caps = (("the cost", self.limit, Decimal(0)), (_OF_RUN, self.run_limit, before))
-        return [(what, cap, self.spent + earlier) for what, cap, earlier in caps if cap is not None]
+        caps: list[tuple[str, Decimal, Decimal]] = []
+        if self.limit is not None:
+            caps.append(("the cost", self.limit, self.spent))
+        if self.run_limit is not None:
+            spent_before = Decimal(0) if self.book is None else self.book.spent_before
+            subject = "the cost of all commands of this run"
+            caps.append((subject, self.run_limit, self.spent + spent_before))
+        return caps
 
     async def reserve(self, amount: Decimal) -> None:
         """Sets money aside, waiting for requests in flight to return some where that can help."""
-        while (changed := self._set_aside(amount)) is not None:
-            await changed.wait()
+        while True:
+            money_came_back = self._set_aside(amount)
+            if money_came_back is None:
+                return
+            await money_came_back.wait()
 
     def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
-        """Sets money aside, or gives the event that some has come back."""
+        """Sets money aside and gives None, or gives the event that some money has come back.
+
+        Raises:
+            LLMBudgetError: so much is spent that waiting for requests in flight cannot help.
+        """
         if self.book is not None:
             self.book.open()  # reads what earlier commands spent
         with self._lock:
             fits = True
-            for what, limit, spent in self._caps():
+            for subject, limit, spent in self._caps():
                 if spent + amount > limit:
                     raise LLMBudgetError(
-                        f"{what} is capped at {limit:f}; {spent:.6f} is spent, and the next call "
-                        f"may cost up to {amount:.6f}. Answers are kept: a higher cap "
+                        f"{subject} is capped at {limit:f}; {spent:.6f} is spent, and the next "
+                        f"call may cost up to {amount:.6f}. Answers are kept: a higher cap "
                         "goes on from there"
                     )
-                fits = fits and spent + self.reserved + amount <= limit
+                if spent + self.reserved + amount > limit:
+                    fits = False
             if fits:
                 self.reserved += amount
                 return None
             from asyncio import Event, get_running_loop
 
-            changed = Event()
-            self._waiting.append((get_running_loop(), changed))
-            return changed
+            money_came_back = Event()
+            self._waiting.append((get_running_loop(), money_came_back))
+            return money_came_back
 
     def settle(self, amount: Decimal, cost: Decimal) -> None:
         """Books what a request cost and gives back the rest of what was set aside for it."""
         with self._lock:
             self.reserved -= amount
             self.spent += cost
-            waiting, self._waiting = self._waiting, []
-        for loop, changed in waiting:
+            waiting = self._waiting
+            self._waiting = []
+        for loop, money_came_back in waiting:
             if not loop.is_closed():  # who waited there has been cancelled
-                loop.call_soon_threadsafe(changed.set)
+                # An event of asyncio may be set in its own loop alone.
+                loop.call_soon_threadsafe(money_came_back.set)
 
 
-_OF_RUN = "the cost of all commands of this run"
-_DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
+_DATE_IN_NAME = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
+"""The date at the end of a model's name; a dated version costs what the model costs."""
 
 
 def price_for(endpoint: Endpoint) -> Price | None:
     """What an endpoint's tokens cost. None when it is not known."""
     if endpoint.price is not None:
         return endpoint.price
-    table = _table().get(endpoint.host, {})
+    prices = _price_table().get(endpoint.host, {})
     name = endpoint.model.removeprefix("models/")  # as Gemini lists its own
-    return table.get(name) or table.get(_DATED.sub("", name))
+    return prices.get(name) or prices.get(_DATE_IN_NAME.sub("", name))
 
 
 @cache
-def _table() -> dict[str, dict[str, Price]]:
+def _price_table() -> dict[str, dict[str, Price]]:
+    """The list prices that come with ragbench, by host and model."""
     raw = msgspec.json.decode(get_data("ragbench.llm", "prices.json") or b"")
     prices_by_host: dict[str, Any] = {}
     for table in raw["tables"]:
@@ -430,8 +479,9 @@ def check_cap(endpoint: Endpoint) -> None:
 
 
 _MOST_A_MESSAGE = 16
+"""Tokens that a chat template may add to each message, such as its role."""
 _MOST_A_REQUEST = 256
-"""What a template may add of its own: the date, a default system prompt."""
+"""Tokens that it may add to a request: the date, a default system prompt."""
 
 
 def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
@@ -442,5 +492,5 @@ def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
     """
     messages = payload.get("messages", ())
     # JSON escapes make the text longer, never shorter.
-    count = len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"))
-    return count + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
+    size = len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"))
+    return size + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 _APPLICATION = 0x5242434C  # "RBCL", where SQLite keeps what wrote a file
 _VERSION = 1
 _BUSY_SECONDS = 10.0
+"""How long to wait while another process writes."""
 _MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};"
 
 
 @cache
 def _schema() -> str:
+    """The statements that make the tables."""
     return (get_data("ragbench.llm", "cache.sql") or b"").decode()
 
 
@@ -41,7 +43,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         raise LLMCacheError(f"there is no cache at {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # of a new one: it holds what users asked
+        path.touch(mode=0o600)  # the mode of a new file: it holds what users asked
     except OSError as error:
         raise LLMCacheError(f"{path} cannot be made: {error.strerror}") from error
     with ExitStack() as opened, guarded(path):
@@ -93,11 +95,14 @@ _DAY = 86_400
 _OVERHEAD = 200
 """Bytes that an entry takes beside its body, about."""
 _CHECKED_EVERY = 256
+"""Answers that are stored between two looks at the file's size."""
 _DIALECT_DAYS = 7
 """So long an endpoint is taken to understand what it did: servers are updated."""
 
 
 class CacheLine(Record, kw_only=False):
+    """What a cache holds of one model's answers for one purpose."""
+
     model: str
     purpose: str
     entries: int
@@ -105,6 +110,8 @@ class CacheLine(Record, kw_only=False):
 
 
 class CacheStats(Record, kw_only=False):
+    """What a cache holds."""
+
     path: str
     file_bytes: int
     entries: int
@@ -159,17 +166,18 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
                 self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
             # A row that was changed by hand is not an answer.
             with suppress(ValueError, TypeError, KeyError):
-                kept = json.loads(body)
-                known = {"value": kept["text"], "cached": True, "key": key}
-                return msgspec.convert(kept | known, Reply[str])
+                fields = json.loads(body)
+                fields |= {"value": fields["text"], "cached": True, "key": key}
+                return msgspec.convert(fields, Reply[str])
         return None
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
         # Escaped, as json.dumps does: lone surrogates stay what they are.
-        kept = msgspec.to_builtins({name: getattr(reply, name) for name in _KEPT})
-        body = hidden(json.dumps(kept, separators=(",", ":")))
-        now, size = int(self._today()), len(body) + _OVERHEAD
+        fields = msgspec.to_builtins({name: getattr(reply, name) for name in _STORED_FIELDS})
+        body = hidden(json.dumps(fields, separators=(",", ":")))
+        size = len(body) + _OVERHEAD
+        now = int(self._today())
         row = (reply.key, judge, model, purpose, body, size, now, now)
         self._sql("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
@@ -179,10 +187,12 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
     def dialect(self, judge: str) -> bytes | None:
         """What an endpoint was found to understand of late; None when that is not known."""
         with guarded(self.path):
-            self._db.executescript(_schema())
+            self._db.executescript(_schema())  # caches made by older versions lack the table
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
-        found = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
-        return next((str(body).encode() for (body,) in self._sql(found, judge, oldest)), None)
+        select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
+        for (body,) in self._sql(select, judge, oldest):
+            return str(body).encode()
+        return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
         """Keeps what an endpoint was found to understand; see `dialect`."""
@@ -190,14 +200,22 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._sql("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 
     def stats(self) -> CacheStats:
+        """What the cache holds, by model and purpose and in all."""
         rows = self._sql(
             "SELECT model, purpose, count(*), sum(size) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )
         [(entries, size, oldest, newest)] = self._sql(
             "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
         )
-        lines, whole = tuple(CacheLine(*row) for row in rows), self.path.stat().st_size
-        return CacheStats(str(self.path), whole, entries, size, oldest, newest, lines)
+        return CacheStats(
+            path=str(self.path),
+            file_bytes=self.path.stat().st_size,
+            entries=entries,
+            bytes=size,
+            oldest=oldest,
+            newest=newest,
+            lines=tuple(CacheLine(*row) for row in rows),
+        )
 
     def prune(
         self,
@@ -207,30 +225,40 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         model: str | None = None,
         everything: bool = False,
     ) -> int:
-        before = self._db.total_changes
-        unused = None if unused_days is None else int(self._today() - unused_days * _DAY)
-        for value, which in (
-            (True if everything else None, "?"),
-            (model, "model = ?"),
-            (unused, "used < ?"),
-            (max_bytes, _TOO_MUCH),
-        ):
-            if value is not None:
-                self._sql(f"DELETE FROM replies WHERE {which}", value)
-        removed = self._db.total_changes - before
+        """Deletes answers that any of the arguments tells to delete; gives how many those are.
+
+        Args:
+            max_bytes: the answers beyond so many bytes, those that were used longest ago.
+            unused_days: answers that were not used for so long.
+            model: the answers of this model.
+            everything: all answers.
+        """
+        changes_before = self._db.total_changes
+        if everything:
+            self._sql("DELETE FROM replies WHERE ?", True)
+        if model is not None:
+            self._sql("DELETE FROM replies WHERE model = ?", model)
+        if unused_days is not None:
+            oldest_use = int(self._today() - unused_days * _DAY)
+            self._sql("DELETE FROM replies WHERE used < ?", oldest_use)
+        if max_bytes is not None:
+            self._sql(f"DELETE FROM replies WHERE {_BEYOND_SIZE}", max_bytes)
+        removed = self._db.total_changes - changes_before
         if removed:
+            # SQLite keeps emptied pages for later; these two give them back to the disk.
             self._sql("PRAGMA incremental_vacuum")
             self._sql("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
     def _trim(self) -> None:
         """Keeps to the size; what a small file holds need not be added up."""
-        [(pages,)], [(size,)] = self._sql("PRAGMA page_count"), self._sql("PRAGMA page_size")
-        if pages * size > self._max_bytes:
+        [(pages,)] = self._sql("PRAGMA page_count")
+        [(page_size,)] = self._sql("PRAGMA page_size")
+        if pages * page_size > self._max_bytes:
             self.prune(max_bytes=self._max_bytes)
 
 
-_TOO_MUCH = """
+_BEYOND_SIZE = """
 key IN (
     SELECT key FROM (
         SELECT key, sum(size) OVER (ORDER BY used DESC, created DESC, key) AS total FROM replies
@@ -239,10 +267,13 @@ key IN (
 """
 
 
-_KEPT = [name for name in Reply.__struct_fields__ if name not in ("value", "cached", "key")]
-
+_STORED_FIELDS = [
+    name for name in Reply.__struct_fields__ if name not in ("value", "cached", "key")
+]
+"""Of a reply; the others follow from these, or from where it is stored."""
 
 _FORMAT = 1
+"""A part of every key: another number makes all stored answers unknown."""
 
 
 def cache_key(
@@ -256,14 +287,22 @@ def cache_key(
     """Digest of everything that an answer depends on.
 
     Args:
+        identity: of the endpoint; see `Endpoint.identity`.
+        schema: the JSON schema that the answer must follow.
+        version: of what asks, such as a metric's prompts.
         repeat: which of several answers to the same question, from 0.
 
     Returns:
         32 bytes.
     """
-    said = [[message.role, message.content] for message in messages]
-    parts = {"format": _FORMAT, "identity": identity, "messages": said}
-    parts |= {"schema": schema, "version": version, "repeat": repeat}
+    parts = {
+        "format": _FORMAT,
+        "identity": identity,
+        "messages": [[message.role, message.content] for message in messages],
+        "schema": schema,
+        "version": version,
+        "repeat": repeat,
+    }
     # ASCII: lone surrogates stay what they are, and no two texts become one.
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return blake2b(text.encode("ascii"), digest_size=32).digest()

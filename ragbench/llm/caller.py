@@ -54,7 +54,7 @@ _MAY_HAVE_WORKED = frozenset({408, 504, 524})
 """A proxy lost patience: what is behind it may have answered, and billed, all the same."""
 
 
-_IS_OVER = (
+_TIME_IS_OVER = (
     "the time allowed for all calls to {} is over. Your answers are kept: the same command goes on "
     "from there"
 )
@@ -68,12 +68,16 @@ class RejectedError(LLMRequestError):
 
 @dataclass(kw_only=True, slots=True)
 class Question:
+    """A question to a model, and how its requests went so far."""
+
     purpose: str
     """What it is booked under."""
     spread: float
     """In [0, 1]; see `CallLimits.wait`."""
     attempts: int = 0
+    """Requests that were sent for it."""
     failures: int = 0
+    """Requests that ended in an error, rate limits apart."""
     limited: int = 0
     """How often it met a rate limit."""
     waited: float = 0.0
@@ -81,6 +85,8 @@ class Question:
 
 
 class Sent(Record):
+    """What became of a request: its answer, or its error."""
+
     meaning: Meaning
     detail: str = ""
     """What an error says of itself; without credentials."""
@@ -132,8 +138,11 @@ class Caller:
         self.rates: dict[str, int] = {}
         """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that may ask; None while the client is closed."""
         self._ends: float | None = None
+        """When the time for all calls is over, by the clock; None for no end."""
         self._given_up = 0
+        """Calls in a row that were given up, with nothing answered between."""
 
     async def __aenter__(self) -> Self:
         """Reads the API key and opens the connection pool. Nothing is sent."""
@@ -150,9 +159,11 @@ class Caller:
         await self._transport.close()
 
     def receipt(self) -> Receipt:
+        """What the calls took so far."""
         return self.ledger.receipt()
 
     def check_open(self) -> None:
+        """Raises unless the client is open in the running event loop."""
         if self._loop is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
 
@@ -162,13 +173,19 @@ class Caller:
         So a cap holds as strictly as before, and calls that take little are not kept from asking by
         what they could take.
         """
-        left = None if self._budget is None else self._budget.left
-        most = self._at_most(payload, longest)
-        is_near = left is not None and most is not None and most * _SHARE > left
+        budget_left = None if self._budget is None else self._budget.left
+        highest_cost = self._highest_cost(payload, longest)
+        if budget_left is None or highest_cost is None:
+            return longest
+        is_near = highest_cost * _SHARE > budget_left
         return min(longest, needed) if is_near else longest
 
-    def _at_most(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
-        """What a request can cost; None where nobody knows."""
+    def _highest_cost(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
+        """The most that a request can cost; None where nobody knows.
+
+        Args:
+            completion: tokens of the longest answer; None when it has no limit.
+        """
         if self.price is None or completion is None:
             return None
         prompt = most_prompt_tokens(payload)
@@ -187,19 +204,21 @@ class Caller:
 
         Args:
             path: of the interface, such as ``"/chat/completions"``.
+            read: makes the result of an answer's JSON; raises `EmptyAnswerError` where it holds
+                none, and the request is sent again.
             max_tokens: the longest answer; None when it has no limit.
         """
         self.check_open()
-        left = None if self._ends is None else self._ends - self.clock.now()
-        most = self._at_most(payload, max_tokens)
+        seconds_left = None if self._ends is None else self._ends - self.clock.now()
+        highest_cost = self._highest_cost(payload, max_tokens)
         try:
-            if left is not None and left <= 0:
+            if seconds_left is not None and seconds_left <= 0:
                 raise TimeoutError
-            async with self.clock.limit(left):
+            async with self.clock.limit(seconds_left):
                 while True:
                     self.circuit.check()
                     question.attempts += 1
-                    sent = await self._send(path, payload, question.purpose, most)
+                    sent = await self._send(path, payload, question.purpose, highest_cost)
                     problem = sent.detail
                     if sent.body is not None:
                         self._given_up = 0
@@ -208,29 +227,37 @@ class Caller:
                         except EmptyAnswerError as error:
                             problem = str(error)
                     elif sent.meaning is Meaning.RATE_LIMITED:
-                        await self._wait_for_turn(question, sent)
+                        await self._wait_for_rate(question, sent)
                         continue
                     elif sent.meaning not in (Meaning.BROKEN, Meaning.UNANSWERED):
                         raise self._refusal(sent)
-                    await self._again(question, problem, sent)
+                    await self._wait_to_retry(question, problem, sent)
         except TimeoutError:
-            raise LLMDeadlineError(_IS_OVER.format(self._where)) from None
+            raise LLMDeadlineError(_TIME_IS_OVER.format(self._where)) from None
         except LLMError as error:
             error.attempts = error.attempts or question.attempts
             raise
 
-    async def _again(self, question: Question, problem: str, sent: Sent) -> None:
-        """Waits before the next attempt; raises when there shall be none."""
-        limits, asked = self._limits, sent.wait or 0.0
-        question.failures += 1
-        if question.failures > limits.retries or asked > limits.rate_limit_wait:
-            count = counted(question.attempts, "request")
-            raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
-        await self.clock.sleep(max(asked, limits.wait(question.failures - 1, question.spread)))
-
-    async def _wait_for_turn(self, question: Question, sent: Sent) -> None:
+    async def _wait_to_retry(self, question: Question, problem: str, sent: Sent) -> None:
+        """Waits after a failure, before the next attempt; raises when there shall be none."""
         limits = self._limits
-        wait = limits.wait(question.limited, question.spread) if sent.wait is None else sent.wait
+        requested_seconds = sent.wait or 0.0
+        question.failures += 1
+        if question.failures > limits.retries or requested_seconds > limits.rate_limit_wait:
+            requests = counted(question.attempts, "request")
+            raise self._give_up(f"no answer from {self._where} to {requests}: {problem}", sent)
+        usual_seconds = limits.wait(question.failures - 1, question.spread)
+        await self.clock.sleep(max(requested_seconds, usual_seconds))
+
+    async def _wait_for_rate(self, question: Question, sent: Sent) -> None:
+        """Waits after a rate limit; raises when a call would wait too long in all.
+
+        Rate limits do not count as failures: the endpoint works, and the call gets its turn.
+        """
+        limits = self._limits
+        wait = sent.wait
+        if wait is None:
+            wait = limits.wait(question.limited, question.spread)
         question.limited += 1
         question.waited += wait
         if question.waited > limits.rate_limit_wait:
@@ -242,6 +269,7 @@ class Caller:
         await self.clock.sleep(wait)
 
     def _give_up(self, text: str, sent: Sent) -> LLMUnavailableError:
+        """The error of a call that is given up; after several in a row, no more calls are made."""
         self._given_up += 1
         if self._given_up >= _GIVEN_UP:
             reason = f"{text}. {self._given_up} calls in a row ended so: no more are made now"
@@ -249,7 +277,13 @@ class Caller:
         return LLMUnavailableError(text, status=sent.status)
 
     def _refusal(self, sent: Sent) -> LLMError:
-        where, detail, status = self._where, sent.detail, sent.status
+        """The error of an answer that would be the same if the request were sent again.
+
+        Where the endpoint gives no access, no more calls are made.
+        """
+        where = self._where
+        detail = sent.detail
+        status = sent.status
         if sent.meaning is Meaning.REFUSED:
             text = f"a filter of {where} declines this prompt: {detail}"
             return LLMRefusedError(text, status=status)
@@ -258,30 +292,40 @@ class Caller:
                 f"{where} gives no access: {detail}. Check the key, the model's name, the address "
                 "and the quota: ragbench doctor --llm"
             )
-            self.circuit.open(error := LLMAccessError(text, status=status))
+            error = LLMAccessError(text, status=status)
+            self.circuit.open(error)
             return error
         rejected = RejectedError(f"{where} rejects this request: {detail}", status=status)
         rejected.body = sent.text
         return rejected
 
     async def _send(
-        self, path: str, payload: Mapping[str, Any], purpose: str, most: Decimal | None
+        self, path: str, payload: Mapping[str, Any], purpose: str, highest_cost: Decimal | None
     ) -> Sent:
-        budget, reserved = self._budget, most or Decimal(0)
+        """Sends one request and books what it cost.
+
+        Args:
+            highest_cost: the most that it can cost; None where nobody knows.
+        """
+        budget = self._budget
+        reserved = highest_cost or Decimal(0)
         if budget is not None:
             await budget.reserve(reserved)
-        cost, in_flight = Decimal(0), None
+        cost = Decimal(0)
+        in_flight = None  # the request's number, while it is
         try:
             async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # it may have opened while this stood in line
                 self.clock.check()
-                cost = reserved
-                number = in_flight = self.ledger.request(purpose, self.endpoint.model, most=most)
-                sent = await self._answer(path, payload)
+                cost = reserved  # until something better is known
+                model = self.endpoint.model
+                number = self.ledger.request(purpose, model, most=highest_cost)
+                in_flight = number
+                sent = await self._exchange(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
                 cost = self._book(number, sent, reserved)
-                self._note(epoch, sent)
+                self._adjust(epoch, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
@@ -289,37 +333,50 @@ class Caller:
                 budget.settle(reserved, cost)
         return sent
 
-    async def _answer(self, path: str, payload: Mapping[str, Any]) -> Sent:
+    async def _exchange(self, path: str, payload: Mapping[str, Any]) -> Sent:
+        """Sends a request and says what became of it; no answer is an outcome, too."""
         try:
             async with self.clock.limit(self._limits.timeout):
                 answer = await self._transport.send(path, payload)
         except (TimeoutError, NoAnswerError) as error:
-            lost = error if isinstance(error, NoAnswerError) else NoAnswerError("timeout", "")
-            late = f"no answer within {self._limits.timeout:g} s"
-            detail = late if lost.kind == "timeout" else lost.detail
-            billed = lost.kind != "connection"  # else the endpoint may have done the work
-            return Sent(meaning=Meaning.UNANSWERED, detail=detail, may_be_billed=billed)
+            if isinstance(error, TimeoutError):
+                error = NoAnswerError("timeout", "")
+            detail = error.detail
+            if error.kind == "timeout":
+                detail = f"no answer within {self._limits.timeout:g} s"
+            # Once there was a connection, the endpoint may have done the work.
+            may_be_billed = error.kind != "connection"
+            return Sent(meaning=Meaning.UNANSWERED, detail=detail, may_be_billed=may_be_billed)
         for name, value in answer.headers.items():
             if name.startswith(_RATE) and value.isdecimal():
                 self.rates[name.removeprefix(_RATE)] = int(value)
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
-        status, wait = answer.effective_status, retry_after(answer.headers)
+        status = answer.effective_status
         if meaning is not Meaning.ANSWERED:
+            wait = retry_after(answer.headers)
+            if wait is None:
+                wait = requested_wait(answer)
             return Sent(
                 meaning=meaning,
                 detail=f"{status} {shortened(answer.message)}".rstrip(),
                 status=status,
                 text=answer.body,
-                wait=requested_wait(answer) if wait is None else wait,
+                wait=wait,
                 may_be_billed=status in _MAY_HAVE_WORKED,
             )
         try:
             return Sent(meaning=meaning, status=status, body=decoded(answer))
         except EmptyAnswerError as error:
-            detail = str(error)
-            return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
+            return Sent(
+                meaning=Meaning.BROKEN, detail=str(error), status=status, may_be_billed=True
+            )
 
-    def _note(self, epoch: int, sent: Sent) -> None:
+    def _adjust(self, epoch: int, sent: Sent) -> None:
+        """Adjusts how many requests may be in flight, and whether any may be sent.
+
+        Args:
+            epoch: how often the number had been lowered when the request got its slot.
+        """
         if sent.meaning is Meaning.RATE_LIMITED:
             self.concurrency.rate_limited(epoch, sent.wait or 0.0)
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
@@ -331,12 +388,18 @@ class Caller:
         else:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
-    def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
-        billed = sent.may_be_billed or sent.body is not None
-        usage, cost = usage_of(sent.body or {}), reported_cost(sent.body or {})
+    def _book(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
+        """Books a request that is over, and gives what it is taken to have cost.
+
+        That is the most that it can have cost where it may be billed and nobody says how much.
+        """
+        body = sent.body or {}
+        usage = usage_of(body)
+        cost = reported_cost(body)
         if not usage.reported and cost is None:
-            self.ledger.ended(number, billed=billed)
-            return most if billed else Decimal(0)
+            may_be_billed = sent.may_be_billed or sent.body is not None
+            self.ledger.ended(number, billed=may_be_billed)
+            return highest_cost if may_be_billed else Decimal(0)
         if cost is None and self.price is not None:
             cost = self.price.of(usage)
         self.ledger.answered(number, usage, cost)

@@ -25,18 +25,23 @@ from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import CallLimits, Clock, Transport
 
 _TRIES = 3
+"""How often a model is asked before a run, until it is settled how it takes a schema."""
 _PREFLIGHT = "preflight"
 _DOCTOR = "doctor"
+"""What calls before a run, and those of ``doctor``, are booked under."""
 _CAPITAL = "Which city is the capital of France, and how many letters has its name?"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capital:
+    """The answer to the question that tries out whether a model answers in a structure."""
+
     city: str
     letters: int
 
 
 async def ask_word(client: LLMClient) -> Reply[str]:
+    """Asks for a single word, to see whether a model answers at all."""
     messages = [Message(role="user", content="Reply with the single word: ready")]
     return await client.ask(messages, purpose=_DOCTOR)
 
@@ -44,15 +49,21 @@ async def ask_word(client: LLMClient) -> Reply[str]:
 async def ask_capital(
     client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
 ) -> Reply[Capital]:
+    """Asks for a text and a number, to see whether a model answers in a structure."""
     messages = [Message(role="user", content=_CAPITAL)]
     return await client.ask(messages, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
 
 
 async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
-    """Sees whether the models answer as a run needs it."""
+    """Raises unless the models answer as a run needs it, before the run asks them anything.
+
+    Args:
+        chat: whether the run asks the language models.
+        embeddings: whether it asks the model for embeddings.
+    """
     if chat and models.chat is not None:
         for client in (models.chat, *models.panel):
-            await _structured(client)
+            await _check_structure(client)
     if embeddings and models.embeddings is not None:
         try:
             await models.embeddings.embed(["ready"], purpose=_PREFLIGHT)
@@ -60,23 +71,24 @@ async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> No
             raise _with_model(error, "the model for embeddings does not answer") from error
 
 
-async def _structured(client: LLMClient) -> None:
-    """One structured answer says all: it is reached, it answers, structure works.
+async def _check_structure(client: LLMClient) -> None:
+    """Raises unless a model can be reached and answers in a structure; one answer shows both.
 
-    One that came by a weaker way proves nothing yet against the stronger: it is asked up to three
-    times, to settle it. Otherwise all the first questions of a run would find that out. Who has
-    failed in every way is not asked again.
+    An answer that came by a weaker way of asking for JSON proves nothing yet against a stronger
+    way. So the model is asked up to three times, until it is settled which way it follows: else
+    all the first questions of a run would find that out at once. A model that failed in every way
+    is not asked again.
     """
     for repeat in range(_TRIES):
         try:
             await ask_capital(client, repeat=repeat)
         except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
             if isinstance(error, LLMRefusedError) and repeat < _TRIES - 1:
-                continue  # a single one proves nothing
+                continue  # a single refusal proves nothing
             problem = "the language model answers, but not in the structure that is needed"
             raise _with_model(error, problem) from error
         except LLMBudgetError:
-            raise  # nobody was asked
+            raise  # the model was not asked, so nothing is said about it
         except LLMError as error:
             raise _with_model(error, "the language model does not answer") from error
         if client.dialect.known:
@@ -84,7 +96,10 @@ async def _structured(client: LLMClient) -> None:
 
 
 def _with_model(error: LLMError, problem: str) -> LLMError:
-    """The same error, which says that nothing was judged; an error of one call stops nothing."""
+    """The same error with a text that says that nothing was judged.
+
+    Elsewhere an error of one call costs one score; here it stops the run.
+    """
     text = f"{problem}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
@@ -92,9 +107,12 @@ def _with_model(error: LLMError, problem: str) -> LLMError:
 _CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
 _JUDGING_SIZES = (1_000, 4_000)
+"""The same for prompts as long as those of judging."""
 
 
 class Finding(Record):
+    """One thing that trying out a model has shown, and the settings that follow from it."""
+
     name: str
     """What was looked at."""
     detail: str
@@ -107,28 +125,32 @@ class Finding(Record):
 async def probe(
     endpoint: Endpoint, *, transport: Transport | None = None, clock: Clock | None = None
 ) -> AsyncGenerator[Finding]:
-    """Tries an endpoint out; it may bill that: about 1.4 tokens a word of `_CONTEXT_SIZES`."""
+    """Tries an endpoint out, and gives what is found as it is found.
 
-    def opened(endpoint: Endpoint) -> LLMClient:
+    An endpoint may bill that: about 1.4 tokens for each word of `_CONTEXT_SIZES`.
+    """
+
+    def new_client(endpoint: Endpoint) -> LLMClient:
         """A client that keeps nothing and is not patient: a probe has to see what happens."""
         limits = CallLimits(retries=1, rate_limit_wait=5.0)
         return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
 
-    async with opened(endpoint) as client:
+    async with new_client(endpoint) as client:
         reply = await ask_word(client)
-        for finding in _parameters(endpoint, client, reply):
+        for finding in _parameter_findings(endpoint, client, reply):
             yield finding
         refused = client.dialect.learned.not_sent
         extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
         unset: dict[str, Any] = {name: None for name in refused if hasattr(endpoint, name)}
+        # From here on without what is refused: each new client would have to find it out anew.
         endpoint = replace(endpoint, extra=extra, **unset)
-    yield await _structure(endpoint, opened)
-    async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
-        async for finding in _context(client, _CONTEXT_SIZES):
+    yield await _structure_finding(endpoint, new_client)
+    async with new_client(replace(endpoint, prompt_check=False, context=None)) as client:
+        async for finding in _context_findings(client, _CONTEXT_SIZES):
             yield finding
 
 
-def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
+def _parameter_findings(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     """What a first reply has shown of the parameters of a request."""
     dialect = client.dialect
     refused = dialect.learned.not_sent
@@ -150,46 +172,56 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
     return findings
 
 
-_ODD = "striped-17"
+_ONLY_VALUE = "striped-17"
+"""The only value that the schema of the probe allows; nobody answers a greeting with it."""
 
 
-def _check_odd(value: object) -> None:
-    if value != _ODD:
+def _check_only_value(value: object) -> None:
+    if value != _ONLY_VALUE:
         raise ValueError("it does not follow the schema")
 
 
-async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]) -> Finding:
-    """The strongest way that is followed, not only accepted.
+async def _structure_finding(
+    endpoint: Endpoint, new_client: Callable[[Endpoint], LLMClient]
+) -> Finding:
+    """The strongest way of asking for JSON that is followed, not only accepted.
 
     The question leads away from the only value that the schema allows: a model that is not held to
     the schema, and does not see it, does not hit on it.
     """
     messages = [Message(role="user", content="Say hello in a short sentence.")]
-    schema = field_schema("zebra", {"type": "string", "enum": [_ODD]}, _check_odd)
-    ignored: list[str] = []
-    for way in list(StructuredOutput)[1:]:
-        async with opened(replace(endpoint, structured=way)) as client:
+    form = {"type": "string", "enum": [_ONLY_VALUE]}
+    schema = field_schema("zebra", form, _check_only_value)
+    failures: list[str] = []
+    modes = list(StructuredOutput)[1:]  # the first, AUTO, is no way of its own
+    for mode in modes:
+        async with new_client(replace(endpoint, structured=mode)) as client:
             try:
                 reply = await client.ask(messages, schema=schema, purpose=_DOCTOR)
                 # The objection to a first answer holds the schema: that is another way of asking.
-                if reply.repaired and way is not StructuredOutput.NONE:
+                if reply.repaired and mode is not StructuredOutput.NONE:
                     raise LLMReplyError("")
             except LLMReplyError:
-                ignored.append(f"{way.value} is accepted and not followed")
+                failures.append(f"{mode.value} is accepted and not followed")
             except LLMError as error:
-                ignored.append(f"{way.value} is refused ({error.status or type(error).__name__})")
+                cause = error.status or type(error).__name__
+                failures.append(f"{mode.value} is refused ({cause})")
             else:
-                detail = "; ".join([*ignored, f"{way.value} is followed"])
-                settings = {"structured": way.value} if ignored else {}
-                return Finding(name="structure", detail=detail, good=not ignored, settings=settings)
-    return Finding(name="structure", detail="; ".join(ignored), good=False)
+                settings = {"structured": mode.value} if failures else {}
+                return Finding(
+                    name="structure",
+                    detail="; ".join([*failures, f"{mode.value} is followed"]),
+                    good=not failures,
+                    settings=settings,
+                )
+    return Finding(name="structure", detail="; ".join(failures), good=False)
 
 
 async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
     """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
     plain = replace(endpoint, prompt_check=False, context=None)
     async with LLMClient(plain, limits=limits) as client:
-        findings = [finding async for finding in _context(client, _JUDGING_SIZES)]
+        findings = [finding async for finding in _context_findings(client, _JUDGING_SIZES)]
         rates: list[str] = []
         for name, count in client.rates.items():
             rates.append(f"{count:,} {name.replace('-', ' ')}")
@@ -202,9 +234,16 @@ async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
         return findings
 
 
-async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
-    """How long a prompt may be of which everything is read."""
-    read = 0
+async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
+    """How long a prompt may be of which everything is read.
+
+    Codes are hidden in prompts of growing length, and the model is to name them. A server that
+    cuts prompts without a word is seen by a code that is not named.
+
+    Args:
+        sizes: of the prompts, in words, ascending.
+    """
+    tokens_read = 0
     for words in sizes:
         marked = Marked(words)
         fewest = fewest_prompt_tokens([{"content": marked.messages[0].content}])
@@ -214,35 +253,39 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
             problem = f"refused ({error.status or type(error).__name__})"
             if isinstance(error, LLMPromptCutError):
                 problem = "cut"
-            yield _too_long(words, problem, read)
+            yield _too_long_finding(words, problem, tokens_read)
             return
-        missing = [str(number) for number in marked.missing(reply.text)]
-        counted = reply.usage.prompt_tokens
-        reported = reply.usage.reported
-        if len(missing) == 3 and reported and not is_short(reply.usage, fewest):
-            # A model that names none of them shows nothing: its server counts all that was sent.
-            detail = f"unknown: {counted:,} tokens are reported, and no hidden code is named"
+        missing_codes = [str(number) for number in marked.missing(reply.text)]
+        tokens = reply.usage.prompt_tokens
+        is_reported = reply.usage.reported
+        counts_too_few = is_reported and is_short(reply.usage, fewest)
+        if len(missing_codes) == 3 and is_reported and not counts_too_few:
+            # The server counts all that was sent: the model just does not name codes, which says
+            # nothing about the length.
+            detail = f"unknown: {tokens:,} tokens are reported, and no hidden code is named"
             yield Finding(name="context", detail=detail)
             return
-        if missing:
-            problem = f"read in part: code {', '.join(missing)} of 3 is not found"
-            yield _too_long(words, f"{problem}, {counted:,} tokens are reported", read)
+        if missing_codes:
+            problem = f"read in part: code {', '.join(missing_codes)} of 3 is not found"
+            problem += f", {tokens:,} tokens are reported"
+            yield _too_long_finding(words, problem, tokens_read)
             return
-        if reported and is_short(reply.usage, fewest):
+        if counts_too_few:
             yield Finding(
                 name="prompt tokens",
                 good=False,
-                detail=f"{counted:,} tokens are reported of {words:,} words that were all read: "
+                detail=f"{tokens:,} tokens are reported of {words:,} words that were all read: "
                 "it counts in its own way, and costs that rest on its count are too low",
             )
-        read = max(words, counted)
-    yield Finding(name="context", detail=f"all of {read:,} tokens is read; more was not tried")
+        tokens_read = max(words, tokens)  # the count may be missing or too low
+    detail = f"all of {tokens_read:,} tokens is read; more was not tried"
+    yield Finding(name="context", detail=detail)
 
 
-def _too_long(words: int, problem: str, read: int) -> Finding:
-    return Finding(
-        name="context",
-        good=False,
-        detail=f"a prompt of {words:,} words is {problem}; {read:,} tokens are all read: {WIDER}",
-        settings={"context": read} if read else {},
+def _too_long_finding(words: int, problem: str, tokens_read: int) -> Finding:
+    """That a prompt was not read as a whole, with the longest that was as the setting."""
+    detail = (
+        f"a prompt of {words:,} words is {problem}; {tokens_read:,} tokens are all read: {WIDER}"
     )
+    settings = {"context": tokens_read} if tokens_read else {}
+    return Finding(name="context", good=False, detail=detail, settings=settings)

@@ -27,7 +27,9 @@ _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
 _BEGINNING = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]")
+"""How a JSON value begins, other than a bracket of the prose."""
 _MOST_STARTS = 50
+"""How many brackets of a text are tried as the beginning of a value: each try reads on from it."""
 
 
 def json_values(text: str) -> Iterator[object]:
@@ -38,13 +40,15 @@ def json_values(text: str) -> Iterator[object]:
     """
     answer = without_thoughts(text)
     for candidate in (answer, *reversed(_FENCE.findall(answer))):
-        if (value := _whole(candidate)) is not _NOTHING:
+        value = _parsed(candidate)
+        if value is not _NOT_JSON:
             yield value
             return
     yield from reversed(_among_words(answer))
 
 
-_NOTHING = object()
+_NOT_JSON = object()
+"""Stands for the value of a text that has none; None is the value of ``null``."""
 
 
 def without_thoughts(text: str) -> str:
@@ -52,50 +56,53 @@ def without_thoughts(text: str) -> str:
 
     Some servers cut the opening tag off.
     """
-    # Not within a value: a text about tags may quote one.
-    if _whole(text) is not _NOTHING:
+    # A text that is a JSON value as a whole stays as it is: a string in it may quote such a tag.
+    if _parsed(text) is not _NOT_JSON:
         return text
-    *_, last = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", text))
-    return last
+    *_, answer = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", text))
+    return answer
 
 
-def _whole(text: str) -> object:
-    """The value that a text is, but for known deviations."""
+def _parsed(text: str) -> object:
+    """The value of a text that is JSON as a whole, but for known deviations; else `_NOT_JSON`."""
     stripped = text.strip().lstrip("\ufeff")
     for candidate in (stripped, _mended(stripped)):
         with suppress(ValueError, RecursionError):
             return _DECODER.decode(candidate)
-    return _NOTHING
+    return _NOT_JSON
 
 
 def _among_words(text: str) -> list[object]:
     """Objects and lists among words; none when one begins and never ends.
 
-    What stands inside of it is a part of an answer, and what stands before it was not the answer.
+    What stands inside of an unended value is a part of an answer, and what stands before it was
+    not the answer.
     """
     values: list[object] = []
-    rest = text
+    remainder = text
     for _ in range(_MOST_STARTS):
-        found = _OPENING.search(rest)
-        if found is None:
+        bracket = _OPENING.search(remainder)
+        if bracket is None:
             return values
-        rest = rest[found.start() :]
-        for candidate in (rest, _mended(rest)):  # mended from here: a quote before it means nothing
+        remainder = remainder[bracket.start() :]
+        # Mended from the bracket on: a lone quote before it is no beginning of a string.
+        for candidate in (remainder, _mended(remainder)):
             try:
                 value, end = _DECODER.raw_decode(candidate)
             except (ValueError, RecursionError):
                 continue
             values.append(value)
-            rest = candidate[end:]
+            remainder = candidate[end:]
             break
         else:
-            if _BEGINNING.match(rest):
+            if _BEGINNING.match(remainder):
                 return []
-            rest = rest[1:]  # a bracket of the prose
+            remainder = remainder[1:]  # a bracket of the prose
     return values
 
 
 def _refuse_constant(name: str) -> object:
+    """Python reads NaN and Infinity as numbers; JSON does not know them."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -105,12 +112,19 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 def _mended(text: str) -> str:
     """The text without commas before a closing bracket, and with lone backslashes doubled."""
 
-    def mend(found: re.Match[str]) -> str:
-        if found[0] == ",":
+    def mend(match: re.Match[str]) -> str:
+        string_or_comma = match[0]
+        if string_or_comma == ",":
             return ""
-        return _ESCAPE.sub(lambda escape: escape[0] if escape[0] != "\\" else "\\\\", found[0])
+        return _ESCAPE.sub(_mended_escape, string_or_comma)
 
     return _STRING_OR_COMMA.sub(mend, text)
+
+
+def _mended_escape(match: re.Match[str]) -> str:
+    """An escape as it is; a backslash that escapes nothing doubled."""
+    escape = match[0]
+    return "\\\\" if escape == "\\" else escape
 
 
 _STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|,(?=\s*[\]}])', re.DOTALL)
@@ -122,6 +136,7 @@ _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 T_co = TypeVar("T_co", covariant=True)
 ValueT = TypeVar("ValueT")
 _SHOWN = 600
+"""Characters of an answer that an error shows."""
 
 
 class Schema(Record, Generic[T_co]):
@@ -148,44 +163,61 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
         try:
             return cast("ValueT", adapter.validate_python(value))
         except pydantic.ValidationError as error:
-            problems = [f"{_place(item['loc'])}: {item['msg']}" for item in error.errors()[:5]]
+            problems: list[str] = []
+            for problem in error.errors()[:5]:  # a model need not be told more at once
+                problems.append(f"{_place(problem['loc'])}: {problem['msg']}")
             raise ValueError("; ".join(problems)) from None
 
     return Schema(definition=definition, check=check)
 
 
 def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
+    """The first JSON value in a model's answer that passes the schema's check.
+
+    Raises:
+        LLMReplyError: none does; it says what is wrong with the likeliest.
+    """
     problems: list[str] = []
     for candidate in json_values(text):
         try:
             return schema.check(candidate)
         except ValueError as error:
             problems.append(str(error))
-    problem = next(iter(problems), "it holds no JSON")
-    shown = shortened(" ".join(hidden(text).split()), _SHOWN)
-    raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{shown}'", reply=text)
+    problem = problems[0] if problems else "it holds no JSON"
+    excerpt = shortened(" ".join(hidden(text).split()), _SHOWN)
+    raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{excerpt}'", reply=text)
 
 
 def _place(location: tuple[object, ...]) -> str:
+    """Where in a value something is wrong, such as ``verdicts.0.reason``."""
     return ".".join(str(part) for part in location) or "the value"
 
 
 def changed(
     schema: object, change: Callable[[str, dict[str, Any]], dict[str, Any]], name: str = ""
 ) -> Any:
-    """A JSON schema with a change made to each part; that of a property is given its name, too."""
+    """A JSON schema with a change made to each of its objects, the inner ones first.
+
+    Args:
+        change: gives an object's new form; it gets the name of the property or definition that
+            the object describes, or an empty one, and the object.
+        name: of what this schema describes.
+    """
     if isinstance(schema, list):
-        return [changed(item, change) for item in cast("list[object]", schema)]
+        return [changed(part, change) for part in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
-    found: dict[str, Any] = {}
+    changed_schema: dict[str, Any] = {}
     for key, value in cast("dict[str, Any]", schema).items():
-        if key in ("properties", "$defs") and isinstance(value, dict):  # keys of these are names
-            named = cast("dict[str, Any]", value)
-            found[key] = {own: changed(inner, change, own) for own, inner in named.items()}
+        # The keys of these two are names, not words of JSON Schema; they are no object of it.
+        if key in ("properties", "$defs") and isinstance(value, dict):
+            changed_parts: dict[str, Any] = {}
+            for part_name, part in cast("dict[str, Any]", value).items():
+                changed_parts[part_name] = changed(part, change, part_name)
+            changed_schema[key] = changed_parts
         else:
-            found[key] = changed(value, change)
-    return change(name, found)
+            changed_schema[key] = changed(value, change)
+    return change(name, changed_schema)
 
 
 def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
@@ -210,10 +242,10 @@ def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
     Thoughts that never end leave nothing: the answer was cut off before it began.
     """
     reply = chat.complete(messages)
-    said = without_thoughts(reply).strip()
-    if not said or THINKS.match(said):
+    answer = without_thoughts(reply).strip()
+    if not answer or THINKS.match(answer):
         raise LLMReplyError("the model's answer is empty", reply=reply)
-    return said
+    return answer
 
 
 def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
@@ -226,8 +258,20 @@ def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[V
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    closed = {"required": [key], "additionalProperties": False}
-    definition = {"title": key, "type": "object", "properties": {key: dict(form)}, **closed}
+    """The schema of an object with one field.
+
+    Args:
+        key: the field's name.
+        form: the JSON schema of its value.
+        check: gives the checked value, or raises `ValueError` saying what is wrong.
+    """
+    definition = {
+        "title": key,
+        "type": "object",
+        "properties": {key: dict(form)},
+        "required": [key],
+        "additionalProperties": False,
+    }
 
     def checked(value: object) -> ValueT:
         if not isinstance(value, dict) or key not in value:

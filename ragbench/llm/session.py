@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # every evaluation has a session, and few have a model
 
 
 class ModelClients(Record):
+    """The clients of the models that a run asks."""
+
     chat: LLMClient | None = None
     """None when no language model is named."""
     embeddings: EmbeddingClient | None = None
@@ -37,6 +39,7 @@ class ModelClients(Record):
 
     @property
     def chats(self) -> tuple[LLMClient, ...]:
+        """All language models, the first judge at the front."""
         return () if self.chat is None else (self.chat, *self.panel)
 
     @property
@@ -54,13 +57,17 @@ class ModelClients(Record):
         if not self.panel:
             return ()
         models = [chat.endpoint.model for chat in self.chats]
-        found: list[tuple[str, ModelClients]] = []
-        for at, (model, chat) in enumerate(zip(models, self.chats, strict=True), start=1):
-            alike = "" if models.count(model) == 1 else f" #{models[:at].count(model)}"
-            found.append((f"{model}{alike}", ModelClients(chat=chat, embeddings=self.embeddings)))
-        return tuple(found)
+        jurors: list[tuple[str, ModelClients]] = []
+        for position, chat in enumerate(self.chats):
+            name = models[position]
+            if models.count(name) > 1:
+                number = models[: position + 1].count(name)
+                name = f"{name} #{number}"
+            jurors.append((name, ModelClients(chat=chat, embeddings=self.embeddings)))
+        return tuple(jurors)
 
     def receipt(self) -> Receipt:
+        """What the calls of all clients took so far."""
         return Receipt.of(client.receipt() for client in self._every)
 
 
@@ -75,36 +82,48 @@ async def open_models(
     clock: Clock | None = None,
     cache: Callable[..., ResponseCache] | None = None,
 ) -> AsyncGenerator[ModelClients]:
-    """Opens the clients and their cache in the running event loop, and closes them."""
+    """Opens the clients and their cache in the running event loop, and closes them.
+
+    Args:
+        panel: judges beside the first.
+        cache: opens a file of answers; `ResponseCache` where it is None.
+    """
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
 
-    shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
+    open_cache = cache or ResponseCache
     caches: dict[str, ResponseCache] = {}
     async with AsyncExitStack() as stack:
 
-        async def client(kind: Callable[..., Any], settings: LLMSettings | None) -> Any:
-            if settings is None:
-                return None
+        async def open_client(kind: Callable[..., Any], settings: LLMSettings) -> Any:
             name = settings.cache
+            # Clients with one file share its cache.
             if name is not None and name not in caches:
-                path, most = Path(name).expanduser(), settings.cache_bytes
-                opened = (cache or ResponseCache)(path, max_bytes=most)
-                caches[name] = stack.enter_context(opened)
-            more = {"limits": settings.limits, "cache": caches.get(name or ""), **shared}
-            return await stack.enter_async_context(kind(settings.endpoint, **more))
+                file = open_cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
+                caches[name] = stack.enter_context(file)
+            client = kind(
+                settings.endpoint,
+                limits=settings.limits,
+                cache=None if name is None else caches[name],
+                budget=budget,
+                transport=transport,
+                clock=clock,
+            )
+            return await stack.enter_async_context(client)
 
         yield ModelClients(
-            chat=await client(LLMClient, chat),
-            panel=tuple([await client(LLMClient, juror) for juror in panel]),
-            embeddings=await client(EmbeddingClient, embeddings),
+            chat=None if chat is None else await open_client(LLMClient, chat),
+            panel=tuple([await open_client(LLMClient, juror) for juror in panel]),
+            embeddings=(
+                None if embeddings is None else await open_client(EmbeddingClient, embeddings)
+            ),
         )
 
 
 ValueT = TypeVar("ValueT")
 
-
-_NOTHING = Receipt(lines=(), price_origin=None)
+_NO_CALLS = Receipt(lines=(), price_origin=None)
+"""What a session took that was never opened."""
 
 
 class LLMSession(AbstractContextManager["LLMSession"]):
@@ -115,9 +134,10 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     """
 
     _thread: LoopThread
-    """There with the clients."""
+    """The event loop in its thread; set while the clients are open."""
 
     def __init__(self, opening: Callable[[], AbstractAsyncContextManager[ModelClients]]) -> None:
+        """Opens nothing yet; ``opening`` makes the clients once one is needed."""
         self._opening = opening
         self._stack = AsyncExitStack()
         self._lock = threading.Lock()
@@ -147,7 +167,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     opening = self._stack.enter_async_context(self._opening())
                     self._models = self._thread.run(opening)
                 except BaseException:
-                    self._thread.stop()
+                    self._thread.stop()  # closing stops it only where there are clients
                     raise
             return self._models
 
@@ -159,9 +179,11 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
     @property
     def is_open(self) -> bool:
+        """Whether a model was needed since the session began, or since it was closed."""
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
+        """Runs a coroutine next to the clients and gives its result."""
         models = self.models
         return self._thread.run(work(models))
 
@@ -173,14 +195,16 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         return self._thread.stream(lambda emit: work(models, emit))
 
     def receipt(self) -> Receipt:
-        return _NOTHING if self._models is None else self._models.receipt()
+        """What all calls took since the clients were opened."""
+        return _NO_CALLS if self._models is None else self._models.receipt()
 
     def not_sent(self) -> Mapping[str, str]:
         """Parameters that the language model refuses, with what it says of them."""
-        found: dict[str, str] = {}
-        for chat in () if self._models is None else self._models.chats:
-            found |= chat.dialect.learned.not_sent
-        return found
+        reasons: dict[str, str] = {}
+        if self._models is not None:
+            for chat in self._models.chats:
+                reasons |= chat.dialect.learned.not_sent
+        return reasons
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,11 +258,18 @@ class Chat(AbstractContextManager["Chat"]):
         return self.session.receipt() if self.session.is_open else None
 
     def complete(self, messages: Sequence[Message]) -> str:
+        """What the model answers."""
         return self.ask(messages).text
 
     def ask(
         self, messages: Sequence[Message], *, repeat: int = 0, schema: Schema[Any] | None = None
     ) -> Reply[Any]:
+        """Asks the model, or takes what it answered before.
+
+        Args:
+            repeat: which of several answers to the same question, from 0.
+            schema: what the answer must be, where it is not a text.
+        """
         self.settings()  # raises where nothing may be asked
 
         async def ask(models: ModelClients) -> Reply[Any]:
@@ -253,6 +284,7 @@ class Chat(AbstractContextManager["Chat"]):
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
+    """A language model with a session of its own, for code without an event loop."""
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)
     session = LLMSession(lambda: open_models(settings, budget=budget))
