@@ -248,7 +248,7 @@ _BLOCK = 65_536
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
-    """How often each cluster is drawn when as many as there are are drawn with replacement.
+    """How often each cluster is drawn, in as many draws with replacement as there are clusters.
 
     Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
     rest, below clusters / 2^32, is far under anything that a resample can show.
