@@ -1,4 +1,7 @@
-"""Agreement of two raters on ordered levels, beyond what chance makes likely; of two rankings.
+"""How far raters agree beyond chance, and how far two rankings of systems do.
+
+Judge cards and the label command compare a judge with people; the fidelity command compares the
+order in which two sets of questions rank systems.
 
 Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968, "Weighted
 Kappa". Intervals are percentiles of resamples of whole clusters (Davison & Hinkley 1997).
@@ -18,12 +21,14 @@ from ragbench.plugins import Floats, Integers, np
 from ragbench.stats.mean import Label, cluster_codes
 
 _FEWEST_CLUSTERS = 10
-"""Resamples of fewer say nothing: there is no interval."""
-_DEFINED = 0.95
+"""Resamples of fewer clusters say nothing: there is no interval."""
+_SHARE_DEFINED = 0.95
 """Share of the resamples that must have a value for an interval."""
 
 
 class Estimated(Record):
+    """A figure with its interval."""
+
     value: float | None
     """None when it is not defined: both raters know one level only."""
     low: float | None = None
@@ -63,31 +68,39 @@ def agreement(
 
     Args:
         pairs: the level that each gave, item by item; from 0.
+        levels: how many levels the scale has.
+        clusters: what an item shares with others, by which whole clusters are resampled; None: a
+            cluster of its own.
     """
     if not pairs:
         raise InputError("there is nothing that both rated")
-    if any(not 0 <= level < levels for pair in pairs for level in pair):
-        raise InputError(f"a level is not in 0 .. {levels - 1}")
+    for pair in pairs:
+        if min(pair) < 0 or max(pair) >= levels:
+            raise InputError(f"a level is not in 0 .. {levels - 1}")
+
     codes = cluster_codes(clusters or [None] * len(pairs))
-    # A row a cluster: its counts of pairs of levels, flat.
+    # A row for each cluster: its counts of pairs of levels, flat, so that a resample of clusters
+    # is a product with this matrix.
     tables = np.zeros((max(codes) + 1, levels * levels))
-    for code, (first, second) in zip(codes, pairs, strict=True):
-        tables[code, first * levels + second] += 1
+    for code, (level_of_first, level_of_second) in zip(codes, pairs, strict=True):
+        tables[code, level_of_first * levels + level_of_second] += 1
     whole = tables.sum(axis=0)[None]
-    drawn: Floats | None = None
+    resampled: Floats | None = None
     if len(tables) >= _FEWEST_CLUSTERS:
         blocks = resample_counts(seed, resamples, len(tables))
-        drawn = np.concatenate([counts @ tables for counts in blocks])
+        resampled = np.concatenate([counts @ tables for counts in blocks])
 
     def estimate(figure: Callable[[Floats], Floats]) -> Estimated:
-        samples = None if drawn is None else figure(drawn)
-        return _estimated(float(figure(whole)[0]), samples, confidence)
+        samples = None
+        if resampled is not None:
+            samples = figure(resampled)
+        return _with_interval(float(figure(whole)[0]), samples, confidence)
 
     table = whole[0].reshape(levels, levels)
     return Agreement(
         count=len(pairs),
-        counts=tuple(tuple(int(cell) for cell in row) for row in table),
-        observed=estimate(_observed),
+        counts=tuple(tuple(row) for row in table.astype(int).tolist()),
+        observed=estimate(_share_equal),
         base_rate=float(table.sum(axis=1).max()) / len(pairs),
         kappa=estimate(lambda tables: _kappa(tables, power=0)),
         quadratic=estimate(lambda tables: _kappa(tables, power=2)),
@@ -98,10 +111,13 @@ def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Cohen's kappa of what two raters said of each item; None where it is not defined."""
     if not pairs:
         return None
-    levels = sorted({value for pair in pairs for value in pair})
+    values: set[float] = set()
+    for pair in pairs:
+        values.update(pair)
+    levels = sorted(values)
     table = np.zeros((len(levels), len(levels)))
-    for first, second in pairs:
-        table[levels.index(first), levels.index(second)] += 1
+    for value_of_first, value_of_second in pairs:
+        table[levels.index(value_of_first), levels.index(value_of_second)] += 1
     kappa = float(_kappa(table.reshape(1, -1), power=0)[0])
     return None if math.isnan(kappa) else kappa
 
@@ -119,7 +135,9 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     items = [values for values in ratings if len(values) > 1]
     if not items:
         return None
-    all_values = [value for values in items for value in values]
+    all_values: list[float] = []
+    for values in items:
+        all_values += values
     expected = _squared_distances(all_values) / (len(all_values) - 1)
     if not expected:
         return None
@@ -144,34 +162,38 @@ def rank_correlation(
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
-    is made as in `agreement`.
+    holds 95% of the correlations in resamples of whole clusters.
     """
     codes = np.array(cluster_codes(clusters or [None] * len(pairs)))
+    # The rows of each cluster, as an array a cluster.
     members = np.split(codes.argsort(kind="stable"), np.bincount(codes).cumsum()[:-1])
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
     value = _spearman(grades)
-    samples = None
-    if len(members) >= _FEWEST_CLUSTERS:
-        drawn: list[float] = []
-        for block in resample_counts(seed, resamples, len(members)):
-            for counts in block:
-                rows: list[Integers] = []
-                for cluster, count in enumerate(counts):
-                    rows += [members[cluster]] * int(count)
-                drawn.append(_spearman(grades[np.concatenate(rows)]))
-        samples = np.array(drawn)
-    return _estimated(value, samples)
+    if len(members) < _FEWEST_CLUSTERS:
+        return _with_interval(value, None)
+    samples: list[float] = []
+    for block in resample_counts(seed, resamples, len(members)):
+        for counts in block:
+            rows: list[Integers] = []
+            for cluster, count in enumerate(counts):
+                rows += [members[cluster]] * int(count)
+            samples.append(_spearman(grades[np.concatenate(rows)]))
+    return _with_interval(value, np.array(samples))
 
 
 def _spearman(grades: Floats) -> float:
+    """The rank correlation of two columns; NaN where one of them does not vary."""
     stats: Any = import_module("scipy.stats")
     ranks: Floats = stats.rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
-    return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan
+    if not scale:
+        return math.nan
+    return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale
 
 
-def _observed(tables: Floats) -> Floats:
+def _share_equal(tables: Floats) -> Floats:
+    """The share of items with the same level from both raters, of each flat table of counts."""
     levels = math.isqrt(tables.shape[1])
     same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
     shares: Floats = same / tables.sum(axis=1)
@@ -179,12 +201,21 @@ def _observed(tables: Floats) -> Floats:
 
 
 def _kappa(tables: Floats, power: int) -> Floats:
-    """1 - observed disagreement / expected disagreement; NaN where none is expected."""
+    """1 - observed disagreement / expected disagreement; NaN where none is expected.
+
+    Args:
+        tables: a row for each table of counts, flat.
+        power: of the distance between two levels, by which a disagreement is weighted; 0: all
+            disagreements weigh the same.
+    """
     levels = math.isqrt(tables.shape[1])
     cells = tables.reshape(-1, levels, levels)
     total = cells.sum(axis=(1, 2))
     distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
-    weights = distance**power if power else (distance > 0).astype(float)
+    if power:
+        weights = distance**power
+    else:
+        weights = (distance > 0).astype(float)
     expected = np.einsum("ni,nj->nij", cells.sum(axis=2), cells.sum(axis=1)) / total[:, None, None]
     observed = (cells * weights).sum(axis=(1, 2))
     by_chance = (expected * weights).sum(axis=(1, 2))
@@ -193,13 +224,19 @@ def _kappa(tables: Floats, power: int) -> Floats:
     return kappas
 
 
-def _estimated(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
+def _with_interval(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
+    """A figure with the percentiles of its resamples; without them where too few are defined.
+
+    Args:
+        value: NaN where it is not defined.
+        samples: the figure in each resample, NaN likewise; None where there are too few clusters.
+    """
     if math.isnan(value):
         return Estimated(value=None)
     if samples is None:
         return Estimated(value=value)
     defined = samples[~np.isnan(samples)]
-    if len(defined) < _DEFINED * len(samples):
+    if len(defined) < _SHARE_DEFINED * len(samples):
         return Estimated(value=value)
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
@@ -207,11 +244,11 @@ def _estimated(value: float, samples: Floats | None, confidence: float = 0.95) -
 
 
 _BLOCK = 65_536
-"""Draws held at once: few enough for a processor cache. Changes no result."""
+"""Draws in memory at once: few enough for a processor cache. Changes no result."""
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
-    """How often each cluster is drawn when as many as there are are drawn with replacement.
+    """How often each cluster is drawn, in as many draws with replacement as there are clusters.
 
     Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
     rest, below clusters / 2^32, is far under anything that a resample can show.
@@ -223,15 +260,18 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats
         Blocks of shape (rows, clusters); each row sums to ``clusters``.
     """
     source = np.random.PCG64(seed)
-    words = (clusters + 1) // 2
-    most = max(1, _BLOCK // clusters)
-    for start in range(0, resamples, most):
-        rows = min(most, resamples - start)
-        draws = np.asarray(source.random_raw(rows * words), dtype="<u8").view("<u4")
-        halves = draws.reshape(rows, 2 * words)[:, :clusters].astype(np.uint64)
-        index = ((halves * np.uint64(clusters)) >> np.uint64(32)).astype(np.int64)
-        index += np.arange(rows, dtype=np.int64)[:, None] * clusters
-        counts = np.bincount(index.ravel(), minlength=rows * clusters)
+    # A draw takes half of a 64-bit word. Every resample starts with a fresh word, so that its draws
+    # do not depend on how many resamples a block holds.
+    words_each = (clusters + 1) // 2
+    block_size = max(1, _BLOCK // clusters)
+    for start in range(0, resamples, block_size):
+        rows = min(block_size, resamples - start)
+        halves = np.asarray(source.random_raw(rows * words_each), dtype="<u8").view("<u4")
+        draws = halves.reshape(rows, 2 * words_each)[:, :clusters].astype(np.uint64)
+        drawn = ((draws * np.uint64(clusters)) >> np.uint64(32)).astype(np.int64)
+        # Each row has numbers of its own, so that one bincount counts all of them.
+        drawn += np.arange(rows, dtype=np.int64)[:, None] * clusters
+        counts = np.bincount(drawn.ravel(), minlength=rows * clusters)
         yield counts.reshape(rows, clusters).astype(np.float64)
 
 
@@ -259,6 +299,7 @@ class Scored(Record, eq=False):
 
     @property
     def means(self) -> Floats:
+        """The mean score of each system over all questions."""
         means: Floats = self.sums.sum(axis=0) / self.sizes.sum()
         return means
 
@@ -271,14 +312,17 @@ class Scored(Record, eq=False):
 
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
         """Means of about so many questions, drawn by cluster, and those of all the others."""
-        source, clusters = random.Random(seed), range(len(self.sizes))
+        source = random.Random(seed)
+        clusters = range(len(self.sizes))
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
-            enough = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
-            end = min(enough, len(order) - 1)  # of the others at least one cluster is left
+            needed = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
+            # At least one cluster is left to compare with.
+            end = min(needed, len(order) - 1)
             yield self._means_of(order[:end]), self._means_of(order[end:])
 
     def _means_of(self, clusters: Integers) -> Floats:
+        """The mean score of each system over the questions of these clusters."""
         means: Floats = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
         return means
 
@@ -297,20 +341,22 @@ def kendall_tau(first: Floats, second: Floats) -> Floats:
     Source: Kendall 1945, "The Treatment of Ties in Ranking Problems". NaN where one side does not
     tell any two systems apart.
     """
-    first_signs, second_signs = _signs(np.atleast_2d(first)), _signs(np.atleast_2d(second))
-    # Pairs that each side tells apart.
-    first_pairs, second_pairs = (first_signs**2).sum(axis=1), (second_signs**2).sum(axis=1)
+    first_signs = _signs(np.atleast_2d(first))
+    second_signs = _signs(np.atleast_2d(second))
+    # How many pairs each side tells apart.
+    first_pairs = (first_signs**2).sum(axis=1)
+    second_pairs = (second_signs**2).sum(axis=1)
+    agreeing_less_opposed = (first_signs * second_signs).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        taus: Floats = (first_signs * second_signs).sum(axis=1) / np.sqrt(
-            first_pairs * second_pairs
-        )
+        taus: Floats = agreeing_less_opposed / np.sqrt(first_pairs * second_pairs)
     return taus
 
 
 def _signs(means: Floats) -> Floats:
-    """Of each pair of systems, which one is higher."""
-    first, second = np.triu_indices(means.shape[1], 1)
-    signs: Floats = np.sign(np.round(means[:, first] - means[:, second], _PLACES))
+    """Of each pair of systems, which one is higher: 1 the left, -1 the right, 0 neither."""
+    left_systems, right_systems = np.triu_indices(means.shape[1], 1)
+    differences = means[:, left_systems] - means[:, right_systems]
+    signs: Floats = np.sign(np.round(differences, _PLACES))
     return signs
 
 
@@ -323,6 +369,9 @@ def tau_interval(value: float, samples: Floats) -> Estimated:
     """
     if np.isnan(value):
         return Estimated(value=None)
-    low, high = map(float, np.nanquantile(samples, [0.005, 0.995]))
-    joined_low, joined_high = min(low, 2 * value - high), max(high, 2 * value - low)
+    percentiles = np.nanquantile(samples, [0.005, 0.995])
+    low = float(percentiles[0])
+    high = float(percentiles[1])
+    joined_low = min(low, 2 * value - high)
+    joined_high = max(high, 2 * value - low)
     return Estimated(value=value, low=max(-1.0, joined_low), high=min(1.0, joined_high))

@@ -20,14 +20,17 @@ LEAST = 6
 """Runs before anything is bet: their steps show how runs move by themselves."""
 _AIM = 4.0
 """How many standard errors the bet expects: the bound over the first fifty looks, about."""
-_MOST = 600.0
+_LARGEST_LOG = 600.0
 """Logarithm of the most that a bet wins, so that it stays a number."""
 _CARRIED = 3.0
 """How much more a line over the runs varies where their noise carries over by half (AR(1))."""
 
 
 class CaseSums(Record, kw_only=False):
-    """The scores of one case over the runs of main, as far as a line through them needs them."""
+    """The scores of one case over the runs of main, as far as a line through them needs them.
+
+    Kept with the history of main, so that a new run adds one score and reads no old one.
+    """
 
     first: int
     """Number of the run that asked it first; each later one did, too."""
@@ -35,32 +38,41 @@ class CaseSums(Record, kw_only=False):
     weighted: float
     """Sum of the scores, each times the number of runs between it and the first."""
     last: float
+    """The score that was measured last."""
 
     @classmethod
     def of(cls, run: int, score: float) -> CaseSums:
+        """Of a case that this run is the first to ask."""
         return cls(run, score, 0.0, score)
 
     def then(self, run: int, score: float | None) -> CaseSums:
         """With one more score; a case that was not measured has what it had on average."""
         age = run - self.first
-        value = self.total / age if score is None else score
-        last = self.last if score is None else score
+        if score is None:
+            value = self.total / age
+            last = self.last
+        else:
+            value = score
+            last = score
         return CaseSums(self.first, self.total + value, self.weighted + age * value, last)
 
     def slope(self, run: int) -> tuple[float, float]:
         """Numerator and denominator of the slope of a line through the scores, by least squares."""
         count = run - self.first + 1
-        rise = self.weighted - (count - 1) / 2.0 * self.total
-        return rise, count * (count * count - 1) / 12.0
+        middle = (count - 1) / 2.0
+        rise = self.weighted - middle * self.total
+        # The sum of the squared distances of the runs from the middle one.
+        width = count * (count * count - 1) / 12.0
+        return rise, width
 
 
 def fall(cases: Sequence[CaseSums], run: int) -> float:
     """By how much the line through all scores has fallen since the oldest case came in."""
     slopes = [case.slope(run) for case in cases]
-    denominator = math.fsum(width for _, width in slopes)
-    if not denominator:
+    width = math.fsum(width for _, width in slopes)
+    if not width:
         return 0.0
-    slope = math.fsum(rise for rise, _ in slopes) / denominator
+    slope = math.fsum(rise for rise, _ in slopes) / width
     span = run - min(case.first for case in cases)
     return -slope * span
 
@@ -91,29 +103,33 @@ def bet_on_fall(
 
     Args:
         labels: what a case shares with others; None: nothing.
+        run: number of the latest run.
+        tolerance: how far the line may fall over all runs.
         steps: mean change of the cases from each run to the next.
     """
     if len(steps) < LEAST - 1:
         return 1.0
     span = run - min(case.first for case in cases)
-    totals: dict[int, float] = {}
+    totals: dict[int, float] = {}  # T_c of each cluster
     width = 0.0
     for case, code in zip(cases, cluster_codes(labels), strict=True):
-        rise, denominator = case.slope(run)
-        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * denominator
-        width += denominator
+        rise, width_of_case = case.slope(run)
+        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * width_of_case
+        width += width_of_case
     squares = math.fsum(total * total for total in totals.values())
     if squares <= (1e-9 * width) ** 2:
-        return 1.0
+        return 1.0  # no more than rounding
+
     mean = math.fsum(steps) / len(steps)
     spread = math.fsum((step - mean) ** 2 for step in steps) / (len(steps) - 1)
-    # Of the mean of one run: by the cases alone, and what all of them share.
-    alone = squares / (width * len(cases))
-    by_luck = 1.0 + math.sqrt(2.0 / (len(steps) - 1))
-    shared = max(0.0, spread - 2.0 * alone * by_luck)
+    # The variance of the mean of one run: by the cases alone, and by what all of them share. A step
+    # has that of two runs, and its spread exceeds it by a standard error through chance alone.
+    of_cases = squares / (width * len(cases))
+    by_chance = 1.0 + math.sqrt(2.0 / (len(steps) - 1))
+    shared = max(0.0, spread - 2.0 * of_cases * by_chance)
     variance = squares + _CARRIED * shared * width * len(cases)
     z = -math.fsum(totals.values()) / math.sqrt(variance)
-    return math.exp(min(_AIM * z - _AIM**2 / 2.0, _MOST))
+    return math.exp(min(_AIM * z - _AIM**2 / 2.0, _LARGEST_LOG))
 
 
 def stake(look: int) -> float:
@@ -164,25 +180,37 @@ class MeanBet:
     """Values so far."""
     _sum: float = 0.0
     _squares: float = 0.0
+    """Of the distances between each value and the cautious mean when it came."""
 
     def see(self, value: float, *, lowest: float, highest: float) -> None:
+        """Bets on the next value, and looks at it.
+
+        Args:
+            lowest: the smallest that this value could be.
+            highest: the largest that it could be.
+        """
         slack = 1e-9 * self.scale
         if not lowest - slack <= value <= highest + slack:
             raise InputError(f"a value of {value:g} lies outside of {lowest:g} to {highest:g}")
-        distance = self._mean() - self.limit
-        spread = _PRIOR * self.scale
-        variance = (spread**2 + self._squares) / (self.count + 1)
+        # The bet depends on what came before, and not yet on this value.
+        distance = self._cautious_mean() - self.limit
+        assumed_spread = _PRIOR * self.scale
+        variance = (assumed_spread**2 + self._squares) / (self.count + 1)
         bet = distance / (variance + distance**2)
-        away = value - self.limit
+        # Who bets on "above" loses most at the lowest value, who bets on "below" at the highest.
         most_above = _AT_STAKE / max(self.limit - lowest, self.scale * _NARROW)
         most_below = _AT_STAKE / max(highest - self.limit, self.scale * _NARROW)
-        self.above += math.log1p(min(max(bet, 0.0), most_above) * away)
-        self.below += math.log1p(max(min(bet, 0.0), -most_below) * away)
+        bet_above = min(max(bet, 0.0), most_above)
+        bet_below = max(min(bet, 0.0), -most_below)
+
+        away = value - self.limit
+        self.above += math.log1p(bet_above * away)
+        self.below += math.log1p(bet_below * away)
         self.best_above = max(self.best_above, self.above)
         self.best_below = max(self.best_below, self.below)
         self.count += 1
         self._sum += value
-        self._squares += (value - self._mean()) ** 2
+        self._squares += (value - self._cautious_mean()) ** 2
 
     @property
     def p_below(self) -> float:
@@ -197,8 +225,10 @@ class MeanBet:
     @property
     def mean(self) -> float | None:
         """Of the values so far; None without any."""
-        return self._sum / self.count if self.count else None
+        if not self.count:
+            return None
+        return self._sum / self.count
 
-    def _mean(self) -> float:
-        """Drawn to the limit by one value that lies there."""
+    def _cautious_mean(self) -> float:
+        """The mean so far, drawn to the limit by one value that lies there."""
         return (self.limit + self._sum) / (self.count + 1)

@@ -21,12 +21,12 @@ from ragbench.stats.mean import ClusterTotals
 _STEP = 1.0 / 16.0
 """Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17."""
 _NEGLIGIBLE = 1e-17
-"""Terms below this share of the sum end it."""
+"""The first term below this share of the sum ends it."""
 RARE_GAINS = 0.15
 """Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
-_RARE = 0.05
+_RARE_SHARE = 0.05
 """Up to this share of clusters that gain, gains count as rare."""
-_FEW = 0.1
+_FEW_UPWARD = 0.1
 """Up to this share of upward moves, of all that moved, rare gains are looked for."""
 
 
@@ -63,47 +63,59 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
                 f"a mean of {mean:g} in a cluster of {size} lies below the smallest possible "
                 f"value {lowest:g}: give the bound of the scale that was used"
             )
+    # Scaled so that the cluster in which every case fell to the bound has a total of -1.
     reach = (null_mean - lowest) * max(totals.sizes)
-    scaled = Counter(max(-1.0, total / reach) for total in totals.shifted(-null_mean))
-    scaled[-1.0] += 1
-    numbers = np.array(sorted(scaled))
-    times = np.array([scaled[float(number)] for number in numbers], dtype=np.float64)
-    if numbers[-1] <= 0.0:
+    counts = Counter(max(-1.0, total / reach) for total in totals.shifted(-null_mean))
+    counts[-1.0] += 1
+    # Each different total once, with how many clusters have it: most clusters did not move.
+    scaled_totals = np.array(sorted(counts))
+    times = np.array([counts[float(total)] for total in scaled_totals], dtype=np.float64)
+    if scaled_totals[-1] <= 0.0:
         return 1.0
-    return _probability(numbers, times)
+    return _share_below_zero(scaled_totals, times)
 
 
-def _probability(numbers: Floats, times: Floats) -> float:
-    """P(sum of exponentials * numbers <= 0), for numbers from -1 up to something positive."""
-    centre = _saddle(numbers, times)
-    slopes = 1.0 - centre * numbers
-    curvature = _sum(times * (numbers / slopes) ** 2) + 1.0 / centre**2
+def _share_below_zero(totals: Floats, times: Floats) -> float:
+    """P(sum of exponential weights * totals <= 0): the integral of `bounded_mean_p_value`.
+
+    Args:
+        totals: z, each different one once, from -1 up to something positive.
+        times: how many clusters have it.
+    """
+    # Along the line centre + i t, in both directions alike: half of it is summed up.
+    centre = _saddle_point(totals, times)
+    factors = 1.0 - centre * totals
+    curvature = _sum(times * (totals / factors) ** 2) + 1.0 / centre**2
     width = 1.0 / math.sqrt(curvature)
-    # t = width * sinh(x) turns the slow decay of few clusters into an exponential one.
-    total = 0.5 * width / -centre
+    # t = width * sinh(x) turns the slow decay of few clusters into an exponential one, and x takes
+    # equal steps (the trapezoidal rule, so the first term counts half).
+    integral = 0.5 * width / -centre
     for step in range(1, 1000):
-        where = step * _STEP
-        high = width * math.sinh(where)
+        x = step * _STEP
+        t = width * math.sinh(x)
         # log of (1 - (c + it) z) / (1 - c z), summed over the clusters
-        tilt = high * numbers / slopes
-        size = 0.5 * _sum(times * np.log1p(tilt * tilt))
+        tilt = t * totals / factors
+        log_size = 0.5 * _sum(times * np.log1p(tilt * tilt))
         angle = -_sum(times * np.arctan(tilt))
-        value = complex(math.cos(angle), -math.sin(angle)) / -complex(centre, high)
-        speed = width * math.cosh(where)
-        total += math.exp(-size) * value.real * speed
-        if math.exp(-size) * speed * abs(value) < _NEGLIGIBLE * abs(total):
+        value = complex(math.cos(angle), -math.sin(angle)) / -complex(centre, t)
+        speed = width * math.cosh(x)
+        integral += math.exp(-log_size) * value.real * speed
+        if math.exp(-log_size) * speed * abs(value) < _NEGLIGIBLE * abs(integral):
             break
-    logarithm = -_sum(times * np.log(slopes))
-    return min(1.0, max(0.0, total * _STEP / math.pi * math.exp(logarithm)))
+    log_at_centre = -_sum(times * np.log(factors))
+    probability = integral * _STEP / math.pi * math.exp(log_at_centre)
+    return min(1.0, max(0.0, probability))
 
 
-def _saddle(numbers: Floats, times: Floats) -> float:
+def _saddle_point(totals: Floats, times: Floats) -> float:
     """Where the integrand is smallest on the real axis between the poles at -1 and 0."""
-    low, middle, high = -1.0, -0.5, 0.0
+    low = -1.0
+    middle = -0.5
+    high = 0.0
     # Close is enough: the integral is the same along every line between the poles.
     while high - low > 1e-3 * min(-middle, 1.0 + middle):
         middle = (low + high) / 2.0
-        slope = _sum(times * numbers / (1.0 - middle * numbers)) - 1.0 / middle
+        slope = _sum(times * totals / (1.0 - middle * totals)) - 1.0 / middle
         if slope < 0.0:
             low = middle
         else:
@@ -128,9 +140,12 @@ def rare_gains_p_value(
     if scale is None:
         return None
     moved = [total for total in totals.shifted(tolerance) if total]
-    made_up = _RARE / (1.0 - _RARE) * (scale + tolerance) * totals.cases
-    if -math.fsum(moved) > made_up * (1.0 + 1e-9):
+    largest_gain = _RARE_SHARE / (1.0 - _RARE_SHARE) * (scale + tolerance) * totals.cases
+    loss = -math.fsum(moved)
+    if loss > largest_gain * (1.0 + 1e-9):
         return None
-    if sum(total > 0.0 for total in moved) > _FEW * len(moved):
+    upward = sum(total > 0.0 for total in moved)
+    if upward > _FEW_UPWARD * len(moved):
         return None
+    # The same test with signs turned: could one more cluster, gaining all, make up for the loss?
     return bounded_mean_p_value(totals.turned(), tolerance, lowest=-scale)

@@ -1,5 +1,7 @@
 """A judge's mean or difference, corrected by what people said about some of its cases.
 
+The gate asks it of judged metrics when it is given labels (--labels).
+
 The two-phase regression estimator: the judge has scored all N cases, people n of them, drawn at
 random. Labels remove the judge's bias; its scores save labels as far as they vary with them::
 
@@ -25,9 +27,9 @@ from ragbench.stats.power import POWER, smallest_count
 
 _ROUNDING = 1e-9
 """Residuals that differ by less are equal."""
-_MOST = 4
+_MOST_FOR_A_LABEL = 4
 """A label counts as so many, at most, however well the judge agrees."""
-_STEEPEST = 2.0
+_STEEPEST_SLOPE = 2.0
 """A judge on the people's scale is stretched no further, and never turned around: few labels of
 cases that it scores alike would carry any slope."""
 CONFIDENCE = 0.95
@@ -54,15 +56,19 @@ class Corrected(Record):
     """Of the judge's scores with the labels; None where either does not vary."""
     deviation: float
     """Standard deviation of the labels."""
-    is_told: bool = False
-    """Whether the judge told every label: how often it errs, so few have not shown."""
+    judge_is_exact: bool = False
+    """Whether the judge predicts every label: how often it errs, so few have not shown."""
 
     @property
     def is_enough(self) -> bool:
+        """Whether there are independent labels enough for an interval."""
         return self.degrees + 2 >= LEAST
 
     def p_above(self, value: float) -> float:
-        """One-sided p-value of "the true figure is this value or less"."""
+        """One-sided p-value of "the true figure is this value or less".
+
+        Without an interval, or without any spread, nothing is known of either side: 0.5.
+        """
         from scipy.special import stdtr
 
         if not self.is_enough or not self.standard_error:
@@ -93,7 +99,9 @@ def corrected_mean(
         return _student(estimate, estimate.standard_error)
     low, high = bounds
     estimate = replace(estimate, mean=min(max(estimate.mean, low), high))
-    return _wilson(estimate, bounds) if estimate.is_enough else estimate
+    if not estimate.is_enough:
+        return estimate
+    return _wilson(estimate, bounds)
 
 
 def corrected_difference(
@@ -118,15 +126,18 @@ def corrected_difference(
         return None
     if scale is None:
         return _student(estimate, estimate.standard_error)
-    share = 1.0 - sum(same) / len(judged)
+    share_different = 1.0 - sum(same) / len(judged)
     independent = estimate.degrees + 2
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
-    least = scale * share / max(1, independent)
-    if estimate.is_told and estimate.is_enough:
-        # As for values that are all equal: Clopper & Pearson.
+    least_error = scale * share_different / max(1, independent)
+    if estimate.judge_is_exact and estimate.is_enough:
+        # As for values that are all equal: the share of errors that so few labels may not show is
+        # the end of an interval of Clopper & Pearson. Divided by the quantile, by which Student's
+        # interval multiplies its error.
         unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / independent)
-        least = scale * share * unseen / student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
-    estimate = _student(estimate, max(estimate.standard_error, least))
+        quantile = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
+        least_error = scale * share_different * unseen / quantile
+    estimate = _student(estimate, max(estimate.standard_error, least_error))
     if estimate.low is None or estimate.high is None:
         return estimate
     return replace(estimate, low=max(estimate.low, -scale), high=min(estimate.high, scale))
@@ -146,11 +157,16 @@ def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
     start, end = bounds
     scale = end - start
     count = estimate.degrees + 2.0
-    share, error = (estimate.mean - start) / scale, estimate.standard_error / scale
-    if error > 0.0 and not estimate.is_told:
-        least = 0.5 / count * (1.0 - 0.5 / count)
-        count = min(max(share * (1.0 - share), least) / error**2, _MOST * count)
-    low, high = wilson(share, count, student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees))
+    # On a scale from 0 to 1, of which Wilson's formula is.
+    share = (estimate.mean - start) / scale
+    error = estimate.standard_error / scale
+    if error > 0.0 and not estimate.judge_is_exact:
+        # A share of 0 or 1 has no variance: at least that of half a label that says otherwise.
+        least_variance = 0.5 / count * (1.0 - 0.5 / count)
+        variance = max(share * (1.0 - share), least_variance)
+        count = min(variance / error**2, _MOST_FOR_A_LABEL * count)
+    quantile = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
+    low, high = wilson(share, count, quantile)
     return replace(estimate, low=start + scale * low, high=start + scale * high)
 
 
@@ -160,53 +176,70 @@ def _two_phase(
     clusters: Sequence[Label] | None,
     same: Sequence[bool] = (),
 ) -> Corrected | None:
-    """The estimate, and its variance as the sum over clusters of what each moves it by, squared."""
+    """The estimate without an interval; None without a label.
+
+    Its variance is the sum over clusters of what each of them moves the estimate by, squared.
+
+    Args:
+        same: cases whose value is 0 without a label: a difference of two answers that are the
+            same. Empty: none.
+    """
     total = len(judged)
     if {len(labels), len(same or judged), len(clusters or judged)} != {total}:
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
+    # Only these can differ from 0.
     is_open = ~np.array(same or [False] * total, dtype=bool)
-    asked = np.array([label is not None for label in labels], dtype=bool) & is_open
-    if not asked.any():
+    is_labelled = np.array([label is not None for label in labels], dtype=bool) & is_open
+    if not is_labelled.any():
         return None
+
     codes = np.array(cluster_codes(clusters or (None,) * total))
     scores = np.array(judged, float)
     # h and f of the formula: what people and the judge say of the labelled cases.
-    h, f = np.array(labels, float)[asked], scores[asked]
-    f_centred, h_centred = _centred(f), _centred(h)
+    h = np.array(labels, float)[is_labelled]
+    f = scores[is_labelled]
+    f_centred = _centred(f)
+    h_centred = _centred(h)
     f_squares = math.fsum(f_centred * f_centred)
     h_squares = math.fsum(h_centred * h_centred)
     products = math.fsum(f_centred * h_centred)
     # The slope, and how much it carries the labelled cases' mean to that of all.
-    slope, carried = 0.0, 0.0
+    slope = 0.0
+    carried = 0.0
     mean_open = scores[is_open].mean()
     if f_squares > 0.0:
-        slope = min(max(products / f_squares, 0.0), _STEEPEST)
+        slope = min(max(products / f_squares, 0.0), _STEEPEST_SLOPE)
         carried = (mean_open - f.mean()) / f_squares
-    level, share = h.mean() - slope * f.mean(), is_open.mean()
-    estimate = share * (level + slope * mean_open)
+    # The mean residual of the formula.
+    level = h.mean() - slope * f.mean()
+    share_open = is_open.mean()
+    estimate = share_open * (level + slope * mean_open)
 
     # Two parameters were fitted to the labels; the slope errs the more, the farther it carries.
-    independent = len(set(codes[asked].tolist()))
+    independent = len(set(codes[is_labelled].tolist()))
     widened = 1.0
     if independent > 2:
         widened = math.sqrt(independent / (independent - 2))
     residuals = h_centred - slope * f_centred
+    # By how much each case moves the estimate: all of them by the judge's score, the labelled ones
+    # by their residual, too.
     influences = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
-    influences[asked] += widened * share * (1.0 / len(h) + carried * f_centred) * residuals
+    weights = 1.0 / len(h) + carried * f_centred
+    influences[is_labelled] += widened * share_open * weights * residuals
     correlation = None
     if f_squares * h_squares > 0.0:
         correlation = products / math.sqrt(f_squares * h_squares)
     return Corrected(
-        mean=float(estimate) + 0.0,
+        mean=float(estimate) + 0.0,  # 0.0 for -0.0
         standard_error=math.sqrt(float((np.bincount(codes, influences) ** 2).sum())),
         degrees=independent - 2,
         cases=total,
         labels=len(h),
         correlation=correlation,
         deviation=math.sqrt(h_squares / max(1, len(h) - 1)),
-        is_told=bool(np.ptp(residuals) < _ROUNDING),
+        judge_is_exact=bool(np.ptp(residuals) < _ROUNDING),
     )
 
 
@@ -218,11 +251,11 @@ def _centred(values: Floats) -> Floats:
     return centred
 
 
-# --- planning
+# --- how many labels will be needed
 
 
 class Plan(Record):
-    """What labels of pairs can be expected to show."""
+    """What labels of pairs can be expected to show, before people are asked for them."""
 
     margin: float
     """How far the difference is from the tolerated one."""
@@ -241,15 +274,25 @@ class Plan(Record):
 
         if labels < LEAST or self.margin <= 0.0:
             return 0.0
+        # Labels vary by what the judge's scores do not explain; the rest is known of every case.
         explained = self.correlation**2
         error = self.deviation * math.sqrt((1.0 - explained) / labels + explained / self.cases)
         # Of all cases: those with the same answers differ by nothing.
         error = max(error * self.cases / (self.total or self.cases), 1e-12)
         critical = student_quantile(1.0 - self.alpha, labels - 2)
-        return 1.0 - float(nctdtr(labels - 2, min(self.margin / error, 37.0), critical))
+        # The chance is 1 far below a distance of 37, from where SciPy's function gives no number.
+        distance = min(self.margin / error, 37.0)
+        return 1.0 - float(nctdtr(labels - 2, distance, critical))
 
     @property
     def needed(self) -> int | None:
         """The labels with a chance of `POWER`; None where all cases are too few."""
-        count = smallest_count(lambda labels: self.chance(labels) >= POWER or labels > self.cases)
-        return count if count is not None and count <= self.cases else None
+
+        def is_settled(labels: int) -> bool:
+            # Beyond all cases the search ends, too: there is nothing more to label.
+            return self.chance(labels) >= POWER or labels > self.cases
+
+        count = smallest_count(is_settled)
+        if count is None or count > self.cases:
+            return None
+        return count

@@ -17,8 +17,8 @@ from ragbench.plugins import Floats, np
 from ragbench.stats.family import stepped_down
 from ragbench.stats.paired import Key, PairedSample
 
-_HELD = 1_000_000
-"""Numbers that are held at once; changes no result."""
+_BLOCK = 1_000_000
+"""Numbers in memory at once; changes no result."""
 
 
 def exchange_p_values(
@@ -39,100 +39,134 @@ def exchange_p_values(
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
     """
-    matrix, norms, labels = _columns(samples, null_means)
-    able = [place for place, norm in enumerate(norms) if norm > 0.0]
+    matrix, deviations, layout = _matrix(samples, null_means)
     p_values = [1.0] * len(samples)
-    if able:
-        matrix, scale = matrix[able], norms[able][:, None]
-        observed = -(matrix @ labels.observed())[:, None] / scale
-        drawn = (-(matrix @ picks) / scale for picks in labels.draws(resamples, seed))
-        joint = stepped_down(observed[:, 0], drawn)
-        for place, p_value in zip(able, joint.corrected, strict=True):
-            p_values[place] = p_value
+    # Places of the tests in which any score differs from another one of its case.
+    testable = [place for place, deviation in enumerate(deviations) if deviation > 0.0]
+    if not testable:
+        return tuple(p_values)
+    matrix = matrix[testable]
+    scale = deviations[testable][:, None]
+
+    def statistics(picks: Floats) -> Floats:
+        # A loss is below zero, and a large statistic lies far out.
+        standardised: Floats = -(matrix @ picks) / scale
+        return standardised
+
+    observed = statistics(layout.observed_picks()[:, None])[:, 0]
+    drawn = (statistics(picks) for picks in layout.drawn_picks(resamples, seed))
+    step_down = stepped_down(observed, drawn)
+    for place, p_value in zip(testable, step_down.corrected, strict=True):
+        p_values[place] = p_value
     return tuple(p_values)
 
 
-class _Labels(NamedTuple):
-    """Which scores of a cluster are the present ones: first those that are, then others."""
+class _Layout(NamedTuple):
+    """Where the scores of a cluster stand in a row: first those of the present runs, then others.
+
+    A pick is a 1 at every score that counts as a present one, and a 0 at the others.
+    """
 
     present: int
+    """Present runs."""
     width: int
+    """All runs: columns of a cluster."""
     clusters: int
 
-    def observed(self) -> Floats:
-        """1 at the scores of the present run, 0 at the others."""
-        marks = np.zeros((self.clusters, self.width))
-        marks[:, : self.present] = 1.0
-        return marks.reshape(-1)
+    def observed_picks(self) -> Floats:
+        """The scores of the runs that are the present ones."""
+        picks = np.zeros((self.clusters, self.width))
+        picks[:, : self.present] = 1.0
+        return picks.reshape(-1)
 
-    def draws(self, count: int, seed: int) -> Iterator[Floats]:
-        """Labels drawn anew, in blocks: a row a column of the scores, a column a draw."""
+    def drawn_picks(self, count: int, seed: int) -> Iterator[Floats]:
+        """Picks drawn anew, in blocks: a row a column of the scores, a column a draw."""
         source = np.random.PCG64([seed, self.clusters, self.width])
-        rows = self.clusters * self.width
-        most = max(1, _HELD // rows)
-        for start in range(0, count, most):
-            size = min(most, count - start)
+        columns = self.clusters * self.width
+        block_size = max(1, _BLOCK // columns)
+        for start in range(0, count, block_size):
+            size = min(block_size, count - start)
             picks = np.zeros((size, self.clusters, self.width))
             if self.present == 1:
+                # One number a cluster says which run is the present one.
                 raw = np.asarray(source.random_raw(size * self.clusters), dtype=np.uint64)
-                chosen = (raw % np.uint64(self.width)).astype(np.int64)
-                places = chosen.reshape(size, self.clusters, 1)
+                runs = (raw % np.uint64(self.width)).astype(np.int64)
+                places = runs.reshape(size, self.clusters, 1)
             else:
-                raw = np.asarray(source.random_raw(size * rows), dtype=np.uint64)
-                keys = raw.reshape(size, self.clusters, self.width)
-                places = np.argpartition(keys, self.present - 1, axis=2)[:, :, : self.present]
+                # A number a run: those with the smallest are the present ones.
+                raw = np.asarray(source.random_raw(size * columns), dtype=np.uint64)
+                ranks = raw.reshape(size, self.clusters, self.width)
+                order = np.argpartition(ranks, self.present - 1, axis=2)
+                places = order[:, :, : self.present]
             np.put_along_axis(picks, places, 1.0, axis=2)
-            yield picks.reshape(size, rows).T
+            yield picks.reshape(size, columns).T
 
 
-def _columns(
+def _matrix(
     samples: Sequence[PairedSample], null_means: Sequence[float]
-) -> tuple[Any, Floats, _Labels]:
-    """A sparse row a test, with a column a cluster and score; and what the draws make of it."""
+) -> tuple[Any, Floats, _Layout]:
+    """The scores less the mean of their case: a row a test, a column a cluster and run.
+
+    Returns:
+        The sparse matrix; the standard deviation under the draws of each row's statistic; where
+        the runs of a cluster stand.
+    """
     from scipy.sparse import coo_matrix
 
-    scores = [sample.scores_by_case() for sample in samples]
-    counts_now, counts_before = {0}, {0}
-    for of_sample in scores:
-        for now, before in of_sample:
-            counts_now.add(len(now))
-            counts_before.add(len(before))
-    present = max(counts_now) or 1
-    width = present + (max(counts_before) or 1)
+    scores_by_sample = [sample.scores_by_case() for sample in samples]
+    # Where cases were scored in different numbers of runs, there is room for the most.
+    present = 1
+    earlier = 1
+    for scores_of_cases in scores_by_sample:
+        for now, before in scores_of_cases:
+            present = max(present, len(now))
+            earlier = max(earlier, len(before))
+    width = present + earlier
 
-    keys = [[*map(sample.key, range(len(sample.clusters)))] for sample in samples]
-    different_keys: set[Key] = set()
-    for keys_of_sample in keys:
-        different_keys.update(keys_of_sample)
+    keys_by_sample: list[list[Key]] = []
+    all_keys: set[Key] = set()
+    for sample in samples:
+        keys = [sample.key(place) for place in range(len(sample.clusters))]
+        keys_by_sample.append(keys)
+        all_keys.update(keys)
     # In an order that does not depend on that of the cases.
-    numbers = {key: number for number, key in enumerate(sorted(different_keys, key=repr))}
+    numbers = {key: number for number, key in enumerate(sorted(all_keys, key=repr))}
+
     rows: list[int] = []
-    places: list[int] = []
-    parts: list[float] = []
+    columns: list[int] = []
+    entries: list[float] = []
     for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-        for key, (now, before) in zip(keys[row], scores[row], strict=True):
-            moved = [None if value is None else value - null_mean for value in now]
-            for place, value in _centred(moved, before, present, sample.rounding):
+        for key, (now, before) in zip(keys_by_sample[row], scores_by_sample[row], strict=True):
+            # Less what is tolerated: a present score that lost just so much has not moved.
+            shifted = [None if score is None else score - null_mean for score in now]
+            for place, deviation in _deviations(shifted, before, present, sample.rounding):
                 rows.append(row)
-                places.append(numbers[key] * width + place)
-                parts.append(value)
+                columns.append(numbers[key] * width + place)
+                entries.append(deviation)
     shape = (len(samples), len(numbers) * width)
-    matrix: Any = coo_matrix((parts, (rows, places)), shape=shape).tocsr()
+    matrix: Any = coo_matrix((entries, (rows, columns)), shape=shape).tocsr()
+    # The variance of a sum of `present` numbers drawn from `width` without replacement whose own
+    # sum is 0, added up over the clusters.
     squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
-    norms = np.sqrt(squares * present * (width - present) / (width * max(1, width - 1)))
-    return matrix, norms, _Labels(present, width, len(numbers))
+    deviations = np.sqrt(squares * present * (width - present) / (width * max(1, width - 1)))
+    return matrix, deviations, _Layout(present, width, len(numbers))
 
 
-def _centred(
+def _deviations(
     now: Sequence[float | None], before: Sequence[float | None], present: int, rounding: float
 ) -> Iterator[tuple[int, float]]:
-    """Scores of a case less their mean, by column; nothing where all are alike."""
+    """Scores of a case less their mean, by place in the layout; nothing where all are alike.
+
+    Args:
+        now: in the present runs; None where the case was not measured.
+        before: in the earlier runs, which stand behind so many ``present`` ones.
+    """
     measured: list[tuple[int, float]] = []
-    for first_place, values in ((0, now), (present, before)):
-        for place, value in enumerate(values, first_place):
-            if value is not None:
-                measured.append((place, value))
-    mean = math.fsum(value for _, value in measured) / len(measured)
-    for place, value in measured:
-        if abs(value - mean) > rounding:
-            yield place, value - mean
+    for first_place, scores in ((0, now), (present, before)):
+        for place, score in enumerate(scores, first_place):
+            if score is not None:
+                measured.append((place, score))
+    mean = math.fsum(score for _, score in measured) / len(measured)
+    for place, score in measured:
+        if abs(score - mean) > rounding:
+            yield place, score - mean

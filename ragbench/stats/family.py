@@ -19,17 +19,17 @@ from ragbench.errors import ConfigError
 from ragbench.plugins import Floats, Integers, NDArray, np
 from ragbench.stats.paired import Key, PairedSample
 
-_ALL = 14
-"""Up to as many clusters in which anything changed, all 2^k arrangements are counted: no more than
-else are drawn, about."""
+_MOST_COUNTED = 14
+"""Up to as many clusters in which anything changed, all 2^k arrangements of signs are counted: no
+more than are drawn otherwise, about."""
 FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
-_HELD = 500_000
-"""Numbers that are held at once; changes no result."""
-_ALONE = 200_000
+_BLOCK = 500_000
+"""Numbers in memory at once; changes no result."""
+_ONE_THREAD = 200_000
 """Up to as many multiplications OpenBLAS does in one thread."""
 _DENSE = 1_000_000
-"""Up to as many, zeros are held, too; changes no result."""
+"""Up to as many entries, a matrix stores its zeros, too; changes no result."""
 
 
 class SignFlipTest(Record):
@@ -43,6 +43,8 @@ class SignFlipTest(Record):
 
 
 class FamilyTest(Record):
+    """Tests of several samples, each alone and corrected for their number."""
+
     tests: tuple[SignFlipTest, ...]
     p_values: tuple[float, ...]
     """Corrected for the family; none is smaller than that of the test alone."""
@@ -94,61 +96,69 @@ def family_test(
     if seed < 0:
         raise ConfigError(f"seed is {seed}: it must not be negative")
     two_sided = null_means is None
-    nulls = [0.0] * len(samples) if null_means is None else null_means
-    totals = [_totals(sample, null) for sample, null in zip(samples, nulls, strict=True)]
-    # Tests in which some cluster differs from the null: the others find nothing.
-    able = [place for place, each in enumerate(totals) if len(each.sums)]
+    if null_means is None:
+        null_means = [0.0] * len(samples)
+    totals = [_totals(sample, null) for sample, null in zip(samples, null_means, strict=True)]
+    # Places of the tests in which some cluster differs from the null: the others find nothing.
+    testable = [place for place, moved in enumerate(totals) if len(moved.sums)]
     alone = [1.0] * len(samples)
     corrected = [1.0] * len(samples)
-    resolution, level = 0.0, alpha
-    if able:
+    resolution = 0.0
+    level = alpha
+    if testable:
         draws = max(resamples, math.ceil(FINENESS / alpha))
-        joint, is_counted = _joint([totals[place] for place in able], two_sided, draws, seed)
-        for row, place in enumerate(able):
-            alone[place] = joint.alone[row]
-            corrected[place] = joint.corrected[row]
+        step_down, is_counted = _flip_signs(
+            [totals[place] for place in testable], two_sided, draws, seed
+        )
+        for row, place in enumerate(testable):
+            alone[place] = step_down.alone[row]
+            corrected[place] = step_down.corrected[row]
         if not is_counted:
             resolution = 1.0 / (draws + 1)
-        if len(able) > 1:
-            level = _level(joint.largest, alpha, two_sided)
+        if len(testable) > 1:
+            level = _level(step_down.largest, alpha, two_sided)
+
     tests: list[SignFlipTest] = []
-    for p_value, each in zip(alone, totals, strict=True):
-        clusters = _cluster_count(each.sample)
-        tests.append(SignFlipTest(p_value=p_value, clusters=clusters, informative=len(each.sums)))
+    for sample, moved, p_value in zip(samples, totals, alone, strict=True):
+        clusters = _cluster_count(sample)
+        tests.append(SignFlipTest(p_value=p_value, clusters=clusters, informative=len(moved.sums)))
     return FamilyTest(
         tests=tuple(tests),
         p_values=tuple(corrected),
         resolution=resolution,
-        size=len(able),
+        size=len(testable),
         level=level,
     )
 
 
-class Stepped(NamedTuple):
-    """Statistics against those of the draws; see `stepped_down`."""
+class StepDown(NamedTuple):
+    """p-values of several tests from the same draws; see `stepped_down`."""
 
     alone: list[float]
     """p-value of each test by itself."""
     corrected: list[float]
-    """For all tests."""
+    """p-value of each test, corrected for all of them."""
     largest: Floats
     """The largest statistic of each draw."""
 
 
 def stepped_down(
     observed: Floats, draws: Iterable[Floats], *, slack: Any = 1e-9, is_counted: bool = False
-) -> Stepped:
+) -> StepDown:
     """The share of draws whose largest statistic lies at least as far out, stepping down.
 
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing" (step-down maxT).
 
     Args:
+        observed: the statistic of each test.
         draws: blocks of statistics, a row a test and a column a draw.
         slack: by how much a statistic may miss another and still tie with it.
         is_counted: whether every arrangement is among the draws, the observed one too.
     """
+    # From the largest observed statistic to the smallest: a test is compared with the draws of
+    # itself and of all weaker ones, since the stronger ones are rejected by then.
     order = np.argsort(-observed, kind="stable")
-    reached = (observed - slack)[order][:, None]
+    thresholds = (observed - slack)[order][:, None]
     # How many draws lie as far out: of the test alone, and of the largest statistic.
     counts_alone = np.zeros(len(order), dtype=np.int64)
     counts_largest = np.zeros(len(order), dtype=np.int64)
@@ -158,164 +168,200 @@ def stepped_down(
         statistics = block[order]
         # The largest over this test and all weaker ones.
         running = np.maximum.accumulate(statistics[::-1], axis=0)[::-1]
-        counts_alone += np.count_nonzero(statistics >= reached, axis=1)
-        counts_largest += np.count_nonzero(running >= reached, axis=1)
+        counts_alone += np.count_nonzero(statistics >= thresholds, axis=1)
+        counts_largest += np.count_nonzero(running >= thresholds, axis=1)
         largest.append(running[0])
         total += statistics.shape[1]
-    # Drawn arrangements do not hold the observed one, which is as far out as itself.
-    added = 0 if is_counted else 1
-    alone, corrected = np.empty(len(order)), np.empty(len(order))
-    alone[order] = (counts_alone + added) / (total + added)
+
+    # Drawn arrangements do not include the observed one, which is as far out as itself.
+    observed_ones = 1
+    if is_counted:
+        observed_ones = 0
+    alone = np.empty(len(order))
+    corrected = np.empty(len(order))
+    alone[order] = (counts_alone + observed_ones) / (total + observed_ones)
     # Stepping down, no weaker test has a smaller p-value.
-    corrected[order] = np.maximum.accumulate((counts_largest + added) / (total + added))
-    return Stepped(alone.tolist(), corrected.tolist(), np.concatenate(largest))
+    p_values = (counts_largest + observed_ones) / (total + observed_ones)
+    corrected[order] = np.maximum.accumulate(p_values)
+    return StepDown(alone.tolist(), corrected.tolist(), np.concatenate(largest))
 
 
-def _joint(
+def _flip_signs(
     totals: Sequence[_Totals], two_sided: bool, draws: int, seed: int
-) -> tuple[Stepped, bool]:
-    """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
-    parts = [each.sums for each in totals]
-    if two_sided and _first_total(parts) < 0.0:
-        # All of them, so that two runs that are swapped have the same draws.
-        parts = [-part for part in parts]
-    matrix = _Matrix.of((each.keys() for each in totals), parts)
-    product = matrix.product()
-    norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
-    is_counted = matrix.clusters <= _ALL
+) -> tuple[StepDown, bool]:
+    """p-values of tests over shared clusters, whose signs are flipped in all tests at once.
 
-    def statistics(sums: Floats) -> Floats:
-        distances = np.abs(sums) if two_sided else -sums
+    Returns:
+        Also whether every arrangement of signs was counted.
+    """
+    sums_of_tests = [moved.sums for moved in totals]
+    if two_sided and _first_imbalance(sums_of_tests) < 0.0:
+        # In all tests, so that two runs that are swapped have the same draws.
+        sums_of_tests = [-sums for sums in sums_of_tests]
+    matrix = _Matrix.of((moved.keys() for moved in totals), sums_of_tests)
+    factors = matrix.factors()
+    # The roots of the sums of squares, which flips of signs leave alone.
+    norms = np.array([math.sqrt(math.fsum(sums * sums)) for sums in sums_of_tests])
+    is_counted = matrix.clusters <= _MOST_COUNTED
+
+    def statistics(test_sums: Floats) -> Floats:
+        # One-sided, a loss lies far out, and a loss is below zero.
+        distances = np.abs(test_sums) if two_sided else -test_sums
         standardised: Floats = distances / norms[:, None]
         return standardised
 
+    observed_sums = np.array([[math.fsum(sums)] for sums in sums_of_tests])
+
     def drawn() -> Iterator[Floats]:
         for flips in _flips(matrix, draws, seed):
-            # To turn a sign takes a total away twice.
-            yield statistics(whole - 2.0 * _times(product, flips))
+            # To turn the sign of a total takes it away twice.
+            yield statistics(observed_sums - 2.0 * _multiplied(factors, flips))
 
-    whole = np.array([[math.fsum(part)] for part in parts])
     # By so much whole numbers, rounded from sums that tie, may differ.
-    slack = np.array([2.0 * len(part) for part in parts]) / norms + 1e-12
-    joint = stepped_down(statistics(whole)[:, 0], drawn(), slack=slack, is_counted=is_counted)
-    return joint, is_counted
+    slack = np.array([2.0 * len(sums) for sums in sums_of_tests]) / norms + 1e-12
+    observed = statistics(observed_sums)[:, 0]
+    step_down = stepped_down(observed, drawn(), slack=slack, is_counted=is_counted)
+    return step_down, is_counted
 
 
-def _first_total(parts: Sequence[Floats]) -> float:
-    """The total of the first test in which losses and gains do not cancel out."""
-    for part in parts:
-        total = float(part.sum())
+def _first_imbalance(sums_of_tests: Sequence[Floats]) -> float:
+    """The total of the first test in which losses and gains do not cancel out; 1 without any."""
+    for sums in sums_of_tests:
+        total = float(sums.sum())
         if total:
             return total
     return 1.0
 
 
-def _times(product: Any, flips: Floats) -> Floats:
+def _multiplied(factors: Any, flips: Floats) -> Floats:
     """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
-    tests, clusters = product.shape
+    tests, clusters = factors.shape
     draws = flips.shape[1]
     step = clusters  # a sparse matrix is multiplied without BLAS
-    if isinstance(product, np.ndarray):
-        step = max(1, _ALONE // (tests * draws))
-    sums: Floats = product[:, :step] @ flips[:step]
+    if isinstance(factors, np.ndarray):
+        step = max(1, _ONE_THREAD // (tests * draws))
+    product: Floats = factors[:, :step] @ flips[:step]
     for start in range(step, clusters, step):
-        sums += product[:, start : start + step] @ flips[start : start + step]
-    return sums
+        product += factors[:, start : start + step] @ flips[start : start + step]
+    return product
 
 
 class _Totals(NamedTuple):
-    """The clusters whose total differs from the null, with that total as a whole number."""
+    """The clusters of a sample whose total differs from the null."""
 
     sample: PairedSample
-    firsts: NDArray[np.int32]
-    """The first case of each."""
+    first_cases: NDArray[np.int32]
+    """The place of the first case of each cluster."""
     sums: Floats
+    """The total of each cluster less the null, as a whole number."""
 
     def keys(self) -> Iterator[Key]:
-        return map(self.sample.key, map(int, self.firsts))
+        """The clusters under names that all samples share."""
+        return map(self.sample.key, map(int, self.first_cases))
 
 
 def _totals(sample: PairedSample, null_mean: float) -> _Totals:
-    sums, sizes, firsts = _summed(sample)
-    totals = np.asarray(sums, dtype=np.float64) - null_mean * np.asarray(sizes)
-    (moved,) = np.nonzero(np.abs(totals) > sample.rounding * np.asarray(sizes))
-    sums = to_fixed_point(totals[moved], len(moved))  # so that they add up exactly
-    return _Totals(sample, np.asarray(firsts, np.int32)[moved], sums)
-
-
-def _summed(sample: PairedSample) -> tuple[Any, Any, Any]:
-    """Sum, size and first case of each cluster."""
-    count = len(sample.differences)
+    """The clusters of a sample whose total differs from the null."""
     if sample.stands_alone:
-        return sample.differences, 1, range(count)
-    members: dict[int, list[int]] = defaultdict(list)
-    for place, code in enumerate(sample.clusters):
-        members[code].append(place)
-    groups = members.values()
-    values = sample.differences.tolist()
-    sums = [math.fsum(values[place] for place in group) for group in groups]
-    return sums, [len(group) for group in groups], [group[0] for group in groups]
+        sums = sample.differences
+        sizes = np.ones(1)  # one size for all
+        first_cases = np.arange(len(sums), dtype=np.int32)
+    else:
+        places_by_code: dict[int, list[int]] = defaultdict(list)
+        for place, code in enumerate(sample.clusters):
+            places_by_code[code].append(place)
+        groups = places_by_code.values()
+        differences = sample.differences.tolist()
+        group_sums: list[float] = []
+        for group in groups:
+            group_sums.append(math.fsum(differences[place] for place in group))
+        sums = np.array(group_sums)
+        sizes = np.array([len(group) for group in groups])
+        first_cases = np.array([group[0] for group in groups], np.int32)
+    totals = sums - null_mean * sizes
+    (moved,) = np.nonzero(np.abs(totals) > sample.rounding * sizes)
+    # Whole numbers add up exactly, in any order.
+    return _Totals(sample, first_cases[moved], to_fixed_point(totals[moved], len(moved)))
 
 
 def _cluster_count(sample: PairedSample) -> int:
-    return len(sample.clusters) if sample.stands_alone else len(set(sample.clusters))
+    if sample.stands_alone:
+        return len(sample.clusters)
+    return len(set(sample.clusters))
 
 
 class _Matrix(NamedTuple):
     """Whole numbers of tests (rows) and clusters (columns), without zeros.
 
-    In lists of a row each: copies of one array with all of them, as sorting makes, take most of the
-    memory of a large gate.
+    In lists with an array for each test: copies of one array with all numbers, as sorting makes,
+    take most of the memory of a large gate.
     """
 
     columns: Sequence[NDArray[np.int32]]
-    data: Sequence[Floats]
+    """Of each test, the columns in which its numbers stand."""
+    numbers: Sequence[Floats]
+    """Of each test, its numbers."""
     clusters: int
 
     @classmethod
-    def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Floats]) -> _Matrix:
-        numbers: dict[Key, int] = {}
-        columns: list[NDArray[np.int32]] = []
-        for keys_of_row, part in zip(keys, parts, strict=True):
-            numbered = (numbers.setdefault(key, len(numbers)) for key in keys_of_row)
-            columns.append(np.fromiter(numbered, np.int32, len(part)))
-        clusters = len(numbers)
-        del numbers  # large where there are many cases
-        places = np.argsort(_canonical(columns, parts, clusters)).astype(np.int32)
-        return cls([places[row] for row in columns], parts, clusters)
+    def of(cls, keys_of_tests: Iterable[Iterable[Key]], sums_of_tests: Sequence[Floats]) -> _Matrix:
+        """Gives clusters of the same key the same column.
 
-    def product(self) -> Any:
+        Args:
+            keys_of_tests: the key of each cluster of each test.
+            sums_of_tests: the total of each of these clusters.
+        """
+        column_of: dict[Key, int] = {}
+        columns: list[NDArray[np.int32]] = []
+        for keys, sums in zip(keys_of_tests, sums_of_tests, strict=True):
+            numbered = (column_of.setdefault(key, len(column_of)) for key in keys)
+            columns.append(np.fromiter(numbered, np.int32, len(sums)))
+        clusters = len(column_of)
+        del column_of  # large where there are many cases
+        # So far by first appearance; from here on in an order that no order of cases changes.
+        rank_of_column = np.argsort(_canonical_order(columns, sums_of_tests, clusters))
+        ranks = rank_of_column.astype(np.int32)
+        return cls([ranks[columns_of_test] for columns_of_test in columns], sums_of_tests, clusters)
+
+    def factors(self) -> Any:
         """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
-        shape = (len(self.data), self.clusters)
-        if shape[0] * shape[1] <= max(_DENSE, 1.5 * sum(map(len, self.data))):
+        tests = len(self.numbers)
+        shape = (tests, self.clusters)
+        stored = sum(map(len, self.numbers))
+        if tests * self.clusters <= max(_DENSE, 1.5 * stored):
             dense = np.zeros(shape)
-            for row, columns, data in zip(dense, self.columns, self.data, strict=True):
-                row[columns] = data
+            for row, columns, numbers in zip(dense, self.columns, self.numbers, strict=True):
+                row[columns] = numbers
             return dense
         from scipy.sparse import csr_matrix
 
-        ends = np.cumsum([0, *map(len, self.data)])
-        return csr_matrix((np.concatenate(self.data), np.concatenate(self.columns), ends), shape)
+        ends = np.cumsum([0, *map(len, self.numbers)])
+        entries = (np.concatenate(self.numbers), np.concatenate(self.columns), ends)
+        return csr_matrix(entries, shape)
 
 
-def _canonical(
-    columns: Sequence[NDArray[np.int32]], parts: Sequence[Floats], clusters: int
+def _canonical_order(
+    columns_of_tests: Sequence[NDArray[np.int32]], sums_of_tests: Sequence[Floats], clusters: int
 ) -> Integers:
-    """The clusters in an order that does not depend on that of the cases: by test and total."""
-    depth = np.zeros(clusters, np.int32)
-    for row in columns:
-        depth[row] += 1
-    # What is compared first stands last, as NumPy sorts; and what has ended before all others.
-    level = np.full(clusters, depth.max())
-    tests = np.full((depth.max(), clusters), -1, np.int32)
+    """The clusters in an order that does not depend on that of the cases: by test and total.
+
+    Each cluster is a list of pairs (test, total), and these lists are sorted as words are.
+    """
+    length = np.zeros(clusters, np.int32)
+    for columns in columns_of_tests:
+        length[columns] += 1
+    # A row for each pair of the lists. NumPy sorts by the last key first, so the first pairs stand
+    # in the last row. A list that has ended sorts before all others: -1 is below every test.
+    row = np.full(clusters, length.max())
+    tests = np.full((length.max(), clusters), -1, np.int32)
     totals = np.full(tests.shape, -1.0)
-    for test, (row, part) in enumerate(zip(columns, parts, strict=True)):
-        level[row] -= 1
-        tests[level[row], row] = test
-        totals[level[row], row] = part
+    for test, (columns, sums) in enumerate(zip(columns_of_tests, sums_of_tests, strict=True)):
+        row[columns] -= 1
+        tests[row[columns], columns] = test
+        totals[row[columns], columns] = sums
     sort_keys: list[NDArray[Any]] = []
-    for totals_of_level, tests_of_level in zip(totals, tests, strict=True):
-        sort_keys += [totals_of_level, tests_of_level]
+    for totals_of_row, tests_of_row in zip(totals, tests, strict=True):
+        sort_keys += [totals_of_row, tests_of_row]
     order: Integers = np.lexsort(sort_keys)
     return order
 
@@ -323,37 +369,46 @@ def _canonical(
 def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
     """Which signs turn, in blocks: a row a cluster, a column an arrangement; 1 where one does."""
     clusters = matrix.clusters
-    most = max(1, _HELD // (2 * len(matrix.data) + clusters))
-    if clusters <= _ALL:
-        for start in range(0, 2**clusters, most):
-            numbers = np.arange(start, min(start + most, 2**clusters), dtype=np.int64)
-            flips = [(numbers >> cluster) & 1 for cluster in range(clusters)]
+    block_size = max(1, _BLOCK // (2 * len(matrix.numbers) + clusters))
+    if clusters <= _MOST_COUNTED:
+        # Every arrangement: the bits of a number say which signs turn.
+        for start in range(0, 2**clusters, block_size):
+            end = min(start + block_size, 2**clusters)
+            arrangements = np.arange(start, end, dtype=np.int64)
+            flips = [(arrangements >> cluster) & 1 for cluster in range(clusters)]
             yield np.array(flips, dtype=np.float64)
         return
     source = np.random.PCG64([seed, _digest(matrix)])
-    words = -(-clusters // 64)
-    for start in range(0, draws, most):
-        count = min(most, draws - start)
-        raw = np.asarray(source.random_raw(count * words), dtype="<u8").view(np.uint8)
-        bits = np.unpackbits(raw.reshape(count, words * 8), axis=1, bitorder="little")
+    words_each = -(-clusters // 64)  # rounded up: an arrangement starts with a fresh word
+    for start in range(0, draws, block_size):
+        count = min(block_size, draws - start)
+        raw = np.asarray(source.random_raw(count * words_each), dtype="<u8").view(np.uint8)
+        octets = raw.reshape(count, words_each * 8)
+        bits = np.unpackbits(octets, axis=1, bitorder="little")
         yield bits[:, :clusters].T.astype(np.float64)
 
 
 def _digest(matrix: _Matrix) -> int:
-    """The draws depend on the data, so that the luck of one seed does not lift all alike."""
+    """A number by which draws depend on the data: the luck of one seed does not lift all alike."""
     import hashlib
 
     digest = hashlib.blake2b(digest_size=8)
     orders = [columns.argsort() for columns in matrix.columns]
-    for row, order in zip(matrix.data, orders, strict=True):
-        digest.update(row[order].astype("<i8").tobytes())
+    for numbers, order in zip(matrix.numbers, orders, strict=True):
+        digest.update(numbers[order].astype("<i8").tobytes())
     for columns, order in zip(matrix.columns, orders, strict=True):
         digest.update(columns[order].astype("<i8").tobytes())
     return int.from_bytes(digest.digest(), "little")
 
 
 def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
-    """The tail of a normal distribution behind what the family's largest statistic must reach."""
+    """The level of a single test that asks as much as the family does of its strongest one.
+
+    It is the tail of a normal distribution beyond what the family's largest statistic must reach.
+
+    Args:
+        largest: the largest statistic of each draw.
+    """
     from statistics import NormalDist
 
     place = min(len(largest) - 1, math.ceil((1.0 - alpha) * len(largest)))

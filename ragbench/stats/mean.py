@@ -35,7 +35,9 @@ def check_share(value: float, *, name: str) -> None:
 
 def mean_of(values: Sequence[float]) -> float | None:
     """The mean of some values; None without any."""
-    return math.fsum(values) / len(values) if values else None
+    if not values:
+        return None
+    return math.fsum(values) / len(values)
 
 
 Label = str | int | None
@@ -46,14 +48,17 @@ _ROUNDING = 1e-13
 
 
 def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
-    """Numbers clusters from 0 in order of first appearance."""
+    """The number of each case's cluster, from 0 in order of first appearance."""
     if all(label is None for label in labels):
         return range(len(labels))
     code_of: dict[str | int, int] = {}
     codes: list[int] = []
     next_code = 0
     for label in labels:
-        code = next_code if label is None else code_of.setdefault(label, next_code)
+        if label is None:
+            code = next_code
+        else:
+            code = code_of.setdefault(label, next_code)
         if code == next_code:
             next_code += 1
         codes.append(code)
@@ -82,24 +87,36 @@ class ClusterTotals(Record):
         *,
         rounding: float = 0.0,
     ) -> ClusterTotals:
+        """Sums values up by cluster.
+
+        Args:
+            labels: what each value shares with others; None: nothing, each is a cluster.
+
+        Raises:
+            InputError: a value is no finite number, or too large.
+        """
+        # One pass without Python code for what is nearly always fine; NaN is not <= anything.
         if not sum(map(abs, values)) <= LARGEST:
             check_finite(values)
         if labels is not None and len(labels) != len(values):
             raise InputError(
                 f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
             )
+
         # Most cases of most runs stand alone: of a million of them, little more than the sums.
         if labels is None or labels.count(None) == len(labels):
             sums = tuple(sorted(map(float, values)))
             return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
-        members: dict[str | int, list[float]] = defaultdict(list)
+
+        values_by_label: dict[str | int, list[float]] = defaultdict(list)
         pairs: list[tuple[float, int]] = []
         for label, value in zip(labels, values, strict=True):
             if label is None:
                 pairs.append((float(value), 1))
             else:
-                members[label].append(value)
-        pairs += [(math.fsum(group), len(group)) for group in members.values()]
+                values_by_label[label].append(value)
+        for group in values_by_label.values():
+            pairs.append((math.fsum(group), len(group)))
         pairs.sort()
         sums, sizes = zip(*pairs, strict=True)
         return cls(sums=sums, sizes=sizes, rounding=rounding)
@@ -114,16 +131,20 @@ class ClusterTotals(Record):
 
     @property
     def clusters(self) -> int:
+        """How many clusters there are."""
         return len(self.sizes)
 
     @property
     def cases(self) -> int:
+        """How many values there are."""
         return sum(self.sizes)
 
     @property
     def mean(self) -> float | None:
         """Mean over the values (not over the clusters); None without any."""
-        return math.fsum(self.sums) / sum(self.sizes) if self.sizes else None
+        if not self.sizes:
+            return None
+        return math.fsum(self.sums) / sum(self.sizes)
 
     @property
     def standard_error(self) -> float | None:
@@ -138,18 +159,19 @@ class ClusterTotals(Record):
         Cluster-Robust Inference", section II; for evaluations Miller 2024, "Adding Error Bars to
         Evals", section 2.2.
         """
-        count = len(self.sizes)
-        if count < 2:
+        clusters = len(self.sizes)
+        if clusters < 2:
             return None
         cases = sum(self.sizes)
         mean = math.fsum(self.sums) / cases
         residuals = [total - mean * size for total, size in zip(self.sums, self.sizes, strict=True)]
         largest = max(map(abs, residuals))
-        if largest <= _ROUNDING * max(map(abs, self.sums)):
+        largest_total = max(map(abs, self.sums))
+        if largest <= _ROUNDING * largest_total:
             return 0.0
         # Scaled by the largest one, so that squares neither overflow nor vanish.
         squares = math.fsum((residual / largest) ** 2 for residual in residuals)
-        return largest * math.sqrt(count / (count - 1) * squares) / cases
+        return largest * math.sqrt(clusters / (clusters - 1) * squares) / cases
 
     def shifted(self, shift: float) -> tuple[float, ...]:
         """The sums after adding ``shift`` to every value, in the order of the clusters.
@@ -158,8 +180,10 @@ class ClusterTotals(Record):
         """
         shifted: list[float] = []
         for total, size in zip(self.sums, self.sizes, strict=True):
-            moved = total + shift * size
-            shifted.append(0.0 if abs(moved) <= self.rounding * size else moved)
+            new_total = total + shift * size
+            if abs(new_total) <= self.rounding * size:
+                new_total = 0.0
+            shifted.append(new_total)
         return tuple(shifted)
 
 
@@ -198,7 +222,9 @@ def student_quantile(probability: float, degrees: int) -> float:
         raise ConfigError(f"degrees of freedom are {degrees}: at least 1 is needed")
     if probability < 0.5:
         return -student_quantile(1.0 - probability, degrees)
-    n, z = degrees, NormalDist().inv_cdf(probability)
+    n = degrees
+    z = NormalDist().inv_cdf(probability)
+    # Of many degrees, and not far out in the tail: there the terms fall fast.
     if n > 1_000 and z * z < n / 60:
         terms = (
             (z**3 + z) / 4,
@@ -208,10 +234,13 @@ def student_quantile(probability: float, degrees: int) -> float:
         )
         return z + math.fsum(term / n**power for power, term in enumerate(terms, 1))
     scale = math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2)) / math.sqrt(n * math.pi)
+    # Newton's method from the normal quantile, which is smaller. The density falls from there on,
+    # so each step ends before the quantile, or on it.
     t = z
-    for _ in range(200):  # the density falls: each step ends before the quantile, or on it
+    for _ in range(200):
         density = scale * (1 + t * t / n) ** (-(n + 1) / 2)
-        step = (probability - 0.5 - _student_share(t, n) / 2) / density
+        missing = probability - 0.5 - _student_share(t, n) / 2
+        step = missing / density
         t += step
         if abs(step) <= 1e-14 * t:
             break
@@ -219,19 +248,25 @@ def student_quantile(probability: float, degrees: int) -> float:
 
 
 def _student_share(t: float, degrees: int) -> float:
-    """P(-t <= T <= t)."""
+    """P(-t <= T <= t), by a sum of powers of a cosine (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
+
+    Of odd degrees the powers are odd, of even ones even.
+    """
     angle = math.atan2(t, math.sqrt(degrees))
-    square = degrees / (degrees + t * t)
+    cosine_squared = degrees / (degrees + t * t)
     is_odd = degrees % 2
-    term = math.cos(angle) if is_odd else 1.0
-    total = 0.0
-    for power in range(is_odd, degrees - 1, 2):
-        total += term
-        term *= square * (power + 1) / (power + 2)
-    inside = math.sin(angle) * total
+    first_power = is_odd  # 1 or 0
+    term = 1.0
     if is_odd:
-        return 2 / math.pi * (angle + inside)
-    return inside
+        term = math.cos(angle)
+    total = 0.0
+    for power in range(first_power, degrees - 1, 2):
+        total += term
+        term *= cosine_squared * (power + 1) / (power + 2)
+    share = math.sin(angle) * total
+    if is_odd:
+        share = 2 / math.pi * (angle + share)
+    return share
 
 
 def mean_interval(
@@ -258,30 +293,42 @@ def mean_interval(
             The interval is that of the outcomes, which vary around it: Wilson's, of as many trials
             as would give the variance of their mean.
     """
-    totals = values if isinstance(values, ClusterTotals) else ClusterTotals.of(values, clusters)
-    mean, error = totals.mean, totals.standard_error
-    count = len(totals.sizes)
-    start, end = bounds or (None, None)
-    low, high = None, None
-    around = 0.0  # the variance of the outcomes around their probabilities, summed up
-    if not isinstance(values, ClusterTotals):
-        if error is not None and count < len(values):
+    # By how much outcomes vary around their probabilities: the sum of their variances.
+    outcome_variances = 0.0
+    if isinstance(values, ClusterTotals):
+        totals = values
+        error = totals.standard_error
+    else:
+        totals = ClusterTotals.of(values, clusters)
+        error = totals.standard_error
+        if error is not None and totals.clusters < len(values):
             # Few clusters may look more alike than their cases are, by chance.
             error = max(error, ClusterTotals.of(values).standard_error or 0.0)
         if probability:
-            around = math.fsum(p * (1.0 - p) for p in values)
-    if mean is not None and error is not None and around:
-        # Of an outcome: between the probabilities, those of a cluster together, and around each.
-        cases = sum(totals.sizes)
-        variance = error * error + around / cases**2
-        trials = min(mean * (1.0 - mean) / variance, cases)
+            outcome_variances = math.fsum(p * (1.0 - p) for p in values)
+    mean = totals.mean
+    count = totals.clusters
+    start, end = bounds or (None, None)
+    low = None
+    high = None
+    if mean is None or error is None:
+        pass  # below two clusters no spread can be seen
+    elif outcome_variances:
+        # Outcomes vary as the probabilities do, those of a cluster together, and around them.
+        variance = error * error + outcome_variances / totals.cases**2
+        trials = min(mean * (1.0 - mean) / variance, totals.cases)
         error = math.sqrt(variance)
         low, high = wilson(mean, trials, student_quantile(0.5 + confidence / 2, count - 1))
-    elif mean is not None and error:
+    elif error:
         reach = student_quantile(0.5 + confidence / 2, count - 1) * error
-        low = mean - reach if start is None else max(mean - reach, min(start, mean))
-        high = mean + reach if end is None else min(mean + reach, max(end, mean))
-    elif mean is not None and error is not None and start is not None and end is not None:
+        low = mean - reach
+        high = mean + reach
+        # Cut at the ends of the scale; a mean that lies outside of it stays inside its interval.
+        if start is not None:
+            low = max(low, min(start, mean))
+        if end is not None:
+            high = min(high, max(end, mean))
+    elif start is not None and end is not None:
         # Whatever differs was not met so many times in a row. For a 0/1 metric this is the exact
         # interval of Clopper & Pearson 1934 at its ends (the "rule of three"); for other values
         # the bound of Learned-Miller & Thomas 2019 takes this form when all of them are equal.
@@ -295,7 +342,7 @@ def mean_interval(
         high=high,
         confidence=confidence,
         standard_error=error,
-        cases=sum(totals.sizes),
+        cases=totals.cases,
         clusters=count,
     )
 
@@ -324,7 +371,8 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
     """
     from scipy.special import stdtr
 
-    mean, error = totals.mean, totals.standard_error
+    mean = totals.mean
+    error = totals.standard_error
     if mean is None or not error:
         return 0.5
     return float(stdtr(totals.clusters - 1, -(mean - null_mean) / error))
@@ -350,8 +398,13 @@ def proportion_interval(
         raise InputError(f"{successes} successes of {trials} trials: give counts that fit")
     tail = (1.0 - confidence) / 2.0
     failures = trials - successes
-    low = float(betaincinv(successes, failures + 1, tail)) if successes else 0.0
-    high = float(betaincinv(successes + 1, failures, 1.0 - tail)) if failures else 1.0
+    # A beta distribution needs both of its counts above 0.
+    low = 0.0
+    if successes:
+        low = float(betaincinv(successes, failures + 1, tail))
+    high = 1.0
+    if failures:
+        high = float(betaincinv(successes + 1, failures, 1.0 - tail))
     return low, high
 
 
@@ -390,7 +443,9 @@ class VarianceComponents(Record):
         if self.within is None or self.between is None or not self.repeats:
             return None
         noise = self.within / self.repeats
-        return noise / (self.between + noise) if noise > 0.0 else 0.0
+        if noise <= 0.0:
+            return 0.0
+        return noise / (self.between + noise)
 
     @property
     def once(self) -> float | None:
@@ -409,7 +464,9 @@ class VarianceComponents(Record):
             return 1
         if self.within is None or not self.between:
             return None
-        return max(1, math.ceil(self.within * (1.0 - share) / (share * self.between) - 1e-9))
+        # From share = (within / n) / (between + within / n).
+        repeats = self.within * (1.0 - share) / (share * self.between)
+        return max(1, math.ceil(repeats - 1e-9))  # rounding must not ask for one more
 
 
 def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceComponents:
@@ -427,12 +484,17 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     for case_id, repeats in scores.items():
         check_finite(repeats, what=f"case '{case_id}': score")
     measured = [repeats for repeats in scores.values() if repeats]
-    means = [math.fsum(repeats) / len(repeats) for repeats in measured]
     counts = [len(repeats) for repeats in measured]
-    all_scores = [score for repeats in measured for score in repeats]
-    cases, total = len(counts), len(all_scores)
-    within = between = None
-    if total > cases:
+    means: list[float] = []
+    all_scores: list[float] = []
+    for repeats in measured:
+        means.append(math.fsum(repeats) / len(repeats))
+        all_scores += repeats
+    cases = len(counts)
+    total = len(all_scores)
+
+    within = None
+    if total > cases:  # some case was repeated
         squares: list[float] = []
         for mean, repeats in zip(means, measured, strict=True):
             squares += [(score - mean) ** 2 for score in repeats]
@@ -440,6 +502,8 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
         within = math.fsum(squares) / (total - cases)
         if within <= (_EQUAL * largest) ** 2:
             within = 0.0
+
+    between = None
     if within is not None and cases > 1:
         centre = math.fsum(all_scores) / total
         spread = math.fsum(
@@ -448,10 +512,10 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
         # n0: how often a case was scored, where the counts differ.
         typical = (total - sum(count * count for count in counts) / total) / (cases - 1)
         between = max(0.0, (spread / (cases - 1) - within) / typical)
+
+    harmonic_mean = None
+    if counts:
+        harmonic_mean = cases / math.fsum(1.0 / count for count in counts)
     return VarianceComponents(
-        cases=cases,
-        scores=total,
-        within=within,
-        between=between,
-        repeats=cases / math.fsum(1.0 / count for count in counts) if counts else None,
+        cases=cases, scores=total, within=within, between=between, repeats=harmonic_mean
     )

@@ -1,4 +1,8 @@
-"""A result as headings, lines and tables, made once: Markdown and the page draw it."""
+"""A result as headings, lines and tables, made once: Markdown and the page draw it.
+
+Each command that has a result (a gate, a comparison, an ablation) makes a `Document` of it.
+`markdown` draws it for pull requests and files, ``ragbench/views/html`` as a page.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 _LONGEST = 300
 """Letters of a text in Markdown."""
 _LONGEST_LINE = 1000
+"""Letters of a line of a section in Markdown."""
 _MOST_IDS = 5
 """How many ids of a kind are named."""
 _LONGEST_TEXT = 200
@@ -35,6 +40,7 @@ class Changes(Record):
 
     @property
     def title(self) -> str:
+        """What happened to how many cases, between which runs."""
         pair = f"{self.pair.second} against {self.pair.first}"
         return f"{self.kind.heading}: {len(self.cases):,} ({pair})"
 
@@ -51,6 +57,7 @@ class Section(Record):
     """Rows, and cases of a kind, that Markdown shows; None for all."""
     changes: Sequence[Changes] = ()
     hint: str = ""
+    """How it is to be read, in a sentence below it."""
     charts: Sequence[dict[str, Any]] = ()
     """Drawings with a caption, which only the page shows."""
     details: Sequence[dict[str, Any]] = ()
@@ -97,11 +104,11 @@ def changes_of(
 
     groups: list[Changes] = []
     for pair in pairs:
-        of_pair = [case for case in differences if case.second == pair.second]
+        differences_of_pair = [case for case in differences if case.second == pair.second]
+        place = places.get(pair.second, "")
         for kind in CaseKind:
-            cases = [case for case in of_pair if case.kind is kind]
+            cases = [case for case in differences_of_pair if case.kind is kind]
             if cases:
-                place = places.get(pair.second, "")
                 groups.append(Changes(kind=kind, pair=pair, cases=cases, place=place))
     return tuple(groups)
 
@@ -110,29 +117,35 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
     """From which cause to which, how many cases, of which run, and some of them."""
     rows: list[Sequence[object]] = []
     for flow in flows:
-        if flow.before is not flow.after:
-            examples = ", ".join(flow.examples)
-            cases = f"{flow.cases:,}"
-            rows.append([flow.before.label, flow.after.label, cases, flow.second, examples])
+        if flow.before is flow.after:
+            continue
+        examples = ", ".join(flow.examples)
+        cases = f"{flow.cases:,}"
+        rows.append([flow.before.label, flow.after.label, cases, flow.second, examples])
     columns = ("before", "after", "cases", "run", "for example")
     return Section(title="How causes changed", columns=columns, rows=rows, most=10)
 
 
 def markdown(document: Document, *, level: int = 3) -> str:
-    """The document, or its brief form, as GitHub-flavoured Markdown."""
+    """The document, or its brief form, as GitHub-flavoured Markdown.
+
+    Args:
+        level: of the heading of the document; its sections stand one below.
+    """
     document = document.brief or document
     parts = [
         f"{'#' * level} {document.kind}: {markdown_text(document.title)}",
         f"**{markdown_text(document.headline)}**",
     ]
     for section in document.shown:
-        parts.append("\n".join(_section(section, "#" * (level + 1))))
+        lines = _section_lines(section, "#" * (level + 1))
+        parts.append("\n".join(lines))
     if document.foot:
         parts.append(f"*{markdown_text(document.foot)}*")
     return "\n\n".join(parts) + "\n"
 
 
-def _section(section: Section, hashes: str) -> Iterator[str]:
+def _section_lines(section: Section, hashes: str) -> Iterator[str]:
     """A section as lines of Markdown; charts and details are the page's alone."""
     yield f"{hashes} {markdown_text(section.title)}"
     if section.lines:
@@ -141,45 +154,51 @@ def _section(section: Section, hashes: str) -> Iterator[str]:
             yield f"- {markdown_text(line, longest=_LONGEST_LINE)}"
     if section.rows:
         yield ""
-        yield from _table(section)
+        yield from _table_lines(section)
     for group in section.changes:
-        count = len(group.cases) if section.most is None else section.most
-        yield from _changes(group, count)
+        yield from _change_lines(group, section.most)
     if section.hint:
         yield ""
         yield f"*{markdown_text(section.hint)}*"
 
 
-def _table(section: Section) -> Iterator[str]:
+def _table_lines(section: Section) -> Iterator[str]:
     """The rows of a section without columns of drawings, and how many there is no room for."""
+    # A column of drawings has no name.
     positions = [position for position, name in enumerate(section.columns) if name]
     headings = [markdown_text(section.columns[position]) for position in positions]
     rows: list[list[str]] = []
     for row in section.rows[: section.most]:
-        cells = [str(row[position]) for position in positions]
-        rows.append([markdown_text(cell, longest=_LONGEST) for cell in cells])
+        texts = [str(row[position]) for position in positions]
+        rows.append([markdown_text(text, longest=_LONGEST) for text in texts])
     yield from markdown_table(headings, rows)
     if len(section.rows) > len(rows):
         yield ""
         yield f"... and {len(section.rows) - len(rows):,} more."
 
 
-def _changes(group: Changes, most: int) -> Iterator[str]:
-    """Cases that went another way, as a list with what changed of each."""
+def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
+    """Cases that went another way, as a list with what changed of each.
+
+    Args:
+        most: how many cases there is room for; None for all.
+    """
     yield ""
     yield f"**{markdown_text(group.title)}**"
     yield ""
     for case in group.cases[:most]:
         yield f"- {markdown_text(case.id, longest=_LONGEST)}"
         for label, line in what_changed(case):
-            begin = f"{label}: " if label else ""
-            yield f"  - {begin}{markdown_text(line, longest=_LONGEST)}"
-    if len(group.cases) > most:
+            text = markdown_text(line, longest=_LONGEST)
+            if label:
+                text = f"{label}: {text}"
+            yield f"  - {text}"
+    if most is not None and len(group.cases) > most:
         yield f"- ... and {len(group.cases) - most:,} more"
 
 
 def flip_text(flip: Flip) -> str:
-    """One respect in which a case changed."""
+    """One respect in which a case changed: its value before and after, and why."""
     old = _cell_text(flip.before, flip.before_status)
     new = _cell_text(flip.after, flip.after_status)
     text = f"{shown_line(flip.subject)} {old} -> {new}"
@@ -189,7 +208,12 @@ def flip_text(flip: Flip) -> str:
 
 
 def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
-    """What became of the retrieved ids, in brackets their ranks and which are gold."""
+    """What became of the retrieved ids, in brackets their ranks and which are gold.
+
+    Args:
+        change: None where it is not known.
+        gold: the relevant ids, of chunks or of documents.
+    """
     if change is None:
         return "unknown"
     if change.is_none:
@@ -205,10 +229,12 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
 
 
 def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
+    """An id with its ranks, and whether it is gold."""
     # A pipeline's chunks are named after their document: "handbook#3-...".
     document = id.rpartition("#")[0]
-    mark = ", gold" if id in gold or document in gold else ""
-    return f"{shown_line(id, longest=_LONGEST_ID)} ({ranks}{mark})"
+    if id in gold or document in gold:
+        ranks += ", gold"
+    return f"{shown_line(id, longest=_LONGEST_ID)} ({ranks})"
 
 
 def cause_text(case: CaseDifference) -> str:
@@ -223,7 +249,9 @@ def cause_text(case: CaseDifference) -> str:
 def response_text(response: str | None, generated: Status | None) -> str:
     """A response in quotes, or how generation ended."""
     if response is None:
-        return "failed" if generated is Status.FAILED else "none"
+        if generated is Status.FAILED:
+            return "failed"
+        return "none"
     text = f'"{shown_line(response, longest=_LONGEST_TEXT)}"'
     if generated is Status.ABSTAINED:
         text += " (abstained)"
@@ -259,11 +287,18 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
 
 def _cell_text(value: float | None, status: Status) -> str:
     """A value, or how the cell ended that has none."""
-    return number_text(value) if value is not None else status.value
+    if value is None:
+        return status.value
+    return number_text(value)
 
 
 def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
-    """A number in as many places as its size needs; ``-`` where there is none."""
+    """A number in as many places as its size needs; ``-`` where there is none.
+
+    Args:
+        unit: ``"share"`` is shown in per cent, ``"s"`` in seconds or milliseconds; else as it is.
+        sign: whether a plus stands before a positive number, as before a difference.
+    """
     if value is None or not math.isfinite(value):
         return "-"
     plus = "+" if sign else ""
@@ -293,4 +328,5 @@ def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)
-    return f"{low} .. {number_text(ends.high, unit, sign=sign)}"
+    high = number_text(ends.high, unit, sign=sign)
+    return f"{low} .. {high}"

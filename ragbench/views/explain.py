@@ -1,4 +1,8 @@
-"""One case hop by hop, and lists of cases, as lines and as JSON objects."""
+"""One case from its question to its answer, as labelled lines and as a JSON object.
+
+``ragbench explain`` prints a case whole, or short when it is one of several; the page of a run
+takes the texts of stages, chunks and searches from here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Judgement, Known, Status
+from ragbench.core.outcome import Cell, Judgement, JudgeStep, Known, Status
 from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, Hop, SearchStory
 from ragbench.ledger.codec import judgement_object
@@ -21,73 +25,88 @@ _LONGEST_CHUNK = 160
 _MOST_STEPS = 6
 """Answers of a judge that are shown for a metric."""
 _MOST_CHUNKS = 4
+"""Chunks, or ids of chunks, that are shown where there is little room."""
 _MOST_TURNS = 20
+"""Turns of a conversation before the question that are shown."""
 
 LabelledLine = tuple[str, str]
 """A label, such as ``"answer"``, and its line."""
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[LabelledLine]:
-    """A case from its question to its answer."""
+    """A case from its question to its answer, with all that is known of it.
+
+    Args:
+        row: must hold its story.
+    """
     story = row.story
     assert story is not None
-    yield from _question(row, story, longest=_LONGEST, turns=_MOST_TURNS)
+    yield from _question_lines(row, story, longest=_LONGEST, turns=_MOST_TURNS)
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
-    yield from _gold(story)
+    yield from _gold_lines(story)
     for chunk in story.chunks:
-        yield "chunk", f"{_chunk(chunk)}: {shown_line(chunk.text, longest=_LONGEST_CHUNK)}"
+        text = shown_line(chunk.text, longest=_LONGEST_CHUNK)
+        yield "chunk", f"{_chunk_heading(chunk)}: {text}"
     if story.written is not None:
         yield "written", _line(story.written)
     for text in story.references:
         yield "reference", _line(text)
-    yield "answer", _answer(row, longest=_LONGEST)
-    yield from _expectations(story, longest=_LONGEST)
-    yield from _doubtful_sentences(story)
+    yield "answer", _answer_text(row, longest=_LONGEST)
+    yield from _expectation_lines(story, longest=_LONGEST)
+    yield from _doubtful_sentence_lines(story)
     if row.validation is not None:
         yield "verdict", _line(row.validation.message)
         for quote in row.validation.evidence:
-            yield "evidence", f'{shown_line(quote.chunk_id, longest=60)}: "{_line(quote.text)}"'
+            chunk_id = shown_line(quote.chunk_id, longest=60)
+            yield "evidence", f'{chunk_id}: "{_line(quote.text)}"'
     for metric, cell in zip(metrics, row.cells, strict=True):
         yield "score", f"{metric.name} {score_text(cell)}"
+    # A run without judges has no judgements at all.
     for metric, judgements in zip(metrics, row.judgements, strict=False):
-        yield from _judge_answers(metric, judgements)
+        yield from _judge_lines(metric, judgements)
 
 
 def short_story_lines(
     row: CaseRow, metrics: Sequence[Metric], *, width: int
 ) -> Iterator[LabelledLine]:
-    """A case on one screen: what lost the answer, the gold, and each chunk on a line."""
+    """A case on one screen: what lost the answer, the gold, and each chunk on a line.
+
+    Args:
+        row: must hold its story.
+        width: letters of a line of the terminal, without the label.
+    """
     story = row.story
     assert story is not None
     two_lines = max(40, 2 * width - 10)
     one_line = width - 4
 
-    yield from _question(row, story, longest=two_lines, turns=2)
+    yield from _question_lines(row, story, longest=two_lines, turns=2)
     for hop in story.hops:
         if hop.status is Status.FAILED:
             yield hop.stage, shown_line(hop_text(hop), longest=two_lines)
-    for text in islice(_ways_of_gold(story), 2):
+    for text in islice(_gold_texts(story), 2):
         yield "gold", shown_line(text, longest=one_line)
     for text in story.references[:1]:
         yield "reference", shown_line(text, longest=two_lines)
-    yield "answer", _answer(row, longest=two_lines)
-    other_chunks = [chunk for chunk in story.chunks if not chunk.is_gold]
-    for chunk in other_chunks[:_MOST_CHUNKS]:
-        line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
+    yield "answer", _answer_text(row, longest=two_lines)
+    # The gold chunks are shown above.
+    chunks = [chunk for chunk in story.chunks if not chunk.is_gold]
+    for chunk in chunks[:_MOST_CHUNKS]:
+        line = f"{_chunk_heading(chunk)}: {shown_line(chunk.text)}"
         yield "chunk", shown_line(line, longest=one_line)
-    if len(other_chunks) > _MOST_CHUNKS:
-        yield "chunk", f"... and {len(other_chunks) - _MOST_CHUNKS:,} more"
-    for label, text in _expectations(story, longest=one_line):
+    if len(chunks) > _MOST_CHUNKS:
+        yield "chunk", f"... and {len(chunks) - _MOST_CHUNKS:,} more"
+    for label, text in _expectation_lines(story, longest=one_line):
         if text.startswith(_DOES_NOT_HOLD):
             yield label, text
-    yield from islice(_doubtful_sentences(story), 3)
+    yield from islice(_doubtful_sentence_lines(story), 3)
     if row.validation is not None:
         yield "verdict", shown_line(row.validation.message, longest=two_lines)
-    yield from _scores(row, metrics, longest=3 * two_lines)
+    yield from _score_line(row, metrics, longest=3 * two_lines)
 
 
-def _scores(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Iterator[LabelledLine]:
+def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Iterator[LabelledLine]:
     """The scores of a case in one line, without the metrics that have none."""
     scores: list[str] = []
     for metric, cell in zip(metrics, row.cells, strict=True):
@@ -97,26 +116,25 @@ def _scores(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Iterato
         yield "scores", shown_line(", ".join(scores), longest=longest)
 
 
-def _question(
+def _question_lines(
     row: CaseRow, story: CaseStory, *, longest: int, turns: int
 ) -> Iterator[LabelledLine]:
-    """The question behind the last turns, what became of it, and what was searched for."""
+    """The last turns, the question, what became of the case, and what was searched for."""
     for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
     yield "cause", shown_line(cause, longest=longest)
-    for sent in story.sent:
-        yield "sent", shown_line(sent, longest=longest)
+    for query in story.sent:
+        yield "sent", shown_line(query, longest=longest)
     for number, search in enumerate(story.searches, start=1):
         yield f"hop {number}", shown_line(search_text(search), longest=longest)
 
 
 def search_text(search: SearchStory) -> str:
-    """One of several searches, in a line."""
-    if search.new is None:
-        text = "what it found is not known"
-    else:
+    """One of several searches for a question, in a line: its query and what it found."""
+    text = "what it found is not known"
+    if search.new is not None:
         text = f"{len(search.ids)} found, {search.new} new"
     if search.has_gold:
         text += ", the first with gold"
@@ -127,42 +145,47 @@ def search_text(search: SearchStory) -> str:
         ids += " ..."
     if ids:
         text += f" ({ids})"
-    return f"{search.query or '-'}: {text}"
+    query = search.query or "-"
+    return f"{query}: {text}"
 
 
 def _line(text: str) -> str:
     return shown_line(text, longest=_LONGEST)
 
 
-def _answer(row: CaseRow, *, longest: int) -> str:
-    return "-" if row.response is None else shown_line(row.response, longest=longest)
+def _answer_text(row: CaseRow, *, longest: int) -> str:
+    if row.response is None:
+        return "-"
+    return shown_line(row.response, longest=longest)
 
 
 _DOES_NOT_HOLD = "does not hold"
 _STATES = {None: "unknown", True: "holds", False: _DOES_NOT_HOLD}
+"""Whether an expectation holds, in words."""
 
 
-def _expectations(story: CaseStory, *, longest: int) -> Iterator[LabelledLine]:
+def _expectation_lines(story: CaseStory, *, longest: int) -> Iterator[LabelledLine]:
     """What the case expects, and whether it holds."""
     for expectation in story.expectations:
         text = f"{_STATES[expectation.holds]}: {expectation.sentence}"
         yield "expected", shown_line(text, longest=longest)
 
 
-def _doubtful_sentences(story: CaseStory) -> Iterator[LabelledLine]:
+def _doubtful_sentence_lines(story: CaseStory) -> Iterator[LabelledLine]:
     """Sentences of the answer that do not hold: by numbers and citations, and by judges."""
     for note in story.notes:
         sentence = shown_line(note.sentence, longest=_LONGEST_CHUNK)
         yield "sentence", f'"{sentence}": {_line(note.problem)}'
     for answer in story.supported:
         for judged in answer.sentences:
-            if judged.text is not None and judged.verdict != "supported":
-                sentence = shown_line(judged.text, longest=_LONGEST_CHUNK)
-                reason = _line(judged.claims[0].reason)
-                yield "sentence", f'"{sentence}": {judged.verdict} by {answer.metric}: {reason}'
+            if judged.text is None or judged.verdict == "supported":
+                continue
+            sentence = shown_line(judged.text, longest=_LONGEST_CHUNK)
+            reason = _line(judged.claims[0].reason)
+            yield "sentence", f'"{sentence}": {judged.verdict} by {answer.metric}: {reason}'
 
 
-def _gold(story: CaseStory) -> Iterator[LabelledLine]:
+def _gold_lines(story: CaseStory) -> Iterator[LabelledLine]:
     """What is relevant to the case: its ids, then its texts."""
     for id in story.gold_ids:
         yield "gold", shown_line(id, longest=100)
@@ -170,18 +193,19 @@ def _gold(story: CaseStory) -> Iterator[LabelledLine]:
         yield "gold", f'"{_line(text)}"'
 
 
-def _ways_of_gold(story: CaseStory) -> Iterator[str]:
-    """Each gold chunk with its way through the stages; without any, what was not retrieved."""
+def _gold_texts(story: CaseStory) -> Iterator[str]:
+    """Each gold chunk with its ranks; without any, the gold that was not retrieved."""
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
     for chunk in gold_chunks:
-        yield f"{_chunk(chunk)}: {shown_line(chunk.text)}"
-    if not gold_chunks:
-        for _, text in _gold(story):
-            yield f"{text}: not retrieved"
+        yield f"{_chunk_heading(chunk)}: {shown_line(chunk.text)}"
+    if gold_chunks:
+        return
+    for _, text in _gold_lines(story):
+        yield f"{text}: not retrieved"
 
 
 def hop_text(hop: Hop) -> str:
-    """How a stage ended, in a line."""
+    """How a stage ended, in a line: its status, how long it took and why."""
     parts = [hop.status.value]
     if hop.known is not Known.ASKED:
         parts.append(hop.known.value)
@@ -197,11 +221,15 @@ def hop_text(hop: Hop) -> str:
 
 def chunk_ranks(chunk: ChunkStory) -> str:
     """At which rank a chunk was retrieved, and at which generation was given it."""
-    before = "-" if chunk.retrieved is None else str(chunk.retrieved)
-    after = "dropped" if chunk.shown is None else str(chunk.shown)
-    if before == after:
-        return after
-    return f"{before} > {after}"
+    retrieved = "-"
+    if chunk.retrieved is not None:
+        retrieved = str(chunk.retrieved)
+    shown = "dropped"
+    if chunk.shown is not None:
+        shown = str(chunk.shown)
+    if retrieved == shown:
+        return shown
+    return f"{retrieved} > {shown}"
 
 
 def chunk_fate(chunk: ChunkStory) -> str:
@@ -209,7 +237,7 @@ def chunk_fate(chunk: ChunkStory) -> str:
     return "; ".join(shown_line(move, longest=100) for move in chunk.moves)
 
 
-def _chunk(chunk: ChunkStory) -> str:
+def _chunk_heading(chunk: ChunkStory) -> str:
     """A chunk by rank, id and score, with what the operators did to it."""
     text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}"
     if chunk.is_gold:
@@ -228,13 +256,17 @@ def score_text(cell: Cell) -> str:
     return f"{cell.value:.3f}"
 
 
-def _judge_answers(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
+def _judge_lines(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
     """The first answers of the judges of a metric, with what they quote."""
-    steps = [step for judgement in judgements for step in judgement.steps]
+    steps: list[JudgeStep] = []
+    for judgement in judgements:
+        steps += judgement.steps
     for step in steps[:_MOST_STEPS]:
         yield "judge", f"{metric.name}: {_line(str(step.answer))}"
         for quote in step.quotes:
-            place = "nowhere" if quote.context is None else f"context {quote.context + 1}"
+            place = "nowhere"
+            if quote.context is not None:
+                place = f"context {quote.context + 1}"
             yield "quote", f'{place}: "{_line(quote.text)}"'
 
 
@@ -242,9 +274,10 @@ def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, An
     """A case as a JSON object: that of report.json, with its story and its judgements."""
     story_object = case_object(row, metrics)
     story_object["story"] = row.story
-    judgement_objects: dict[str, list[dict[str, Any]]] = {}
+    judgements_by_metric: dict[str, list[dict[str, Any]]] = {}
     for metric, judgements in zip(metrics, row.judgements, strict=False):
         if judgements:
-            judgement_objects[metric.name] = [*map(judgement_object, judgements)]
-    story_object["judgements"] = judgement_objects
+            objects = [judgement_object(judgement) for judgement in judgements]
+            judgements_by_metric[metric.name] = objects
+    story_object["judgements"] = judgements_by_metric
     return story_object
