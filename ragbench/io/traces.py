@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -40,11 +39,15 @@ from ragbench.io.turns import in_turn
 from ragbench.io.values import ASSISTANT, USER, as_object, is_list, is_object
 from ragbench.safe_text import counted
 
-_LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
+_LENGTH_LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
+"""The variable by which OpenTelemetry cuts long texts."""
 _SHORTEST_LIMIT = 64
-_BATCH = 1000
+"""Characters: where no text is longer than a smaller power of two, that is chance."""
+_SPANS_PER_PART = 1000
+"""Spans of a trace that are written together: as many are in memory at a time."""
 _MOST_TURNS = 30
 """Questions of a session that a case is read with: the last ones."""
+_PICKLE_PROTOCOL = 5
 
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -52,6 +55,39 @@ def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[R
     file = TraceFile()
     with closing(file.db):
         yield from file.rows(source, problems=problems)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What stands in a source, for the notes on it."""
+
+    form_summaries: dict[str, None] = field(default_factory=dict[str, None])
+    """The forms of its spans, in the order of the file."""
+    spans: int = 0
+    traces: int = 0
+    searches: int = 0
+    asked: int = 0
+    """Traces with a question."""
+    retrieved: int = 0
+    """Of those: with documents that were found."""
+    unread: int = 0
+    """Of those: with a search, and no documents."""
+    answered: int = 0
+    longest: int = 0
+    """Characters of the longest text."""
+    as_long: int = 0
+    """Texts of that length."""
+
+    def add_text(self, text: object) -> None:
+        """Counts the length of a text; of any other value, nothing."""
+        if not isinstance(text, str):
+            return
+        length = len(text)
+        if length > self.longest:
+            self.longest = length
+            self.as_long = 1
+        elif length == self.longest:
+            self.as_long += 1
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,144 +100,189 @@ class TraceFile:
     """A file of its own, gone when it is closed."""
     sql: Mapping[str, str] = field(default_factory=lambda: read_table("scratch.toml")["traces"])
     problems: Problems = field(default_factory=Problems)
-    found: Counter[str] = field(default_factory=Counter[str])
+    counts: _Counts = field(default_factory=_Counts)
+    is_filled: bool = False
 
     def rows(self, source: Source, *, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
-        if not self.found:
+        if not self.is_filled:
             self._fill(source)
-        for body, session, turn, first in self.db.execute(self.sql["in_order"]):
-            row = Row(*pickle.loads(body))  # written below, where no one else can write
+        for body, session, turn, first_place in self.db.execute(self.sql["in_order"]):
+            # `_fill` wrote it into a file that no one else can write: to unpickle it is safe.
+            row = Row(*pickle.loads(body))
             if session is not None:
-                known = (first, first + turn - 1, _MOST_TURNS)
-                said = self.db.execute(self.sql["before"], known).fetchall()
-                texts = [text for exchange in reversed(said) for text in exchange]
-                turns = zip((USER, ASSISTANT) * len(said), texts, strict=True)
-                history = [Turn(role=role, text=text) for role, text in turns if text]
-                place = in_turn(history, session, row.values["tags"], number=turn)
-                row = row._replace(values={**row.values, **place})
+                place = (first_place, first_place + turn - 1, _MOST_TURNS)
+                history = self._history(place)
+                fields = in_turn(history, session, row.values["tags"], number=turn)
+                row = row._replace(values={**row.values, **fields})
             yield row
         problems.note(*self.problems)
 
+    def _history(self, place: tuple[int, int, int]) -> list[Turn]:
+        """What was said in a session before a trace.
+
+        Args:
+            place: the session's first turn, the turn of the trace, and how many turns are read.
+        """
+        history: list[Turn] = []
+        latest_first = self.db.execute(self.sql["before"], place).fetchall()
+        for question, answer in reversed(latest_first):
+            for role, text in ((USER, question), (ASSISTANT, answer)):
+                if text:
+                    history.append(Turn(role=role, text=text))
+        return history
+
     def _fill(self, source: Source) -> None:
+        """Reads the source into the database: its spans, then a case for each trace of them."""
+        self.is_filled = True
         self.db.executescript(self.sql["tables"])
         self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
+        # After the spans: an index that grows with each of them takes far longer.
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
-        rows_of = (
-            (pickle.dumps((*row[:4], dict(row.recorded)), 5), *_in_session(row))
-            for row in self._made(source)
-        )
-        self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
+        self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", self._cases(source))
         self.db.executescript(self.sql["sessions"])
         for note in self._notes():
             source.notes[note] = None
+
+    def _cases(self, source: Source) -> Iterator[tuple[object, ...]]:
+        """A row of the table of cases for each trace that asks something."""
+        for row in self._case_rows(source):
+            # What is recorded may be a read-only view, which cannot be pickled.
+            fields = (row.path, row.line, row.values, row.cells, dict(row.recorded))
+            yield (pickle.dumps(fields, _PICKLE_PROTOCOL), *_session_columns(row))
 
     def _parts(self, source: Source) -> Iterator[tuple[str, bytes]]:
         """Spans of a trace that follow one another in the file, so many at a time."""
         encode = msgspec.msgpack.Encoder().encode
         for trace, spans in groupby(self._spans(source), key=lambda span: span.trace):
-            while some := [*islice(spans, _BATCH)]:
-                yield trace, encode(_needed(some))
+            part: list[Span] = []
+            for span in spans:
+                part.append(span)
+                if len(part) == _SPANS_PER_PART:
+                    yield trace, encode(_without_unneeded_texts(part))
+                    part = []
+            if part:
+                yield trace, encode(_without_unneeded_texts(part))
 
     def _spans(self, source: Source) -> Iterator[Span]:
-        found = self.found
+        """The spans of the source, in its order; a record that is none is a problem."""
+        counts = self.counts
         for record in _records(source, self.problems):
             value = record.values
             sign = sign_of(value) if is_object(value) else None
             form = None if sign is None else span_forms().get(sign.spans)
             if form is None or not is_object(value):
-                what = "" if sign is None else sign.what
-                message = f"it holds {what}" if what else "it is no span in a form that is known"
+                contents = "" if sign is None else sign.what
+                message = "it is no span in a form that is known"
+                if contents:
+                    message = f"it holds {contents}"
                 self.problems.add_kind(
-                    (record.path, what), message + "{more}", path=record.path, line=record.line
+                    (record.path, contents),
+                    message + "{more}",
+                    path=record.path,
+                    line=record.line,
                 )
                 continue
-            found[f"form {form.summary}"] += 1
+            counts.form_summaries[form.summary] = None
             for span in spans_of(form, value, record.line):
-                found["spans"] += 1
-                documents = [document.get("text", "") for document in span.documents or ()]
-                texts = (span.input, span.output, *documents)
-                for length in (len(text) for text in texts if isinstance(text, str)):
-                    if length > found["longest"]:
-                        found["longest"], found["as long"] = length, 0
-                    found["as long"] += length == found["longest"]
+                counts.spans += 1
+                counts.add_text(span.input)
+                counts.add_text(span.output)
+                for document in span.documents or ():
+                    counts.add_text(document.get("text", ""))
                 yield span
 
-    def _made(self, source: Source) -> Iterator[Row]:
+    def _case_rows(self, source: Source) -> Iterator[Row]:
         """Makes the rows, and counts what stands in the file."""
-        found, decode = self.found, msgspec.msgpack.Decoder(list[Span]).decode
+        counts = self.counts
+        decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):
-            parts = self.db.execute(self.sql["parts"], (trace,))
-            tree = Tree([span for (body,) in parts for span in decode(body)])
-            found["traces"] += 1
-            hops = tree.innermost(RETRIEVER)
-            found["hops"] += len(hops)
-            row = trace_row(source.name, tree, hops)
+            spans: list[Span] = []
+            for (body,) in self.db.execute(self.sql["parts"], (trace,)):
+                spans += decode(body)
+            tree = Tree(spans)
+            searches = tree.innermost(RETRIEVER)
+            counts.traces += 1
+            counts.searches += len(searches)
+            row = trace_row(source.name, tree, searches)
             if row is None:
                 continue
-            found["asked"] += 1
-            is_found = "retrieve" in row.recorded or "retrieved_context_ids" in row.values
-            found["retrieved"] += is_found
-            found["unread"] += bool(hops) and not is_found
-            found["answered"] += "generate" in row.recorded
+            counts.asked += 1
+            if "retrieve" in row.recorded or "retrieved_context_ids" in row.values:
+                counts.retrieved += 1
+            elif searches:
+                counts.unread += 1
+            if "generate" in row.recorded:
+                counts.answered += 1
             yield row
-        if not found["asked"] and not self.problems.count:
-            read = f"{counted(found['traces'], 'trace')} of {counted(found['spans'], 'span')}"
-            message = f"no trace in it says what was asked: {read} are read"
+        if not counts.asked and not self.problems.count:
+            spans_text = f"{counted(counts.traces, 'trace')} of {counted(counts.spans, 'span')}"
+            message = f"no trace in it says what was asked: {spans_text} are read"
             self.problems.add(message, path=source.name)
 
     def _notes(self) -> Iterator[str]:
-        found = self.found
-        named = ", ".join(n.removeprefix("form ") for n in found if n.startswith("form "))
+        """What a reader must know of the source: what is in it, what is not, what was cut."""
+        counts = self.counts
+        forms_text = ", ".join(counts.form_summaries)
+        searches_text = counted(counts.searches, "search").replace("searchs", "searches")
         yield (
-            f"{counted(found['traces'], 'trace')} of {counted(found['spans'], 'span')} ({named}): "
-            f"{found['asked']:,} with a question, {found['retrieved']:,} with retrieval "
-            f"({counted(found['hops'], 'search').replace('searchs', 'searches')}), "
-            f"{found['answered']:,} with an answer"
+            f"{counted(counts.traces, 'trace')} of {counted(counts.spans, 'span')} "
+            f"({forms_text}): {counts.asked:,} with a question, {counts.retrieved:,} with "
+            f"retrieval ({searches_text}), {counts.answered:,} with an answer"
         )
-        if without := found["traces"] - found["asked"]:
-            yield f"{counted(without, 'trace')} without a question: left out"
-        if found["unread"]:
+        without_question = counts.traces - counts.asked
+        if without_question:
+            yield f"{counted(without_question, 'trace')} without a question: left out"
+        if counts.unread:
             yield (
-                f"{counted(found['unread'], 'trace')} with retrieval of which no documents are "
+                f"{counted(counts.unread, 'trace')} with retrieval of which no documents are "
                 "recorded: retrieval is not known there"
             )
         # No text is longer than a limit, and it is a power of two, as in practice, or the one set.
-        longest = found["longest"]
-        is_power = longest >= _SHORTEST_LIMIT and longest.bit_count() == 1
-        if is_power or (longest and os.environ.get(_LIMIT) == str(longest)):
+        longest = counts.longest
+        is_usual_limit = longest >= _SHORTEST_LIMIT and longest.bit_count() == 1
+        is_set_limit = longest > 0 and os.environ.get(_LENGTH_LIMIT) == str(longest)
+        if is_usual_limit or is_set_limit:
             yield (
-                f"{counted(found['as long'], 'text')} cut at {longest:,} characters, the limit "
-                f"of an attribute: raise {_LIMIT} where the traces are made"
+                f"{counted(counts.as_long, 'text')} cut at {longest:,} characters, the limit "
+                f"of an attribute: raise {_LENGTH_LIMIT} where the traces are made"
             )
 
 
-def _needed(spans: list[Span]) -> list[Span]:
-    """The spans, without texts that nobody asks for where the root says it all: most of a file."""
+def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
+    """The spans, without texts that nobody asks for where the root says it all: most of a file.
+
+    A root with the question and the answer says it all; of the spans in it, only the query of a
+    search is still of use.
+    """
     root = next((span for span in spans if span.parent is None), None)
-    is_said = (
-        root is not None
-        and root.kind not in (MODEL, RETRIEVER, RERANKER)
-        and question_in(root.input) is not None
-        and answer_in(root.output) is not None
-    )
-    if not is_said:
+    if root is None or root.kind in (MODEL, RETRIEVER, RERANKER):
         return spans
-    return [
-        structs.replace(span, input=span.input if span.kind == RETRIEVER else None, output=None)
-        if span.parent is not None and (span.input is not None or span.output is not None)
-        else span
-        for span in spans
-    ]
+    if question_in(root.input) is None or answer_in(root.output) is None:
+        return spans
+    needed: list[Span] = []
+    for span in spans:
+        has_texts = span.input is not None or span.output is not None
+        if span.parent is not None and has_texts:
+            query = span.input if span.kind == RETRIEVER else None
+            span = structs.replace(span, input=query, output=None)
+        needed.append(span)
+    return needed
 
 
-def _in_session(row: Row) -> tuple[object, ...]:
-    """What a trace is to those that follow it in its session; nothing of one without."""
-    session, outcome = row.values["cluster"], row.recorded.get("generate")
+def _session_columns(row: Row) -> tuple[object, ...]:
+    """Session, time, question and answer of a trace, for those that follow it in its session.
+
+    Without a session nothing follows it, and all are null.
+    """
+    session = row.values["cluster"]
     if session is None:
-        return (None,) * 4
+        return (None, None, None, None)
     metadata: Any = row.values["metadata"]
-    answer = None if outcome is None or outcome.value is None else outcome.value.response
+    outcome = row.recorded.get("generate")
+    answer = None
+    if outcome is not None and outcome.value is not None:
+        answer = outcome.value.response
     return session, metadata.get("started", ""), row.values["query"], answer
 
 
@@ -209,7 +290,9 @@ def _in_session(row: Row) -> tuple[object, ...]:
 
 
 def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
+    """The records of a source, of whatever container, not yet taken apart into spans."""
     for file in trace_files(source):
+        # Of a copy: closing it leaves the source open for a second reading.
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
             if container == "jsonl":
@@ -224,11 +307,19 @@ def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
 
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:
-    """The records of a JSON file, one in memory at a time where they stand in an array."""
-    whole = as_object(shown_value(text))
-    key = next((name for name in OUTER if is_list(whole.get(name))), None)
-    sign = sign_of(whole)
-    is_one = whole and (key is None or (sign is not None and sign.spans and key not in OTLP))
-    for line, _, value in json_elements(source, key, problems, is_one=bool(is_one)):
-        is_part = key in OTLP and not is_one
-        yield DumpRecord(source.name, line, {key: [value]} if is_part else value)
+    """The records of a JSON file, one in memory at a time where they stand in an array.
+
+    Args:
+        text: how the file begins.
+    """
+    outer = as_object(shown_value(text))
+    key = next((name for name in OUTER if is_list(outer.get(name))), None)
+    # Some tools have a list by such a name within a single record.
+    sign = sign_of(outer)
+    is_known_record = sign is not None and bool(sign.spans)
+    is_one = bool(outer) and (key is None or (is_known_record and key not in OTLP))
+    for line, _, value in json_elements(source, key, problems, is_one=is_one):
+        # An element of OTLP is read by the name of its list: it gets a list of its own.
+        if key in OTLP and not is_one:
+            value = {key: [value]}
+        yield DumpRecord(source.name, line, value)

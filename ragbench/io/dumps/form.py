@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -20,9 +20,11 @@ Hits = Sequence[object]
 Getter = Callable[[object], object]
 """What stands at a place in a value; None where there is nothing."""
 
-_DEEPEST = 4
-_LEVELS, _WIDEST = 5, 12
-"""Levels and fields of a record that is shown because it is not understood."""
+_DEEPEST_TEXT = 4
+"""Levels of objects in which texts are looked for."""
+_SHOWN_LEVELS = 5
+_SHOWN_FIELDS = 12
+"""How much is shown of a record that is not understood: levels, and fields of each object."""
 
 
 class DumpRecord(NamedTuple):
@@ -46,7 +48,9 @@ class DumpForm(Record):
     name: str
     """As ``--format`` takes it."""
     summary: str
+    """What it is, in the list of formats."""
     example: str
+    """A short response, in the list of formats."""
     at: tuple[str | Getter, ...] = ()
     """Where in a response its hits may be."""
     hit: tuple[str, ...] = ()
@@ -73,70 +77,108 @@ class DumpForm(Record):
 
     def unwrap(self, value: object) -> Sequence[Hits] | None:
         """The hits in a response, a sequence a query; None when the value is no such response."""
-        found = None if self.special is None else self.special(self, value)
-        if found is None and (hits := self.hits(value)) is not None:
-            found = [hits]
-        if found is None and self.is_batch and is_list(value) and value:
-            found = self.batch(value)
-        return found
-
-    def batch(self, values: Sequence[object]) -> Sequence[Hits] | None:
-        """The hits of each response; None when one of them has none that are recognised."""
-        lists = [value if value == [] else self.hits(value) for value in values]
-        return [hits for hits in lists if is_list(hits)] if None not in lists else None
-
-    def hits(self, value: object) -> Hits | None:
-        held = [value] if self.is_bare else []
-        held += [(getter(at) if isinstance(at, str) else at)(value) for at in self.at]
-        for number, hits in enumerate(held):
-            if not is_list(hits):
-                continue
-            if not hits and self.empty and (number or not self.is_bare):
-                return hits
-            if hits and self.is_hit(hits[0]):
-                # What is no hit is passed on: it is reported as malformed.
-                adapt = self.adapt
-                return hits if adapt is None else [adapt(one) or one for one in hits]
+        if self.special is not None:
+            hits_by_query = self.special(self, value)
+            if hits_by_query is not None:
+                return hits_by_query
+        hits = self.hits(value)
+        if hits is not None:
+            return [hits]
+        if self.is_batch and is_list(value) and value:
+            return self.batch(value)
         return None
 
+    def batch(self, responses: Sequence[object]) -> Sequence[Hits] | None:
+        """The hits of each response; None when one of them has none that are recognised."""
+        hits_by_query: list[Hits] = []
+        for response in responses:
+            hits = [] if response == [] else self.hits(response)
+            if hits is None:
+                return None
+            hits_by_query.append(hits)
+        return hits_by_query
+
+    def hits(self, response: object) -> Hits | None:
+        """The hits in a response to one query; None when none are recognised."""
+        if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
+            return self._adapted(response)
+        for place in self.at:
+            find = getter(place) if isinstance(place, str) else place
+            hits = find(response)
+            if not is_list(hits):
+                continue
+            if not hits and self.empty:
+                return hits
+            if hits and self.is_hit(hits[0]):
+                return self._adapted(hits)
+        return None
+
+    def _adapted(self, hits: Hits) -> Hits:
+        """The hits with plain fields."""
+        adapt = self.adapt
+        if adapt is None:
+            return hits
+        # What is no hit is passed on: it is reported as malformed.
+        return [adapt(hit) or hit for hit in hits]
+
     def is_hit(self, value: object) -> bool:
+        """Whether a value is a hit of this form, by what `hit` says."""
         if self.adapt is not None:
             return self.adapt(value) is not None
-        return is_object(value) and any(
-            all(_holds(value, sign) for sign in signs.split()) for signs in self.hit
-        )
+        return is_object(value) and any(_has_signs(value, signs) for signs in self.hit)
 
 
-def _holds(value: Mapping[str, object], sign: str) -> bool:
+def _has_signs(value: Mapping[str, object], signs: str) -> bool:
+    """Whether an object shows all signs of one of the alternatives of `DumpForm.hit`."""
+    return all(_has_sign(value, sign) for sign in signs.split())
+
+
+def _has_sign(value: Mapping[str, object], sign: str) -> bool:
+    """Whether an object shows a sign of a hit, in the notation of `DumpForm.hit`."""
     if sign == "+text":
         return any(isinstance(value.get(name), str) for name in named("hit")["text"])
     if sign == "-text":
-        return not _holds(value, "+text")
+        return not _has_sign(value, "+text")
     if sign.startswith("-"):
         return sign[1:] not in value
     if sign.endswith("."):
         return is_object(value.get(sign[:-1]))
     if sign.endswith("=null"):
-        return value.get(sign[:-5], "") is None
-    name, dot, deeper = sign.partition(".")
+        name = sign.removesuffix("=null")
+        return name in value and value[name] is None
+    if sign in value:  # a key may hold dots itself
+        return True
+    name, dot, inner_sign = sign.partition(".")
     inner = value.get(name)
-    return sign in value or bool(dot and is_object(inner) and _holds(inner, deeper))
+    return bool(dot) and is_object(inner) and _has_sign(inner, inner_sign)
 
 
 class ScoreKind(StrEnum):
+    """Which scores of a dump are the better ones."""
+
     SIMILARITY = "similarity"
+    """The higher ones."""
     DISTANCE = "distance"
     """The lower ones; a chunk's score is then the negative distance."""
 
 
 MAPPABLE = (
-    *("query", "query_id", "chunks", "id", "text", "score", "metadata"),
-    *("relevant", "answer_present"),
+    "query",
+    "query_id",
+    "chunks",
+    "id",
+    "text",
+    "score",
+    "metadata",
+    "relevant",
+    "answer_present",
 )
 """What ``--field`` takes before the equals sign."""
 
 
 class DumpMapping(Record):
+    """Where a dump has each field of a retrieval, as a path; None for what it does not have."""
+
     format: str
     layout: Literal["queries", "rows"] = "queries"
     """Of rows each is a chunk with its query; those of a query follow one another."""
@@ -155,16 +197,29 @@ class DumpMapping(Record):
 
     def described(self) -> str:
         """The mapping in one line, such as ``query=query text=payload.text``."""
-        shown = [f"{name}={path}" for name in MAPPABLE if (path := getattr(self, name))]
+        parts: list[str] = []
         if self.chunks == "":
-            shown.insert(0, "the record is a response")
+            parts.append("the record is a response")
+        for name in MAPPABLE:
+            path = getattr(self, name)
+            if path:
+                parts.append(f"{name}={path}")
         if self.scores is not None:
-            shown.append(f"({self.scores.value})")
-        return "  ".join(shown)
+            parts.append(f"({self.scores.value})")
+        return "  ".join(parts)
 
 
-_AS_NAMED: dict[str, Any] = {name: name for name in MAPPABLE[:7]}
-OWN = DumpMapping(format="", scores=ScoreKind.SIMILARITY, **_AS_NAMED)
+OWN = DumpMapping(
+    format="",
+    query="query",
+    query_id="query_id",
+    chunks="chunks",
+    id="id",
+    text="text",
+    score="score",
+    metadata="metadata",
+    scores=ScoreKind.SIMILARITY,
+)
 """How what ragbench itself made of another form is read."""
 
 
@@ -186,7 +241,7 @@ def getter(path: str) -> Getter:
         if is_object(value) and path in value:
             return value[path]
         for part in parts:
-            if value.__class__ is not dict:
+            if value.__class__ is not dict:  # most values are: the call is saved for each chunk
                 value = opened_json(value)
             if is_object(value):
                 value = value.get(part)
@@ -206,7 +261,11 @@ def chunks_getter(path: str) -> Getter:
 
 
 def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
-    """The list or object that a text spells as JSON; any other value as it is."""
+    """The list or object that a text spells as JSON; any other value as it is.
+
+    Args:
+        begins: the characters with which a text begins that is taken for JSON.
+    """
     if isinstance(value, str) and value[:1] in begins:
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(value)
@@ -221,27 +280,30 @@ def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
 
 def numbered(fields: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
     """What stands under ``prefix.0.name``, ``prefix.1.name`` and so on, as objects in order."""
-    found: dict[int, dict[str, object]] = {}
+    objects: dict[int, dict[str, object]] = {}
     for key, value in fields.items():
         if key.startswith(prefix):
             number, _, name = key[len(prefix) + 1 :].partition(".")
             if name and number.isdecimal():
-                found.setdefault(int(number), {})[name] = value
-    return [found[number] for number in sorted(found)]
+                objects.setdefault(int(number), {})[name] = value
+    return [objects[number] for number in sorted(objects)]
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:
     """The object without what stands at a path in it, and without objects that are then empty."""
-    name, dot, deeper = path.partition(".")
+    name, dot, inner_path = path.partition(".")
+    remaining = {key: item for key, item in value.items() if key != name}
     inner = value.get(name)
-    rest = {key: item for key, item in value.items() if key != name}
-    if dot and is_object(inner) and (kept := without_path(inner, deeper)):
-        rest[name] = kept
-    return rest
+    if dot and is_object(inner):
+        remaining_inner = without_path(inner, inner_path)
+        if remaining_inner:
+            remaining[name] = remaining_inner
+    return remaining
 
 
 def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    if not is_object(value) or prefix.count(".") >= _DEEPEST:
+    """The path and the text of each text in an object, in the order in which they stand there."""
+    if not is_object(value) or prefix.count(".") >= _DEEPEST_TEXT:
         return
     for key, item in value.items():
         path = f"{prefix}.{key}" if prefix else key
@@ -257,20 +319,30 @@ def text_of(value: object) -> str | None:
         return value
     if not is_list(value):
         return None
-    parts = [part.get("text") if is_object(part) else part for part in value]
-    texts = [part for part in parts if isinstance(part, str)]
-    is_whole = len(texts) == len(parts) or (texts and all(map(is_object, value)))
-    return "\n".join(texts) if is_whole else None
+    texts: list[str] = []
+    for part in value:
+        text = part.get("text") if is_object(part) else part
+        if isinstance(text, str):
+            texts.append(text)
+    # Among objects some may hold no text, such as an image; beside plain texts nothing else may be.
+    has_no_other = len(texts) == len(value)
+    has_parts = bool(texts) and all(map(is_object, value))
+    return "\n".join(texts) if has_no_other or has_parts else None
 
 
 def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
     """The fields of an object, those in them indented; of a list the first element."""
-    for name, held in islice(value.items(), _WIDEST):
-        held = opened_json(held)
-        inner = held[0] if is_list(held) and held else held
-        count = f"[{len(held)}]" if is_list(held) else ""
-        yield f"{indent}{name}{count}: {describe(inner) if not is_object(inner) else 'object'}"
-        if is_object(inner) and len(indent) < 2 * _LEVELS:
-            yield from fields_shown(inner, indent + "  ")
-    if len(value) > _WIDEST:
-        yield f"{indent}... and {len(value) - _WIDEST} more"
+    for name, field_value in islice(value.items(), _SHOWN_FIELDS):
+        opened = opened_json(field_value)
+        example = opened
+        count = ""
+        if is_list(opened):
+            count = f"[{len(opened)}]"
+            if opened:
+                example = opened[0]
+        description = "object" if is_object(example) else describe(example)
+        yield f"{indent}{name}{count}: {description}"
+        if is_object(example) and len(indent) < 2 * _SHOWN_LEVELS:  # two blanks a level
+            yield from fields_shown(example, indent + "  ")
+    if len(value) > _SHOWN_FIELDS:
+        yield f"{indent}... and {len(value) - _SHOWN_FIELDS} more"

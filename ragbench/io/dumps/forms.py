@@ -7,14 +7,13 @@ GraphQL ``Get``; Vespa; Azure AI Search ``docs/search``; Bedrock ``Retrieve``; O
 search; Solr ``select``; Typesense ``search``; RediSearch by redis-py; Dify ``retrieve``; Cohere
 ``rerank``; Vertex AI ``SearchResponse`` and ``RetrieveContextsResponse``; OpenAI ``Response``;
 Marqo ``search``; OpenInference spans (Phoenix); LangChain ``Document``, ``dumpd`` and pairs with
-scores;
-LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; RAGAS
+scores; LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; RAGAS
 ``SingleTurnSample``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, zip_longest
 from typing import Any
@@ -29,68 +28,111 @@ from ragbench.io.values import as_list, as_object, is_list, is_object
 def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """A list of objects with texts, or of texts; or objects with texts, each under its id.
 
-    With numbers among its texts a list is a table's row.
+    A list that has numbers among its texts is the row of a table, and no list of hits.
     """
     if is_object(value) and value and all(map(form.is_hit, value.values())):
-        return [[{**as_object(chunk), "id": id} for id, chunk in value.items()]]
+        chunks: list[dict[str, object]] = []
+        for id, chunk in value.items():
+            chunks.append({**as_object(chunk), "id": id})
+        return [chunks]
     if not is_list(value):
         return None
-    are_texts = bool(value) and isinstance(value[0], str)
-    if are_texts and any(type(one) in (int, float) for one in value):
-        return None
-    return [value] if not value or are_texts or form.is_hit(value[0]) else None
+    if not value:
+        return [value]
+    if isinstance(value[0], str):
+        has_numbers = any(type(item) in (int, float) for item in value)
+        return None if has_numbers else [value]
+    return [value] if form.is_hit(value[0]) else None
 
 
 def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """Columns: a list for each field, or for each field a list per query."""
-    known = as_object(value)
-    ids, others = known.get("ids"), map(known.get, ("documents", "metadatas", "distances"))
-    if not is_list(ids) or not any(map(is_list, others)):
+    """The hits of Chroma's columns: a list for each field, or for each field a list per query."""
+    response = as_object(value)
+    ids = response.get("ids")
+    if not is_list(ids):
         return None
-    names: Mapping[str, str] = read_table("fields.toml")["chroma"]
-    columns = {key: held for name, key in names.items() if is_list(held := known.get(name))}
-    each: list[dict[str, object]] = [{**columns}]
-    if any(map(is_list, ids)):
-        each = [
-            {key: column[at] for key, column in columns.items() if at < len(column)}
-            for at in range(len(ids))
-        ]
-    found: list[Hits] = []
-    for query in each:
-        lists = {key: column for key, column in query.items() if is_list(column)}
-        found.append([dict(zip(lists, row, strict=True)) for row in zip_longest(*lists.values())])
-    return found
+    if not any(is_list(response.get(name)) for name in ("documents", "metadatas", "distances")):
+        return None
+    field_by_name: Mapping[str, str] = read_table("fields.toml")["chroma"]
+    columns: dict[str, Sequence[object]] = {}
+    for name, field in field_by_name.items():
+        column = response.get(name)
+        if is_list(column):
+            columns[field] = column
+
+    if not any(map(is_list, ids)):  # of `get`, which has no queries
+        return [_rows_of_columns(columns)]
+    hits_by_query: list[Hits] = []
+    for query_number in range(len(ids)):
+        columns_of_query: dict[str, Sequence[object]] = {}
+        for field, lists in columns.items():
+            column = lists[query_number] if query_number < len(lists) else None
+            if is_list(column):  # Chroma writes null for a field that was not asked for
+                columns_of_query[field] = column
+        hits_by_query.append(_rows_of_columns(columns_of_query))
+    return hits_by_query
+
+
+def _rows_of_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
+    """An object for each row of a table that is given by columns; a short column ends in nulls."""
+    rows = zip_longest(*columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 _VERTEX_DATA = ("derivedStructData", "derived_struct_data", "structData", "struct_data")
+"""Where a document of Vertex AI Search has what was found in it, the more telling ones first."""
 _VERTEX_TEXTS = (
-    ("extractive_segments extractiveSegments", "content"),
-    ("extractive_answers extractiveAnswers", "content"),
-    ("snippets", "snippet"),
+    (("extractive_segments", "extractiveSegments"), "content"),
+    (("extractive_answers", "extractiveAnswers"), "content"),
+    (("snippets",), "snippet"),
 )
+"""The names of each list of passages, the longer ones first, and the field with their text."""
 
 
 def vertex(value: object) -> object:
-    chunk, document = map(as_object, map(as_object(value).get, ("chunk", "document")))
+    """A result of Vertex AI Search as a flat object: a chunk, or a document with its passages."""
+    chunk = as_object(as_object(value).get("chunk"))
     if isinstance(chunk.get("content"), str):
-        score = chunk.get("relevanceScore", chunk.get("relevance_score"))
-        metadata = chunk.get("documentMetadata", chunk.get("document_metadata"))
-        known = {"id": chunk.get("id"), "text": chunk["content"]}
-        return {**known, "score": score, "metadata": metadata}
-    data = next((document[name] for name in _VERTEX_DATA if name in document), None)
+        return {
+            "id": chunk.get("id"),
+            "text": chunk["content"],
+            "score": chunk.get("relevanceScore", chunk.get("relevance_score")),
+            "metadata": chunk.get("documentMetadata", chunk.get("document_metadata")),
+        }
+    document = as_object(as_object(value).get("document"))
+    data = _first_present(document, _VERTEX_DATA)
     if not is_object(data):
         return None
+    return {"id": document.get("id"), "text": _vertex_text(data), "metadata": data}
+
+
+def _vertex_text(data: Mapping[str, object]) -> str | None:
+    """The passages that were found in a document, as lines; else a text among its own fields."""
     for names, field in _VERTEX_TEXTS:
-        held = as_list(next((data[name] for name in names.split() if name in data), None))
-        texts = (as_object(one).get(field) for one in held)
-        if found := [text for text in texts if isinstance(text, str)]:
-            return {"id": document.get("id"), "text": "\n".join(found), "metadata": data}
-    named_texts = map(data.get, named("hit")["any_text"])
-    text = next((text for text in named_texts if isinstance(text, str)), None)
-    return {"id": document.get("id"), "text": text, "metadata": data}
+        texts: list[str] = []
+        for passage in as_list(_first_present(data, names)):
+            text = as_object(passage).get(field)
+            if isinstance(text, str):
+                texts.append(text)
+        if texts:
+            return "\n".join(texts)
+    for name in named("hit")["any_text"]:
+        text = data.get(name)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _first_present(fields: Mapping[str, object], names: Sequence[str]) -> object:
+    """The value of the first of these fields that is there; None where none is."""
+    for name in names:
+        if name in fields:
+            return fields[name]
+    return None
 
 
 def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
+    """The hits of ``_msearch``, which answers several searches at once."""
     responses = as_object(value).get("responses")
     # A search that failed has no hits, not even none.
     return form.batch(responses) if is_list(responses) else None
@@ -98,23 +140,29 @@ def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """REST: hits of several queries stand in one list; ``topks`` says how many are whose."""
-    known = as_object(value)
-    data, sizes = known.get("data"), known.get("topks")
-    if "code" not in known or not is_list(data):
+    response = as_object(value)
+    hits = response.get("data")
+    if "code" not in response or not is_list(hits):
         return None
-    if data and "distance" not in as_object(data[0]):
+    if hits and "distance" not in as_object(hits[0]):
         return None
+    sizes = response.get("topks")
     if not is_list(sizes) or len(sizes) < 2:
-        return [data]
-    hits = iter(data)
-    return [[*islice(hits, size if isinstance(size, int) else None)] for size in sizes]
+        return [hits]
+    hits_by_query: list[Hits] = []
+    remaining_hits = iter(hits)
+    for size in sizes:
+        # A size that is no number leaves all the remaining hits to its query.
+        count = size if isinstance(size, int) else None
+        hits_by_query.append([*islice(remaining_hits, count)])
+    return hits_by_query
 
 
 def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The envelope of REST, and what a client's scroll returns: points and the next offset."""
     if is_object(value) and "result" in value and ("status" in value or "time" in value):
-        inner = value["result"]
-        return [[]] if inner == [] else form.unwrap(inner)
+        result = value["result"]
+        return [[]] if result == [] else form.unwrap(result)
     if is_list(value) and len(value) == 2 and isinstance(value[1], (str, int, type(None))):
         points = form.hits(value[0])
         return None if points is None else [points]
@@ -122,91 +170,129 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant_groups(value: object) -> object:
+    """The hits of Qdrant's groups, one group after the other."""
     groups = as_object(value).get("groups")
     if not is_list(groups):
         return None
-    hits = map(getter("hits"), groups)
-    return list(chain.from_iterable(one for one in hits if is_list(one)))
+    hits: list[object] = []
+    for group in groups:
+        hits += as_list(as_object(group).get("hits"))
+    return hits
 
 
 def qdrant_points(value: object) -> object:
-    known = as_object(value)
-    is_record = not known.keys().isdisjoint({"query", "question", "chunks"})
-    return None if known.get("points") == [] and is_record else known.get("points")
+    """The points of a response; None for a record of another kind that has an empty list so named.
+
+    A list of points that holds some is recognised by them; of an empty one only what stands beside
+    it tells whether the object is a response.
+    """
+    response = as_object(value)
+    points = response.get("points")
+    is_record = any(name in response for name in ("query", "question", "chunks"))
+    return None if points == [] and is_record else points
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    lists = [*filter(is_list, as_object(getter("data.Get")(value)).values())]
+    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections."""
+    collections = as_object(getter("data.Get")(value)).values()
+    lists = [*filter(is_list, collections)]
     return [list(chain.from_iterable(lists))] if lists else None
 
 
 def openai_response(value: object) -> object:
-    calls = as_list(as_object(value).get("output"))
-    results = (as_object(one).get("results") for one in calls)
-    return [*chain.from_iterable(filter(is_list, results))] or None
+    """The results of all file searches that a response of OpenAI made; None without any."""
+    results: list[object] = []
+    for item in as_list(as_object(value).get("output")):
+        results += as_list(as_object(item).get("results"))
+    return results or None
 
 
 def haystack_pipeline(value: object) -> object:
-    """A pipeline's output: ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``."""
-    held = [one for one in as_object(value).values() if "documents" in as_object(one)]
-    return as_object(held[-1])["documents"] if held else None
+    """The documents of a pipeline's last component that has some.
+
+    Its output is ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``.
+    """
+    documents: object = None
+    for output in as_object(value).values():
+        if "documents" in as_object(output):
+            documents = as_object(output)["documents"]
+    return documents
 
 
 def langchain(value: object) -> object:
     """A document as a flat object, also when it is serialised or in a pair with its score."""
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
-        inner = langchain(value[0])
-        return {**inner, "score": value[1]} if is_object(inner) else None
+        document = langchain(value[0])
+        return {**document, "score": value[1]} if is_object(document) else None
     if not is_object(value):
         return None
-    value = constructed(value)
+    fields = constructed(value)
     # LangChain.js writes camel case.
-    text = value.get("page_content", value.get("pageContent"))
-    has_one = "page_content" in value or "pageContent" in value
-    return {**value, "page_content": text} if has_one else None
+    for name in ("page_content", "pageContent"):
+        if name in fields:
+            return {**fields, "page_content": fields[name]}
+    return None
 
 
 def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Texts, and beside them a list of their ids, of their scores, or both."""
     if not is_object(value):
         return None
-    inner = value.get("eval_sample")
-    sample = inner if is_object(inner) else value
-    name = next((one for one in ("retrieved_contexts", "contexts") if one in sample), None)
-    contexts = None if name is None else sample[name]
-    if contexts is None and name is not None:
-        contexts = list[object]()
-    if not is_list(contexts) or any(is_object(item) for item in contexts[:1]):
+    eval_sample = value.get("eval_sample")
+    sample = eval_sample if is_object(eval_sample) else value
+    if "retrieved_contexts" in sample:
+        contexts = sample["retrieved_contexts"]
+    elif "contexts" in sample:
+        contexts = sample["contexts"]
+    else:
         return None
-    is_known = "user_input" in sample or {"question", "contexts"} <= sample.keys() or not contexts
+    if contexts is None:  # the field is there: nothing was retrieved
+        contexts = list[object]()
+    if not is_list(contexts) or (contexts and is_object(contexts[0])):
+        return None
+    # Other tools have contexts, too: one more field must say that the record is of RAGAS.
+    is_sample = not contexts or "user_input" in sample or {"question", "contexts"} <= sample.keys()
     columns: dict[str, Sequence[object]] = {"text": contexts}
     for field, names in named("ragas_columns").items():
-        found = next(filter(is_list, map(sample.get, names)), None)
-        is_known = is_known or found is not None
-        if found is not None and len(found) == len(contexts):
-            columns[field] = found
-    if not is_known:
-        return None
-    return [[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]]
+        column = next(filter(is_list, map(sample.get, names)), None)
+        if column is None:
+            continue
+        is_sample = True
+        if len(column) == len(contexts):
+            columns[field] = column
+    return [_rows_of_columns(columns)] if is_sample else None
 
 
 def openinference_flat(value: object) -> object:
     """``retrieval.documents.0.document.content`` and so on, as objects in their order."""
-    attributes = as_object(value).get("attributes")
-    held = attributes if is_object(attributes) else as_object(value)
-    prefixes = ("retrieval.documents", "attributes.retrieval.documents")
-    return next(filter(None, (numbered(held, prefix) for prefix in prefixes)), None)
+    span = as_object(value)
+    attributes = span.get("attributes")
+    fields = attributes if is_object(attributes) else span
+    for prefix in ("retrieval.documents", "attributes.retrieval.documents"):
+        documents = numbered(fields, prefix)
+        if documents:
+            return documents
+    return None
 
 
 _FUNCTIONS: Mapping[str, Any] = {
-    function.__name__: function
-    for function in (
-        *(plain, chroma, reranked, vertex, elasticsearch, milvus, qdrant, qdrant_groups),
-        *(qdrant_points, weaviate, openai_response, haystack_pipeline, langchain, ragas),
-        openinference_flat,
-    )
+    "plain": plain,
+    "chroma": chroma,
+    "reranked": reranked,
+    "vertex": vertex,
+    "elasticsearch": elasticsearch,
+    "milvus": milvus,
+    "qdrant": qdrant,
+    "qdrant_groups": qdrant_groups,
+    "qdrant_points": qdrant_points,
+    "weaviate": weaviate,
+    "openai_response": openai_response,
+    "haystack_pipeline": haystack_pipeline,
+    "langchain": langchain,
+    "ragas": ragas,
+    "openinference_flat": openinference_flat,
 }
-"""Those that ``forms.toml`` names."""
+"""The functions that ``forms.toml`` names, for what its paths cannot say."""
 
 
 @cache
@@ -217,11 +303,15 @@ def forms() -> Mapping[str, DumpForm]:
 
 
 def _form(name: str, row: dict[str, Any]) -> DumpForm:
+    """The form that a table of ``forms.toml`` describes."""
     for field in ("id", "text", "score", "metadata"):
         if field in row:
-            row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
-    at = row.get("at", "").split()
-    row["at"] = tuple(_FUNCTIONS[p[1:-1]] if p.startswith("(") else p for p in at)
+            row[field] = _candidate_paths(field, row[field])
+    places: list[Any] = []
+    for path in row.get("at", "").split():
+        is_function = path.startswith("(")
+        places.append(_FUNCTIONS[path.strip("()")] if is_function else path)
+    row["at"] = tuple(places)
     row["hit"] = tuple(row.get("hit", ()))
     for field in ("special", "adapt"):
         if field in row:
@@ -229,14 +319,18 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
     return DumpForm(name=name, **row)
 
 
-def _paths(field: str, paths: str) -> Iterator[Iterable[str]]:
-    for path in paths.split():
+def _candidate_paths(field: str, text: str) -> tuple[str, ...]:
+    """The paths where a field may be: ``usual`` is its usual names, ``*`` those of a text."""
+    paths: list[str] = []
+    for path in text.split():
         if path == "usual":
-            yield named("hit")[field]
+            paths += named("hit")[field]
         elif path.endswith("*"):
-            yield (f"{path[:-1]}{text}" for text in named("hit")["any_text"])
+            prefix = path.removesuffix("*")
+            paths += [prefix + name for name in named("hit")["any_text"]]
         else:
-            yield (path,)
+            paths.append(path)
+    return tuple(paths)
 
 
 RANKED = {
@@ -249,20 +343,22 @@ RANKED = {
 """Rankings, which hold ids alone, with summary and example of each."""
 
 _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain", "json": "plain"}
+"""Names that ``--format`` takes, too: of equal forms, and those that a form once had."""
 
 
 def form_names() -> tuple[str, ...]:
+    """The names of all forms of a dump, as ``--format`` takes them."""
     return (*forms(), *RANKED)
 
 
 def find_form(name: str, others: Iterable[str] = ()) -> DumpForm:
-    """The form of a name, or of one that it had.
+    """The form with a name, or with one of `_ALIASES`.
 
     Args:
-        others: what else might have been meant.
+        others: further names that the error lists, as the user might have meant one of them.
     """
-    found = forms().get(_ALIASES.get(name, name))
-    if found is None:
-        known = ", ".join((*others, *form_names()))
-        raise ConfigError(f"unknown format '{name}'. Known: {known}")
-    return found
+    form = forms().get(_ALIASES.get(name, name))
+    if form is None:
+        names = ", ".join((*others, *form_names()))
+        raise ConfigError(f"unknown format '{name}'. Known: {names}")
+    return form
