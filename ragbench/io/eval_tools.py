@@ -40,15 +40,17 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
     container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, named("array")["ragas"]):
-        values = {**as_object(row.values.get("eval_sample")), **row.values}
-        if is_object(values.get("eval_sample")):
-            del values["eval_sample"]
+        sample = {**as_object(row.values.get("eval_sample")), **row.values}
+        if is_object(sample.get("eval_sample")):
+            del sample["eval_sample"]
         # RAGAS writes every field of every sample, null where it has none.
-        values = {name: value for name, value in values.items() if value is not None}
+        values = {name: value for name, value in sample.items() if value is not None}
         if not _TEST_SET_MARKS.isdisjoint(values):
             if _has_unclear_contexts(values):
-                answer = " --field response=answer" if "answer" in values else ""
-                message = _WHOSE_CONTEXTS.format(container=container, answer=answer)
+                answer_option = ""
+                if "answer" in values:
+                    answer_option = " --field response=answer"
+                message = _WHOSE_CONTEXTS.format(container=container, answer=answer_option)
                 problems.add_kind("whose contexts", message, path=row.path, line=row.line)
                 continue
             values = _ragas_test_set(values)
@@ -74,9 +76,12 @@ _WHOSE_CONTEXTS = (
 def _has_unclear_contexts(values: Values) -> bool:
     """Whether an answer is beside contexts that may be its own, or those of the test set."""
     names = outcome_fields()
+    if "contexts" not in values:
+        return False
     has_answer = any(name in values for name in ("answer", *names["response"]))
-    has_own = any(name in values for name in names["retrieved_contexts"] if name != "contexts")
-    return "contexts" in values and has_answer and not has_own
+    names_of_retrieved = set(names["retrieved_contexts"]) - {"contexts"}
+    has_retrieved = not names_of_retrieved.isdisjoint(values)
+    return has_answer and not has_retrieved
 
 
 def _ragas_test_set(values: Values) -> dict[str, object]:
@@ -94,19 +99,32 @@ def _ragas_test_set(values: Values) -> dict[str, object]:
 
 # --- DeepEval and RAGChecker: a table of names
 
-_MARKED = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_TEXT_WITH_SOURCE = re.compile(
+    r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL
+)
+_WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def _snake_case(name: str) -> str:
+    """A field's name as saved datasets spell it: ``actualOutput`` is ``actual_output``."""
+    return _WORD_BORDER.sub("_", name).lower()
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per test case, of a conversation one per answer."""
-    tables = (case_fields(), named("expectation"))
-    known = {name: name for table in tables for names in table.values() for name in names}
-    targets = known | read_table("fields.toml")["deepeval"]
+    # A name that ragbench recognises anyway stays as it is; DeepEval's own names are translated.
+    targets: dict[str, str] = {}
+    for table in (case_fields(), named("expectation")):
+        for names in table.values():
+            targets.update(zip(names, names, strict=True))
+    targets.update(read_table("fields.toml")["deepeval"])
     for row in container_rows(source, problems, named("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
-            own = {_CAPITAL.sub("_", n).lower(): v for n, v in row.values.items() if v is not None}
-            yield from conversation_rows(row._replace(values=own), "turns", problems)
+            conversation: dict[str, object] = {}
+            for name, value in row.values.items():
+                if value is not None:
+                    conversation[_snake_case(name)] = value
+            yield from conversation_rows(row._replace(values=conversation), "turns", problems)
             continue
         case = _deepeval_case(row, targets, source, problems)
         if case is not None:
@@ -119,8 +137,11 @@ def _deepeval_case(
     """The fields of a test case; None, and a problem, where a list of texts is unclear."""
     case: dict[str, object] = {}
     for name, value in row.values.items():
-        target = targets.get(_CAPITAL.sub("_", name).lower())
-        if target is None or (value != "" and is_missing(value)):
+        target = targets.get(_snake_case(name))
+        if target is None:
+            continue
+        # An empty text is a value: an answer of no words is an answer.
+        if value != "" and is_missing(value):
             continue
         if target in ("retrieved_contexts", "reference_contexts"):
             try:
@@ -140,6 +161,12 @@ _OWN_BARS = (
 
 
 def _deepeval_texts(value: object, source: Source) -> object:
+    """The texts of a list: objects with a source if one of them has a source, else plain texts.
+
+    Raises:
+        ValueProblem: the texts are joined by ``|``, and where one ends is unclear.
+    """
+    # What begins with a bracket is a list in JSON, which is read like a list of any other form.
     if isinstance(value, str) and value and not value.lstrip().startswith("["):
         value, has_own_bars = split_texts(value)
         if has_own_bars:
@@ -147,14 +174,24 @@ def _deepeval_texts(value: object, source: Source) -> object:
     if not is_list(value):
         return value
     texts = [_deepeval_text(item) for item in as_list(value)]
-    if any(map(is_object, texts)):
-        return [text if is_object(text) else {"text": text} for text in texts]
-    return texts
+    if not any(map(is_object, texts)):
+        return texts
+    objects: list[object] = []
+    for text in texts:
+        if is_object(text):
+            objects.append(text)
+        else:
+            objects.append({"text": text})
+    return objects
 
 
 def _deepeval_text(item: object) -> object:
-    if isinstance(item, str) and (marked := _MARKED.fullmatch(item)) is not None:
-        return {"text": marked["text"], "metadata": {"source": marked["source"]}}
+    """A retrieved text with its source, where the item has one; else the item as it is."""
+    if isinstance(item, str):
+        match = _TEXT_WITH_SOURCE.fullmatch(item)
+        if match is None:
+            return item
+        return {"text": match["text"], "metadata": {"source": match["source"]}}
     if is_object(item) and isinstance(item.get("context"), str):
         return {"text": item["context"], "metadata": {"source": item.get("source")}}
     return item
@@ -162,13 +199,13 @@ def _deepeval_text(item: object) -> object:
 
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per result; claims and their checks are left out."""
-    names = read_table("fields.toml")["ragchecker"]
+    targets = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, named("array")["ragchecker"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
-            if name in names:
-                source.roles[names[name]] = name
-                case[names[name]] = value
+            if name in targets:
+                source.roles[targets[name]] = name
+                case[targets[name]] = value
         yield row._replace(values=case)
 
 
@@ -184,120 +221,169 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, named("array")["promptfoo"]))
     for row in one_part(rows, _promptfoo_parts(rows), source):
-        values = row.values
-        test = as_object(values.get("testCase"))
-        given = dict(as_object(values.get("vars")) or as_object(test.get("vars")))
-        assertions = [as_object(assertion) for assertion in as_list(test.get("assert"))]
-        known = {target for target, _ in fields[tuple(given)].bindings}
-        found: dict[str, object] = {**given, **_promptfoo_answer(values)}
-        if "context" in given:  # by promptfoo's convention what was retrieved
-            found.setdefault("contexts", given["context"])
-            del found["context"]
-        if "query" not in known:
-            texts = [value for value in given.values() if isinstance(value, str)]
-            if len(texts) == 1 or not given:
-                found["query"] = texts[0] if texts else as_object(values.get("prompt")).get("raw")
-        if known.isdisjoint({"reference", "answers"}):
-            found["answers"] = references(assertions, given)
-        expectations = promptfoo_expectations(test.get("assert"), given)
+        test = as_object(row.values.get("testCase"))
+        variables = as_object(row.values.get("vars")) or as_object(test.get("vars"))
+        recognised = {target for target, _ in fields[tuple(variables)].bindings}
+        case: dict[str, object] = {**variables, **_promptfoo_answer(row.values)}
+        if "context" in variables:  # by promptfoo's convention what was retrieved
+            case.setdefault("contexts", variables["context"])
+            del case["context"]
+        if "query" not in recognised:
+            texts = [value for value in variables.values() if isinstance(value, str)]
+            if len(texts) == 1:
+                case["query"] = texts[0]
+            elif not variables:  # then the prompt is the same for every test, and the question
+                case["query"] = as_object(row.values.get("prompt")).get("raw")
+        if recognised.isdisjoint({"reference", "answers"}):
+            assertions = [as_object(assertion) for assertion in as_list(test.get("assert"))]
+            case["answers"] = references(assertions, variables)
+        expectations = promptfoo_expectations(test.get("assert"), variables)
         if expectations:
-            found["expectations"] = expectations
+            case["expectations"] = expectations
         if test.get("metadata"):
-            found["metadata"] = test["metadata"]
-        yield row._replace(values=found)
+            case["metadata"] = test["metadata"]
+        yield row._replace(values=case)
 
 
 def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
-    """What each row is an answer of: provider and prompt, as far as they differ."""
+    """For each row the name of the system that answers: provider and prompt, where they differ."""
     pairs: list[tuple[str, str]] = []
-    for values in (row.values for row in rows):
-        provider, prompt = values.get("provider"), as_object(values.get("prompt"))
-        known = as_object(provider)
-        label = prompt.get("label") if prompt.get("label") != prompt.get("raw") else None
-        pairs.append(
-            (
-                str(known.get("label") or known.get("id") or (provider if not known else "")),
-                str(label or f"prompt {values.get('promptIdx', 0)}"),
-            )
-        )
-    columns = [*zip(*pairs, strict=True)]
-    differing = [column for column in columns if len(set(column)) > 1] or columns[:1]
+    for row in rows:
+        provider = row.values.get("provider")
+        provider_object = as_object(provider)
+        if provider_object:
+            provider_name = provider_object.get("label") or provider_object.get("id") or ""
+        else:
+            provider_name = provider
+        prompt = as_object(row.values.get("prompt"))
+        label = prompt.get("label")
+        # A prompt without a label of its own has its whole text as the label.
+        if not label or label == prompt.get("raw"):
+            label = f"prompt {row.values.get('promptIdx', 0)}"
+        pairs.append((str(provider_name), str(label)))
+    columns = list(zip(*pairs, strict=True))
+    differing = [column for column in columns if len(set(column)) > 1]
+    if not differing:
+        differing = columns[:1]
     return [" / ".join(parts) for parts in zip(*differing, strict=True)]
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:
+    """What the system did in a test: its answer or error, what it retrieved, time and tokens."""
     response = as_object(values.get("response"))
-    output, metadata = response.get("output"), as_object(response.get("metadata"))
-    said = as_object(output)
-    found: dict[str, object] = {}
+    output = response.get("output")
+    output_object = as_object(output)
+    outcome: dict[str, object] = {}
     error = response.get("error") or values.get("error")
+    # The error of a failed assertion is beside an output, and says nothing of the system.
     if values.get("failureReason") == _ERROR or (error and output in (None, "")):
-        found["error"] = error or "an error without a message"
-    elif said or isinstance(output, list):
-        text = next(
-            (said[n] for n in named("promptfoo")["answer"] if isinstance(said.get(n), str)), None
-        )
-        found["response"] = json.dumps(output, ensure_ascii=False) if text is None else text
+        outcome["error"] = error or "an error without a message"
+    elif output_object or isinstance(output, list):
+        outcome["response"] = _promptfoo_text(output_object)
+        if outcome["response"] is None:
+            outcome["response"] = json.dumps(output, ensure_ascii=False)
     elif output is not None:
-        found["response"] = output
-    names = ("context", *outcome_fields()["retrieved_contexts"])
-    held = (holder[n] for holder in (said, metadata) for n in names if holder.get(n))
-    if (contexts := next(held, None)) is not None:
-        found["contexts"] = contexts
+        outcome["response"] = output
+    contexts = _promptfoo_contexts(output_object, as_object(response.get("metadata")))
+    if contexts is not None:
+        outcome["contexts"] = contexts
     if response.get("isRefusal") is True:
-        found["abstained"] = True
+        outcome["abstained"] = True
     if not response.get("cached"):  # else it is the cache that was timed
-        found["latency_ms"] = values.get("latencyMs")
+        outcome["latency_ms"] = values.get("latencyMs")
     usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
-    # Of a cached answer only the total is known; the parts are then zero.
-    return found | {target: usage[name] for name, target in _TOKENS.items() if usage.get(name)}
+    for name, target in _TOKENS.items():
+        # Of a cached answer only the total is known; the parts are then zero.
+        if usage.get(name):
+            outcome[target] = usage[name]
+    return outcome
+
+
+def _promptfoo_text(output: Values) -> str | None:
+    """The text of an answer in an output that is an object; None where no known field has one."""
+    for name in named("promptfoo")["answer"]:
+        text = output.get(name)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _promptfoo_contexts(output: Values, metadata: Values) -> object:
+    """What was retrieved, in an answer's object or its metadata; None where neither has it."""
+    for values in (output, metadata):
+        for name in ("context", *outcome_fields()["retrieved_contexts"]):
+            if values.get(name):
+                return values[name]
+    return None
 
 
 # --- open-rag-eval
 
-_NO_ANSWER, _API_ERROR = "NO_ANSWER", "API_ERROR"
+_NO_ANSWER = "NO_ANSWER"
+_API_ERROR = "API_ERROR"
 
 
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per query; its passages follow one another. `source.split` names a run."""
-    names = ("query_id", "query", "query_run")
-    rows = container_rows(source, problems)
-    groups = [
-        list(group) for _, group in groupby(rows, lambda row: [row.values.get(n) for n in names])
-    ]
-    parts = [str(group[0].values.get("query_run") or "1") for group in groups]
-    for group in one_part(groups, parts, source):
-        first = group[0].values
-        passages = [row.values for row in group if not is_missing(row.values.get("passage"))]
-        answers = (row.values.get("generated_answer") for row in group)
-        answer = next((answer for answer in answers if not is_missing(answer)), None)
-        found: dict[str, object] = {
-            "id": first.get("query_id"),
-            "query": first.get("query"),
-            "reference": first.get("expected_answer"),
+    groups: list[list[Row]] = []
+    for _, rows_of_query in groupby(container_rows(source, problems), _query_and_run):
+        groups.append(list(rows_of_query))
+    runs = [str(rows[0].values.get("query_run") or "1") for rows in groups]
+    for rows in one_part(groups, runs, source):
+        # What belongs to the query is repeated in each of its rows; the answer may be in one alone.
+        query = rows[0].values
+        passages = [row.values for row in rows if not is_missing(row.values.get("passage"))]
+        answer = None
+        for row in rows:
+            if not is_missing(row.values.get("generated_answer")):
+                answer = row.values["generated_answer"]
+                break
+        case: dict[str, object] = {
+            "id": query.get("query_id"),
+            "query": query.get("query"),
+            "reference": query.get("expected_answer"),
             "retrieved_contexts": [passage["passage"] for passage in passages],
             "response": answer,
-            "abstained": True if answer == _NO_ANSWER else None,
+            "abstained": None,
         }
+        if answer == _NO_ANSWER:
+            case["abstained"] = True
         ids = [passage.get("passage_id") for passage in passages]
         if not any(map(is_missing, ids)):
-            found["retrieved_context_ids"] = ids
+            case["retrieved_context_ids"] = ids
         if answer == _API_ERROR:
-            found["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
-        yield group[0]._replace(values=found, cells=False)
+            case["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
+        yield rows[0]._replace(values=case, cells=False)
+
+
+def _query_and_run(row: Row) -> list[object]:
+    """What the rows of one answer have in common, each with another passage."""
+    return [row.values.get(name) for name in ("query_id", "query", "query_run")]
 
 
 _ItemT = TypeVar("_ItemT")
 
 
 def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> Iterator[_ItemT]:
-    """The items of the part that is wanted, which has to be said where there are several.
+    """The items of the part that `source.split` names, which it has to where there are several.
 
     Several systems' answers to a question are not several answers of one system.
+
+    Args:
+        items: rows, or groups of them.
+        parts: for each item the name of its part, such as a provider, a prompt or a run.
+        source: where they are from.
+
+    Raises:
+        UnreadableError: there are several parts and none is named, or there is none of that name.
     """
-    known = list(dict.fromkeys(parts))
-    wanted = source.split if source.split is not None else (known[0] if len(known) == 1 else None)
-    if items and wanted not in known:
-        found = "answers of several systems" if source.split is None else f"no '{source.split}'"
-        raise UnreadableError(f"found {found}; name one of them with --split: {', '.join(known)}")
-    return (item for item, part in zip(items, parts, strict=True) if part == wanted)
+    names = list(dict.fromkeys(parts))
+    part_to_read = source.split
+    if part_to_read is None and len(names) == 1:
+        part_to_read = names[0]
+    if items and part_to_read not in names:
+        reason = f"no '{source.split}'"
+        if source.split is None:
+            reason = "answers of several systems"
+        raise UnreadableError(f"found {reason}; name one of them with --split: {', '.join(names)}")
+    return (item for item, part in zip(items, parts, strict=True) if part == part_to_read)
