@@ -282,8 +282,8 @@ def _main_run(run: RunScores) -> MainRun:
     """A run as it is remembered."""
     repeats = 1
     for cells in run.table.cells.values():
-        for asked in cells.repeats.values():
-            repeats = max(repeats, len(asked.cells))
+        for cell_repeats in cells.repeats.values():
+            repeats = max(repeats, len(cell_repeats.cells))
     people: dict[str, Sequence[float]] = {}
     for correction in corrections([("", run)]):
         interval = correction.interval

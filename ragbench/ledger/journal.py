@@ -44,6 +44,7 @@ from ragbench.masking import hidden
 _STATUS_BY_VALUE = {status.value: status for status in Status}
 _KNOWN_BY_VALUE = {known.value: known for known in Known}
 _BATCH = 512
+"""Cases of a window, and values in one query: SQLite limits how many it takes."""
 _MAX_REMEMBERED_TEXTS = 20_000
 """Texts that are remembered as stored; of others the database finds out."""
 _COMMIT_SECONDS = 0.05
@@ -55,14 +56,15 @@ _PLACE_CASE = (
     "ON CONFLICT (id) DO UPDATE SET body = excluded.body, digest = excluded.digest, "
     "position = excluded.position WHERE cases.position IS NULL"
 )
+"""A case of an earlier setting gets its place again; one that has a place already is a repeated id,
+and no row is written for it."""
 _CONFIRM = (
     "UPDATE outcomes SET epoch = CASE WHEN key = ?4 THEN ?1 ELSE 0 END "
     "WHERE number = ?2 AND stage = ?3"
 )
+"""Of all outcomes of a stage for a case, only the one with the key is valid in the epoch."""
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _INSERT_OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
 _SELECT_OUTCOMES = (
     "SELECT number, key, status, known, texts, body, seconds, sharing, digest, epoch, run "
     "FROM outcomes"
@@ -218,7 +220,10 @@ class Journal(AbstractContextManager["Journal"]):
         count = 0
         dataset_hash = blake2b(digest_size=SIZE)
         numbered = enumerate(cases, start=1)
-        while batch := [_placed_case(case, place) for place, case in islice(numbered, _BATCH)]:
+        while True:
+            batch = [_placed_case(case, position) for position, case in islice(numbered, _BATCH)]
+            if not batch:
+                break
             rows = [placed.row for placed in batch]
             window = [RunCase(placed.row[3], placed.case, placed.row[2]) for placed in batch]
             recorded = [placed.recorded for placed in batch]
@@ -232,6 +237,7 @@ class Journal(AbstractContextManager["Journal"]):
                     self._store_recorded(window, recorded, epoch)
             count += len(batch)
             dataset_hash.update(b"".join([case_digest for _, _, case_digest, _ in rows]))
+            # Kept up with each window, so that the manifest needs no second pass over the cases.
             self.placed_digest = count, dataset_hash.hexdigest()
             yield window
         self.was_empty = db.execute(_ANY_OUTCOME).fetchone() is None
@@ -282,16 +288,20 @@ class Journal(AbstractContextManager["Journal"]):
         if ids is not None:
             yield from self._cases_of(ids)
             return
-        last_position = 0
-        while rows := self._db.execute(
+        query = (
             "SELECT number, id, position, digest, body FROM cases "
-            "WHERE position > ? ORDER BY position LIMIT ?",
-            (last_position, _BATCH),
-        ).fetchall():
-            yield [
-                RunCase(number, decode_case(case_id, body), case_digest)
-                for number, case_id, _, case_digest, body in rows
-            ]
+            "WHERE position > ? ORDER BY position LIMIT ?"
+        )
+        last_position = 0
+        # A query a window, each read to its end: the caller writes between two windows.
+        while True:
+            rows = self._db.execute(query, (last_position, _BATCH)).fetchall()
+            if not rows:
+                break
+            window: list[RunCase] = []
+            for number, case_id, _, case_digest, body in rows:
+                window.append(RunCase(number, decode_case(case_id, body), case_digest))
+            yield window
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
@@ -362,6 +372,7 @@ class Journal(AbstractContextManager["Journal"]):
         run = 0
         known = Known.RECORDED
         if key != RECORDED:
+            # A journal in memory is never continued: nobody would read what was asked.
             if self._path is None:
                 return
             self._at_risk += outcome.seconds or 0.0
@@ -426,7 +437,7 @@ class Journal(AbstractContextManager["Journal"]):
         if self._new_texts:
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
-        keys = [*{digests[start : start + SIZE] for start in range(0, len(digests), SIZE)}]
+        keys = list({digests[start : start + SIZE] for start in range(0, len(digests), SIZE)})
         self._loaded_texts = {}
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]

@@ -80,7 +80,9 @@ def run_plain(
             if _ends_run(error, manner):
                 raise
             answer = error
-        if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
+        seconds = time.perf_counter() - started
+        outcomes = _outcomes(answer, part, waiting, manner, seconds)
+        if outcomes:
             yield part, outcomes
 
 
@@ -89,6 +91,7 @@ async def attempt_async(
     items: Sequence[ItemT],
     manner: Manner,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
+    """Awaits a stage for one batch and, where it raises, for ever smaller parts of it."""
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -104,11 +107,17 @@ async def attempt_async(
             if is_own or _ends_run(error, manner):
                 raise
             answer = error
-        if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
+        seconds = time.perf_counter() - started
+        outcomes = _outcomes(answer, part, waiting, manner, seconds)
+        if outcomes:
             yield part, outcomes
 
 
 def _ends_run(error: BaseException, manner: Manner) -> bool:
+    """Whether an error would meet every other item, too, so that asking on makes no sense.
+
+    An endpoint that has answered before may answer again: its error counts for this item alone.
+    """
     if isinstance(error, UnreachableError):
         return not error.answered_before
     return isinstance(error, (LLMStoppedError, *manner.final))
@@ -129,20 +138,21 @@ def _outcomes(
     if isinstance(values, BaseException):
         if size > 1 and not isinstance(values, UnreachableError):
             manner.split(size, values)
-            waiting += [part[size // 2 :], part[: size // 2]]  # the last is taken next
+            half = size // 2
+            waiting += [part[half:], part[:half]]  # the last is taken next
             return []
         values = [values] * size
-    took: dict[str, Any] = {"seconds": seconds / size, "sharing": size}
-    found: list[Outcome[Any]] = []
+    timing: dict[str, Any] = {"seconds": seconds / size, "sharing": size}
+    outcomes: list[Outcome[Any]] = []
     for value in values:
         if isinstance(value, NoContextsError):
-            found.append(Outcome(status=Status.SKIPPED, reason=str(value), **took))
+            outcomes.append(Outcome(status=Status.SKIPPED, reason=str(value), **timing))
         elif isinstance(value, BaseException):
             failure = Failure.of(value, stage=stage)
-            found.append(Outcome(status=Status.FAILED, failure=failure, **took))
+            outcomes.append(Outcome(status=Status.FAILED, failure=failure, **timing))
         else:
-            found.append(Outcome(status=Status.MEASURED, value=value, **took))
-    return found
+            outcomes.append(Outcome(status=Status.MEASURED, value=value, **timing))
+    return outcomes
 
 
 _Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
@@ -154,6 +164,7 @@ def _threaded(
     batches: Sequence[Sequence[ItemT]],
     manner: Manner,
 ) -> Iterator[Done[ItemT, ValueT]]:
+    """Calls a stage for batches in several threads; gives what is done in the caller's thread."""
     waiting: queue.SimpleQueue[Sequence[ItemT]] = queue.SimpleQueue()
     finished: _Finished[ItemT, ValueT] = queue.SimpleQueue()
     abandoned = threading.Event()
@@ -212,8 +223,9 @@ async def run_async(
             for _ in range(min(manner.concurrency, len(batches))):
                 group.create_task(work())
     except BaseExceptionGroup as errors:
-        first = errors.exceptions[0]
-        raise first from first.__cause__
+        # The task group wraps errors; callers catch the error itself.
+        error = errors.exceptions[0]
+        raise error from error.__cause__
 
 
 # --- cases that take the process down
@@ -244,16 +256,16 @@ def ask_in_child(
     started = time.perf_counter()
     context: Any = get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_ask, args=(call, item, stage, theirs))
+    process = context.Process(target=_answer_parent, args=(call, item, stage, theirs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads
         process.start()
     theirs.close()
     data = None
     try:
-        data = _answer(ours, process, timeout)
+        data = _received(ours, process, timeout)
     finally:
-        process.join(0 if data is None else _LAST_WORDS)
+        process.join(0 if data is None else _ENDING_SECONDS)
         if process.exitcode is None:
             process.kill()
             process.join()
@@ -261,23 +273,24 @@ def ask_in_child(
         process.close()
         ours.close()
     if data:
-        found: Outcome[ValueT] | RagbenchError = pickle.loads(data)
-        if isinstance(found, RagbenchError):
-            raise found
-        return found
-    kind, message = "ProcessDied", f"took the process down ({_how(code)})"
+        answer: Outcome[ValueT] | RagbenchError = pickle.loads(data)
+        if isinstance(answer, RagbenchError):
+            raise answer
+        return answer
     if data is None:
         kind, message = TIMED_OUT, f"no answer within {timeout:g} s"
+    else:
+        kind, message = "ProcessDied", f"took the process down ({_ending(code)})"
     failure = Failure(type=kind, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 
 
-def _answer(ours: Any, process: Any, timeout: float | None) -> bytes | None:
+def _received(ours: Any, process: Any, timeout: float | None) -> bytes | None:
     """What the process says before it ends: empty for nothing, None when it takes too long."""
     until = float("inf") if timeout is None else time.perf_counter() + timeout
     try:
         # Nobody closes the pipe for good while processes live that this one has started.
-        while not ours.poll(_GLANCE) and process.is_alive():
+        while not ours.poll(_POLL_SECONDS) and process.is_alive():
             if time.perf_counter() > until:
                 return None
         return cast("bytes", ours.recv_bytes()) if ours.poll() else b""
@@ -285,26 +298,30 @@ def _answer(ours: Any, process: Any, timeout: float | None) -> bytes | None:
         return b""
 
 
-_GLANCE = 0.05
+_POLL_SECONDS = 0.05
 """Seconds between two looks at whether a process is alive."""
-_LAST_WORDS = 5.0
+_ENDING_SECONDS = 5.0
 """Seconds that a process may take to end after it has answered."""
 
 
-def _how(code: int) -> str:
+def _ending(code: int) -> str:
+    """How a process ended, in words; a signal's number is negative."""
     if code >= 0:
         return f"exit code {code}"
     try:
         name = f", {signal.Signals(-code).name}"
     except ValueError:
         name = ""
-    return f"signal {-code}{name}{': perhaps for lack of memory' if code == -9 else ''}"
+    # The kernel ends processes by this signal when memory runs out.
+    hint = ": perhaps for lack of memory" if code == -9 else ""
+    return f"signal {-code}{name}{hint}"
 
 
 # --- in the child
 
 
-def _ask(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
+def _answer_parent(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
+    """Makes the call and sends its outcome to the parent, or the error that ends the run."""
     import pickle
 
     from ragbench.workers.engines import end_with_parent

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from ragbench.core.chunk import Chunk
 from ragbench.core.validation import (
     DoctorFinding,
     EarlierRetrieval,
@@ -31,17 +32,26 @@ from ragbench.errors import DataError, Problem
 from ragbench.metrics.summary import most_frequent
 from ragbench.stats.mean import share_of
 
-_Read = TypeVar("_Read")
+_Entry = TypeVar("_Entry")
 
 SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
 """Where in a chunk's metadata its source may be."""
 _RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
+"""Groups of ranks at which answers stand: the name, and the last rank of it."""
 _NEVER = "never"
+"""The group of queries whose answer was not retrieved."""
 _KEEPS = (0.9, 0.95, 0.99)
+"""Shares of answers that a cut-off by score is stated for."""
 _WEAKEST = 10
+"""Queries that are listed at most."""
 _SOURCES = 10
+"""Sources that are listed at most."""
 _MANY = 0.2
 """Share from which on something is worth an action."""
+_FEW_ANSWERS = 20
+"""Fewer answers, or chunks of a source, say nothing of the others."""
+_DUPLICATES = 0.05
+"""Share of repeated chunks that is worth an action."""
 
 
 @dataclass(slots=True)
@@ -58,6 +68,7 @@ class DoctorTally:
     weakest: list[tuple[float, int, WeakQuery]] = field(
         default_factory=list[tuple[float, int, WeakQuery]]
     )
+    """A heap of the worst queries."""
     earlier: Mapping[str, bool] | None = None
     """Whether the answer was present, by query id, in the dump that this one is compared with."""
     against: str = ""
@@ -66,28 +77,40 @@ class DoctorTally:
     rising: int = 0
     """Queries whose scores rise from the first chunk to the last."""
     pairs: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
+    """Whether the answer was present in the earlier dump, and whether it is in this one."""
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        found, wanted = verdict.inspection or (), set(verdict.relevant_chunk_ids)
+        """Counts a query's verdict."""
+        warnings = verdict.inspection or ()
+        relevant_ids = set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
-        self.duplicates += sum(one.count for one in found if one.kind is WarningKind.DUPLICATE_TEXT)
-        self.rising += any(one.kind is WarningKind.MIXED_SCORE_DIRECTIONS for one in found)
+        for warning in warnings:
+            if warning.kind is WarningKind.DUPLICATE_TEXT:
+                self.duplicates += warning.count
+        if any(warning.kind is WarningKind.MIXED_SCORE_DIRECTIONS for warning in warnings):
+            self.rising += 1
         for chunk in dump.chunks:
-            named = (chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata)
-            source = chunk.document_id or next(named, "")
-            if source and isinstance(source, str):
+            source = _source_of(chunk)
+            if source:
                 self.sources[source] += 1
-                self.relevant[source] += chunk.id in wanted
+                self.relevant[source] += chunk.id in relevant_ids
         if self.earlier is not None and dump.query_id in self.earlier:
             self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
-        if not verdict.answer_present:
+        if verdict.answer_present:
+            self._note_rank(dump, verdict)
+        else:
             self._note_weak(dump, verdict)
-            return
-        holding = {one.chunk_id for one in verdict.evidence} or {*verdict.relevant_chunk_ids[:1]}
+
+    def _note_rank(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        # The answer is where it is quoted from; without a quote, in the best of the relevant ones.
+        answer_ids = {evidence.chunk_id for evidence in verdict.evidence}
+        if not answer_ids:
+            answer_ids = set(verdict.relevant_chunk_ids[:1])
         for rank, chunk in enumerate(dump.chunks, start=1):
-            if chunk.id in holding:
+            if chunk.id in answer_ids:
                 self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
-                self.scores.extend([] if chunk.score is None else [chunk.score])
+                if chunk.score is not None:
+                    self.scores.append(chunk.score)
                 break
 
     def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
@@ -103,35 +126,49 @@ class DoctorTally:
             answer_probability=verdict.answer_probability,
             reason=reason,
         )
-        # The worst are kept: a heap's smallest is the best of them. Earlier queries win ties.
+        # The worst stay in the heap: its smallest is the best of them. Earlier queries win ties.
         entry = (-verdict.answer_probability, -self.ranks[_NEVER], weak)
-        keep = heapq.heappush if len(self.weakest) < _WEAKEST else heapq.heappushpop
-        keep(self.weakest, entry)
+        if len(self.weakest) < _WEAKEST:
+            heapq.heappush(self.weakest, entry)
+        else:
+            heapq.heappushpop(self.weakest, entry)
 
     def result(self) -> RetrievalDoctor:
-        ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
-        scores, sign = sorted(self.scores, reverse=True), -1 if self.distances else 1
+        """What all verdicts say of the retriever."""
+        groups = [name for name, _ in _RANKS]
+        ranks = {name: self.ranks[name] for name in (*groups, _NEVER)}
+
+        scores = sorted(self.scores, reverse=True)
+        sign = -1 if self.distances else 1
+        cutoffs: list[ScoreCutoff] = []
+        if scores:
+            for share in _KEEPS:
+                lowest = scores[math.ceil(share * len(scores)) - 1]
+                cutoffs.append(ScoreCutoff(keeps=share, score=sign * lowest))
+
+        sources: list[SourceCount] = []
+        if self.sources:
+            for name, count in most_frequent(self.sources)[:_SOURCES]:
+                relevant = self.relevant[name]
+                sources.append(SourceCount(source=name, chunks=count, relevant=relevant))
+
         return RetrievalDoctor(
             answer_ranks=ranks,
-            cutoffs=tuple(
-                ScoreCutoff(keeps=keeps, score=sign * scores[math.ceil(keeps * len(scores)) - 1])
-                for keeps in (_KEEPS if scores else ())
-            ),
+            cutoffs=tuple(cutoffs),
             duplicates=share_of(self.duplicates, self.chunks),
-            sources=tuple(
-                SourceCount(source=name, chunks=count, relevant=self.relevant[name])
-                for name, count in (most_frequent(self.sources) if self.sources else ())[:_SOURCES]
-            ),
+            sources=tuple(sources),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),
             compared=None if self.earlier is None else _compared(self.against, self.pairs),
         )
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
+        """What is worth an action, in the order in which it should be mended."""
         total, never, chunks = sum(ranks.values()), ranks[_NEVER], self.chunks
-        found, deep = total - never, ranks["6-20"] + ranks["21+"]
-        is_first = not deep and not ranks["2-5"]
-        said = [
+        answers = total - never
+        deep = ranks["6-20"] + ranks["21+"]
+        all_at_rank_one = not deep and not ranks["2-5"]
+        rules = [
             (
                 2 * self.rising > total,
                 f"the scores rise from the first chunk to the last in {self.rising:,} of "
@@ -145,65 +182,83 @@ class DoctorTally:
                 "more candidates or change chunking; if not, add the document",
             ),
             (
-                found and deep >= _MANY * found,
-                f"{deep:,} of {found:,} answers stand below rank 5",
+                answers and deep >= _MANY * answers,
+                f"{deep:,} of {answers:,} answers stand below rank 5",
                 "add a reranker, or keep more chunks",
             ),
             (
-                found >= 20 and is_first and chunks >= 2 * total,
+                answers >= _FEW_ANSWERS and all_at_rank_one and chunks >= 2 * total,
                 "every answer stands at rank 1",
                 "fewer chunks (a lower k) would do",
             ),
             (
-                chunks and self.duplicates >= 0.05 * chunks,
+                chunks and self.duplicates >= _DUPLICATES * chunks,
                 f"{self.duplicates:,} of {chunks:,} chunks repeat an earlier one",
                 "remove duplicates from the index, or after retrieval",
             ),
         ]
-        for is_so, text, action in said:
-            if is_so:
+        for applies, text, action in rules:
+            if applies:
                 yield DoctorFinding(text=text, action=action)
-        look = "look whether it belongs into the index, or filter it out"
+        advice = "look whether it belongs into the index, or filter it out"
         for name, count in self.sources.most_common(_SOURCES):
-            if count >= max(20, _MANY * chunks) and not self.relevant[name]:
+            if count >= max(_FEW_ANSWERS, _MANY * chunks) and not self.relevant[name]:
                 useless = f"'{name}' gave {count:,} chunks, none of them relevant"
-                yield DoctorFinding(text=useless, action=look)
+                yield DoctorFinding(text=useless, action=advice)
+
+
+def _source_of(chunk: Chunk) -> str:
+    """Where a chunk comes from: its document, else the first field of its metadata that may say so.
+
+    Empty when neither names a source.
+    """
+    if chunk.document_id:
+        return chunk.document_id
+    for name in SOURCE_FIELDS:
+        if name in chunk.metadata:
+            source = chunk.metadata[name]
+            return source if isinstance(source, str) else ""
+    return ""
 
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
     """With McNemar's exact test, two-sided: the chance of so uneven a split, were both equal."""
     won, lost = pairs[False, True], pairs[True, False]
-    stats: Any = import_module("scipy.stats")
-    return PairedDumps(
-        against=against,
-        queries=pairs.total(),
-        won=won,
-        lost=lost,
-        p_value=float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0,
-    )
+    p_value = 1.0
+    if won + lost:
+        stats: Any = import_module("scipy.stats")
+        p_value = float(stats.binomtest(won, won + lost).pvalue)
+    return PairedDumps(against=against, queries=pairs.total(), won=won, lost=lost, p_value=p_value)
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
+    """By query id, whether an earlier validation found the answer among the chunks."""
     return _by_query(path, lambda row: bool(row["answer_present"]))
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    return _by_query(
-        path,
-        lambda row: EarlierRetrieval(
-            answer_present=bool(row["answer_present"]),
-            answer_probability=float(row["answer_probability"]),
-            quality=str(row["retrieval_quality"]),
-            chunk_ids=tuple(map(str, row["relevance"])),
-            relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
-            quotes=tuple((str(one["chunk_id"]), str(one["text"])) for one in row["evidence"]),
-        ),
+    """By query id, what an earlier validation retrieved and how it was judged."""
+    return _by_query(path, _earlier_retrieval)
+
+
+def _earlier_retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
+    quotes = [(str(quote["chunk_id"]), str(quote["text"])) for quote in row["evidence"]]
+    return EarlierRetrieval(
+        answer_present=bool(row["answer_present"]),
+        answer_probability=float(row["answer_probability"]),
+        quality=str(row["retrieval_quality"]),
+        chunk_ids=tuple(map(str, row["relevance"])),
+        relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
+        quotes=tuple(quotes),
     )
 
 
-def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Read]) -> dict[str, _Read]:
-    """What each verdict of a file holds; of a repeated query the first, none where it failed."""
-    found: dict[str, _Read] = {}
+def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -> dict[str, _Entry]:
+    """What ``read`` takes from each verdict of a file.
+
+    Of a repeated query the first; nothing of a query that the validator failed on.
+    """
+    entries: dict[str, _Entry] = {}
     number = 0
     try:
         with path.open("rb") as file:  # a line at a time: of a million queries they are gigabytes
@@ -211,11 +266,11 @@ def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Read]) -> dict[st
                 number += 1
                 row = orjson.loads(line)
                 if row["answer_present"] is not None:  # the validator failed on it
-                    found.setdefault(str(row["query_id"]), read(row))
+                    entries.setdefault(str(row["query_id"]), read(row))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise DataError([Problem(message=message, path=str(path))]) from error
     except (KeyError, TypeError, ValueError) as error:
         message = "expected a verdict of ragbench validate -o"
         raise DataError([Problem(message=message, path=str(path), line=number)]) from error
-    return found
+    return entries

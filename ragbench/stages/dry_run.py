@@ -1,6 +1,7 @@
-"""What judging would take.
+"""What judging would take, without asking a model.
 
-Assumed at least and at most: one or two statements a sentence; ten or forty words a reason.
+Every prompt is made as for a run and its tokens are counted; the answers are assumed ones. Assumed
+at least and at most: one or two statements a sentence; ten or forty words a reason.
 """
 
 from __future__ import annotations
@@ -36,16 +37,19 @@ from ragbench.text.token_counter import counter_for_model
 _MARK = "\u2060"
 """Stands in assumed texts, by which a prompt that holds one is recognized."""
 _SOURCES = ("answer", "response", "text", "context")
-_A_MESSAGE = 4
+"""Fields of a judge's input that may hold the text of its statements, the likeliest first."""
+_MESSAGE_TOKENS = 4
 """Tokens around a message in usual chat templates."""
 _QUESTION = "what is it that the text says about this, and where does it say so"
 
 
 class Assumption(Record):
+    """How much a judge writes."""
+
     statements: int
-    """A sentence."""
+    """To a sentence."""
     words: int
-    """A reason."""
+    """To a reason."""
 
 
 FEW = Assumption(statements=1, words=10)
@@ -60,45 +64,107 @@ ASSUMPTIONS = (
 def assumed_answer(
     schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
 ) -> Any:
-    """A value that follows a JSON schema, about as long as a model's."""
-    statements, questions = _statements(given, assumption), given.get("questions")
-    answers = ["1" for _ in cast("list[Any]", questions)] if isinstance(questions, list) else []
-    reason = f"{' '.join(['because'] * assumption.words)}{_MARK}"
+    """A value that follows a JSON schema, about as long as a model's.
 
-    def value(part: Mapping[str, Any], name: str, text: str = "", at: int = 1) -> Any:
+    Args:
+        given: the input that the prompt holds; statements are made of its texts.
+    """
+    questions = given.get("questions")
+    answers: list[str] = []
+    if isinstance(questions, list):
+        answers = ["1"] * len(cast("list[Any]", questions))
+    writer = _AssumedWriter(
+        definitions=schema.get("$defs", {}),
+        statements=_statements(given, assumption),
+        answers=answers,
+        reason=" ".join(["because"] * assumption.words) + _MARK,
+    )
+    return writer.value(schema, "")
+
+
+class _AssumedWriter(Record):
+    """Fills a schema with texts of the assumed length."""
+
+    definitions: Mapping[str, Any]
+    """The parts of the schema that others refer to, by name."""
+    statements: Sequence[str]
+    answers: Sequence[str]
+    """One to each question of the input."""
+    reason: str
+
+    def value(self, part: Mapping[str, Any], name: str, text: str = "", number: int = 1) -> Any:
+        """The value of a part of the schema.
+
+        Args:
+            name: the part's, in its object or list.
+            text: the statement that the surrounding item is about.
+            number: of that item in its list, from 1.
+        """
         while "$ref" in part:
-            part = schema["$defs"][str(part["$ref"]).rpartition("/")[2]]
+            part = self.definitions[str(part["$ref"]).rpartition("/")[2]]
         if "anyOf" in part:
-            return value(part["anyOf"][0], name, text, at)
-        kind = part.get("type")
+            return self.value(part["anyOf"][0], name, text, number)
         if "enum" in part:
             return part["enum"][-1]
-        if kind == "object":
-            properties = cast("Mapping[str, Mapping[str, Any]]", part.get("properties", {}))
-            return {key: value(inner, key, text, at) for key, inner in properties.items()}
-        if kind == "array":
-            texts = {"answers": answers, "quotes": [text]}.get(name, statements)
-            return [value(part["items"], name, one, n) for n, one in enumerate(texts, 1)]
-        if kind == "string" and name == "question":
-            return f"{_QUESTION}{_MARK}"
-        if kind == "string":
-            return text if text and name not in ("reason", "feedback") else reason
-        return {"integer": at if name == "number" else 1, "number": 1.0, "boolean": True}.get(
-            str(kind)
-        )
+        match part.get("type"):
+            case "object":
+                properties = cast("Mapping[str, Mapping[str, Any]]", part.get("properties", {}))
+                return {
+                    key: self.value(inner, key, text, number) for key, inner in properties.items()
+                }
+            case "array":
+                return self._items(part["items"], name, text)
+            case "string":
+                return self._text(name, text)
+            case "integer":
+                return number if name == "number" else 1
+            case "number":
+                return 1.0
+            case "boolean":
+                return True
+            case _:
+                return None
 
-    return value(schema, "")
+    def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
+        """The items of a list: one to each text that it is about."""
+        texts = self.statements
+        if name == "answers":
+            texts = self.answers
+        elif name == "quotes":
+            texts = [text]
+        items: list[Any] = []
+        for number, item_text in enumerate(texts, start=1):
+            items.append(self.value(part, name, item_text, number))
+        return items
+
+    def _text(self, name: str, text: str) -> str:
+        if name == "question":
+            return f"{_QUESTION}{_MARK}"
+        # Most judges repeat the statement that they judge; a reason is words of their own.
+        if text and name not in ("reason", "feedback"):
+            return text
+        return self.reason
 
 
 def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
-    listed = given.get("statements")
-    if isinstance(listed, list):
-        return [str(text) for text in cast("list[Any]", listed)]
-    texts = [value for value in given.values() if isinstance(value, str)]
-    named = [given[key] for key in _SOURCES if isinstance(given.get(key), str)]
-    source = str(named[0]) if named else max(texts, key=len, default="")
+    """Those that the input holds, else as many as are assumed of each sentence of its text."""
+    statements = given.get("statements")
+    if isinstance(statements, list):
+        return [str(text) for text in cast("list[Any]", statements)]
+    source: str | None = None
+    for key in _SOURCES:
+        text = given.get(key)
+        if isinstance(text, str):
+            source = text
+            break
+    if source is None:
+        texts = [value for value in given.values() if isinstance(value, str)]
+        source = max(texts, key=len, default="")
     sentences = [source[span.start : span.end] for span in split_sentences(source)] or [source]
-    return [f"{text}{_MARK}" for text in sentences for _ in range(assumption.statements)]
+    assumed: list[str] = []
+    for sentence in sentences:
+        assumed.extend([f"{sentence}{_MARK}"] * assumption.statements)
+    return assumed
 
 
 class JudgingEstimate(Record):
@@ -138,26 +204,31 @@ class DryRun(ExitStack):
         self.cases = 0
         """Judgements that would be made."""
         self._judges = [] if chat is None else [chat, *panel]
-        self._chat, self._embeddings = (one and _unchecked(one) for one in (chat, embeddings))
-        self._panel = [*map(_unchecked, panel)]
-        self._least, self._most = _AssumedModel(FEW), _AssumedModel(MANY)
-        opening = [partial(self._opened, model) for model in (self._least, self._most)]
-        self._sessions = [self.enter_context(LLMSession(each)) for each in opening]
+        self._chat = None if chat is None else _unchecked(chat)
+        self._embeddings = None if embeddings is None else _unchecked(embeddings)
+        self._panel = [_unchecked(juror) for juror in panel]
+        self._least = _AssumedModel(FEW)
+        self._most = _AssumedModel(MANY)
+        self._sessions: list[LLMSession] = []
+        for model in (self._least, self._most):
+            session = LLMSession(partial(self._opened, model))
+            self._sessions.append(self.enter_context(session))
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
         async with open_models(
-            self._chat, self._embeddings, panel=self._panel, transport=model, cache=_NothingKept
+            self._chat, self._embeddings, panel=self._panel, transport=model, cache=_ReadOnlyCache
         ) as models:
+            # As good endpoints do: the schema travels beside the prompt, and its tokens count.
             for client in models.chats:
                 client.dialect = Dialect(
                     replace(client.endpoint, structured=StructuredOutput.JSON_SCHEMA)
                 )
-            model.asked = models
+            model.clients = models
             yield models
 
     def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
-        """Counts cells that would be judged."""
+        """Counts cells that would be judged: what a run does in place of judging."""
         for job in jobs:
             if stopped():
                 return
@@ -165,6 +236,7 @@ class DryRun(ExitStack):
                 self.judge(plan, job.metric, job.row.trace)
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
+        """Counts the canaries of each metric that has some: they are judged beside the run."""
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
         for metric in plan.metrics:
             for trace in traces:
@@ -177,7 +249,8 @@ class DryRun(ExitStack):
             session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
-        least, most = self._least.asked, self._most.asked
+        """What all that was counted would take."""
+        least, most = self._least.clients, self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
         counters = {counter.name: counter for counter in map(counter_for_model, names)}
         return JudgingEstimate(
@@ -197,19 +270,23 @@ def _unchecked(settings: LLMSettings) -> LLMSettings:
     return replace(settings, endpoint=endpoint, limits=CallLimits())
 
 
-class _NothingKept(ResponseCache):
-    """Gives what a cache holds, and writes nothing into it."""
+class _ReadOnlyCache(ResponseCache):
+    """Gives what a cache holds, and writes nothing into it: assumed answers stay in memory."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
-        file = ResponseCache(path, max_bytes=max_bytes, must_exist=True) if path.exists() else None
-        self._file = file
-        self._new: dict[bytes, Reply[Any]] = {}
+        self._file: ResponseCache | None = None
+        if path.exists():
+            self._file = ResponseCache(path, max_bytes=max_bytes, must_exist=True)
+        self._assumed: dict[bytes, Reply[Any]] = {}
 
     def get(self, key: bytes) -> Reply[str] | None:
-        return self._new.get(key) or (None if self._file is None else self._file.get(key))
+        reply = self._assumed.get(key)
+        if reply is None and self._file is not None:
+            reply = self._file.get(key)
+        return reply
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
-        self._new[reply.key] = replace(reply, cached=True)
+        self._assumed[reply.key] = replace(reply, cached=True)
 
     def dialect(self, judge: str) -> None:
         return None
@@ -228,8 +305,9 @@ class _AssumedModel:
     def __init__(self, assumption: Assumption) -> None:
         self._assumption = assumption
         self.guessed = 0
-        self.asked = ModelClients()
-        """Who asked it."""
+        """Prompts that hold a text that is assumed, too."""
+        self.clients = ModelClients()
+        """Those that send their calls here; they hold what was counted."""
 
     async def open(self) -> None:
         pass
@@ -239,18 +317,22 @@ class _AssumedModel:
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         count = counter_for_model(payload["model"]).count
-        texts: list[str] = payload.get("input", [])
-        body: dict[str, Any] = {"data": [{"embedding": [1.0, 0.0]} for _ in texts]}
-        asked, said = sum(map(count, texts)), 0
-        if path != "/embeddings":
+        body: dict[str, Any]
+        if path == "/embeddings":
+            texts: list[str] = payload.get("input", [])
+            prompt_tokens = sum(map(count, texts))
+            completion_tokens = 0
+            body = {"data": [{"embedding": [1.0, 0.0]} for _ in texts]}
+        else:
             schema = payload["response_format"]["json_schema"]["schema"]
             prompts = [message["content"] for message in payload["messages"]]
-            self.guessed += _MARK in prompts[-1]
+            if _MARK in prompts[-1]:
+                self.guessed += 1
             value = assumed_answer(schema, input_of(prompts[-1]), self._assumption)
             text = json.dumps(value, ensure_ascii=False)
-            asked = sum(count(prompt) + _A_MESSAGE for prompt in prompts)
-            asked += count(json.dumps(schema))
-            said = min(count(text), payload.get("max_tokens") or sys.maxsize)
+            prompt_tokens = sum(count(prompt) + _MESSAGE_TOKENS for prompt in prompts)
+            prompt_tokens += count(json.dumps(schema))
+            completion_tokens = min(count(text), payload.get("max_tokens") or sys.maxsize)
             body = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
-        body["usage"] = {"prompt_tokens": asked, "completion_tokens": said}
+        body["usage"] = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
         return Answer(status=200, headers={}, body=json.dumps(body))

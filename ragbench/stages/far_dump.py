@@ -27,27 +27,31 @@ READ = "read"
 
 
 def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Sequence[PieceItem]]:
+    """The retrievals of a dump without their texts, piece by piece, in its order."""
     pieces = split.pieces()
     begun = deque[Any]()
     # A piece is enough for many batches: a few are read while those before them are judged.
     ahead = max(2, pool.ahead // 8)
     while True:
-        while len(begun) < ahead and (piece := next(pieces, None)) is not None:
+        while len(begun) < ahead:
+            piece = next(pieces, None)
+            if piece is None:
+                break
             begun.append(pool.begin([Task(READ, piece)]))
         if not begun:
             return
-        for found in pool.take(begun.popleft()):
-            if found is None:
+        for items in pool.take(begun.popleft()):
+            if items is None:
                 raise RunError(f"{split.name}: a worker ended each time it read a part of it")
-            yield found
+            yield items
 
 
 def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDump:
     """A retrieval with its texts: read again where they have stayed where they are."""
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
-    [found] = _read_again(split, [dump.asked])
-    return replace(found, query_id=dump.query_id)
+    [retrieval] = _read_again(split, [dump.asked])
+    return replace(retrieval, query_id=dump.query_id)
 
 
 def check_unchanged(split: SplitDump) -> None:
@@ -64,25 +68,28 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
+    """What a worker can be asked: to read a piece of the dump, or to judge some of its queries."""
     return by_kind({READ: partial(_reader, split), VALIDATE: partial(_judge, split, make)})
 
 
 def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
     def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
         with _readable(split):
-            return [tuple(map(_light, split.read(piece))) for piece in pieces]
+            return [tuple(map(_without_texts, split.read(piece))) for piece in pieces]
 
     return read
 
 
-def _light(item: PieceItem) -> PieceItem:
+def _without_texts(item: PieceItem) -> PieceItem:
     """A retrieval without its texts; anything else as it is."""
     if not isinstance(item, PlacedRetrieval) or item.retrieval is None:
         return item
-    whole, chunks = item.retrieval, list[Chunk]()
+    whole = item.retrieval
+    chunks: list[Chunk] = []
     for chunk in whole.chunks:
-        known = {name: chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata}
-        chunks.append(replace(chunk, text="", metadata=known))
+        # The doctor's list of sources reads these fields, and nothing else of the metadata is read.
+        sources = {name: chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata}
+        chunks.append(replace(chunk, text="", metadata=sources))
     far = FarRetrieval(
         query_id=whole.query_id,
         query=whole.query,
@@ -97,14 +104,15 @@ def _judge(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[FarQuery, Outcome[Verdict]]:
     call = make()
-    return lambda asked: call([*_read_again(split, asked)])
+    return lambda queries: call(list(_read_again(split, queries)))
 
 
-def _read_again(split: SplitDump, asked: Sequence[FarQuery]) -> Iterator[RetrievalDump]:
+def _read_again(split: SplitDump, queries: Sequence[FarQuery]) -> Iterator[RetrievalDump]:
+    """The retrievals of queries, with their texts; refuses a dump that has changed."""
     with _readable(split):
-        found = [*split.at([one.place for one in asked])]
-    for one, retrieval in zip(asked, found, strict=True):
-        if retrieval is None or retrieval_digest(retrieval) != one.digest:
+        retrievals = list(split.at([query.place for query in queries]))
+    for query, retrieval in zip(queries, retrievals, strict=True):
+        if retrieval is None or retrieval_digest(retrieval) != query.digest:
             raise _changed(split)
         yield retrieval
 
@@ -116,6 +124,7 @@ def _changed(split: SplitDump) -> DataError:
 
 @contextmanager
 def _readable(split: SplitDump) -> Generator[None]:
+    """Says, where reading fails in the block, whether the dump has changed or cannot be reached."""
     try:
         yield
     except OSError as error:

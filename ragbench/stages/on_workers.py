@@ -43,7 +43,7 @@ class Workers(Record):
 
 
 def lost_case(stage: str, case: object) -> Any:
-    """What a case gave that takes down every worker that it is given to."""
+    """The failure of a case that takes down every worker that it is given to."""
     message = "took three worker processes down, perhaps for lack of memory"
     failure = Failure(type="ProcessDied", message=message, stage=stage)
     if isinstance(case, ScoreInput):
@@ -66,44 +66,52 @@ def staffed(
     if workers.make_rag is not None and rag is not None:
         _check_buildable(rag)
         watch.meet("workers", "it was asked on workers, which cannot be seen into")
-    makes: dict[str, tuple[Callable[[], Any] | None, Callable[..., CallStage[Any, Any]]]] = {
+    makers: dict[str, tuple[Callable[[], Any] | None, Callable[..., CallStage[Any, Any]]]] = {
         VALIDATE: (workers.make_validator, validate_stage),
         "retrieve": (workers.make_rag, partial(retrieve_stage, top_k=top_k)),
         "generate": (workers.make_rag, generate_stage),
     }
     with ExitStack() as stack:
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
-        made = dict[str, Callable[[], Map[Any, Any]]]()
+        callers: dict[str, Callable[[], Map[Any, Any]]] = {}
         for stage in stages:
             if isinstance(stage, ScoreStage):
-                metrics = tuple(one for one in stage.table.metrics if not one.is_judged)
-                made[stage.name] = partial(scorer, metrics)
-            elif isinstance(stage, CallStage) and stage.name in makes:
-                make, stage_of = makes[stage.name]
+                # A judge is asked by the command: one rate limit, one budget.
+                metrics = tuple(metric for metric in stage.table.metrics if not metric.is_judged)
+                callers[stage.name] = partial(scorer, metrics)
+            elif isinstance(stage, CallStage) and stage.name in makers:
+                make, stage_of = makers[stage.name]
                 if make is not None:
-                    made[stage.name] = partial(_asking, stage_of, make, run.calls.timeout)
+                    callers[stage.name] = partial(_asking, stage_of, make, run.calls.timeout)
 
         def lost(task: Task) -> Any:
             return lost_case(task.kind, task.input)
 
         pool: WorkerPool[Task, Any] = stack.enter_context(
-            WorkerPool(partial(by_kind, made), engine, lost=lost, stopped=run.stopped)
+            WorkerPool(partial(by_kind, callers), engine, lost=lost, stopped=run.stopped)
         )
-        # All that something is made for are dataclasses with a pool.
-        yield [
-            replace(cast("Any", stage), pool=pool) if stage.name in made else stage
-            for stage in stages
-        ]
+        stages_on_workers: list[Stage] = []
+        for stage in stages:
+            if stage.name in callers:
+                # Both kinds that have a caller are dataclasses with a pool.
+                stages_on_workers.append(replace(cast("Any", stage), pool=pool))
+            else:
+                stages_on_workers.append(stage)
+        yield stages_on_workers
 
 
 def _check_buildable(rag: RAG) -> None:
     """Refuses a RAG that workers cannot be asked in place of."""
-    if rag.is_async or (isinstance(rag, AdaptedRAG) and rag.answers_in_one_call):
-        kind = "its methods are coroutines" if rag.is_async else "it answers while it retrieves"
-        raise ConfigError(
-            f"the RAG cannot be built on workers: {kind}. Take on_workers from it, and the command "
-            "asks it itself"
-        )
+    if rag.is_async:
+        reason = "its methods are coroutines"
+    elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+        reason = "it answers while it retrieves"
+    else:
+        return
+    raise ConfigError(
+        f"the RAG cannot be built on workers: {reason}. Take on_workers from it, and the command "
+        "asks it itself"
+    )
 
 
 # --- on a worker
@@ -112,6 +120,7 @@ def _check_buildable(rag: RAG) -> None:
 def _asking(
     stage_of: Callable[..., CallStage[Any, Any]], make: Callable[[], Any], timeout: float | None
 ) -> Map[Any, Outcome[Any]]:
+    """What a worker calls for a stage: of a RAG or validator that it makes once, by itself."""
     stage = stage_of(make(), b"")
     plain, takes_batches = stage.call, stage.takes_batches
     manner = Manner(stage=stage.name, timeout=timeout)
@@ -123,7 +132,9 @@ def _asking(
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         # Where each query is a call of its own, it has its own time, and its failure is its own.
         calls = [items] if takes_batches else [[item] for item in items]
-        done = run_plain(plain, calls, manner)
-        return [outcome for _, outcomes in done for outcome in outcomes]
+        outcomes: list[Outcome[Any]] = []
+        for _, batch_outcomes in run_plain(plain, calls, manner):
+            outcomes.extend(batch_outcomes)
+        return outcomes
 
     return call

@@ -1,11 +1,14 @@
-"""Retrieve, generate, post_retrieve as stages."""
+"""The stages that ask a RAG or its parts: retrieve, locate, post_retrieve and generate.
+
+Each is a `CallStage`: what a case gives it to work on, and the call that is made for a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
 
@@ -51,16 +54,18 @@ def post_retrieve_stage(
         identity=identity,
         reads=reads_chunks(),
         call=lambda inputs: [post_retrieved(stage, query, result) for query, result, _ in inputs],
-        is_incomplete=lambda body: _recovered(
-            body, lambda found: any(step.failures for step in steps_of(found))
-        ),
+        is_incomplete=lambda body: _holds_failures(body, _any_step_failed),
     )
 
 
 def reads_chunks(
     *, in_conversation: bool = False
 ) -> Callable[[RunCase], Given[ChunksInput] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks that there are so far."""
+    """What a stage is given that works on a query and the chunks that there are so far.
+
+    Args:
+        in_conversation: the stage reads what was said before the query, too, and needs texts.
+    """
 
     def reads(row: RunCase) -> Given[ChunksInput] | StageOutcome:
         before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
@@ -79,22 +84,28 @@ def reads_chunks(
 
 
 def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
+    """The texts that generation is given: the chunks, or the one text that an operator wrote."""
     written = written_text(result) if result.metadata else None
     return result.contexts if written is None else [written]
 
 
-def _pre_retrieval_failures(found: RetrievalResult[Any]) -> object:
+def _any_step_failed(result: RetrievalResult[Any]) -> bool:
+    return any(step.failures for step in steps_of(result))
+
+
+def _pre_retrieval_failed(result: RetrievalResult[Any]) -> bool:
     from ragbench.core.search_query import pre_retrieved
 
-    return pre_retrieved(found).failures
+    return bool(pre_retrieved(result).failures)
 
 
-def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) -> bool:
+def _holds_failures(body: bytes, has_failed: Callable[[RetrievalResult[Any]], bool]) -> bool:
     """Whether a stored result holds failures that were passed over: another try may find more."""
+    # Most results hold none, and parsing each would take longer than all the rest.
     if b'"failures"' not in body:
         return False
     metadata = orjson.loads(body).get("metadata")
-    return bool(failures(RetrievalResult([], metadata=metadata)))
+    return has_failed(RetrievalResult([], metadata=metadata))
 
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
@@ -107,140 +118,182 @@ GenerateInput = tuple[str, Sequence[str], list[dict[str, str]]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
-    is_told = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
+    """The stage that asks a RAG for the chunks of each query."""
+    takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
+
+    def reads(row: RunCase) -> Given[RetrieveInput]:
+        query = row.case.query
+        digest = query.encode()
+        if not takes_messages:
+            return Given((query, []), digest)
+        messages = row.case.messages
+        if messages:
+            digest = b"%d %b %b" % (len(digest), digest, orjson.dumps(messages))
+        return Given((query, messages), digest)
+
+    def arguments(inputs: Sequence[RetrieveInput]) -> _Arguments:
+        queries = [query for query, _ in inputs]
+        messages = [said for _, said in inputs] if takes_messages else None
+        return _Arguments([queries], messages)
+
+    calls = _batch_calls(rag, RETRIEVAL, arguments, to_retrieval_result, top_k)
     return CallStage(
         name="retrieve",
         identity=identity,
-        reads=lambda row: (
-            _in_conversation(row.case)
-            if is_told
-            else Given((row.case.query, []), row.case.query.encode())
-        ),
-        is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
-        **_calls(
-            rag,
-            RETRIEVAL,
-            lambda given: (
-                [[query for query, _ in given]],
-                [said for _, said in given] if is_told else None,
-            ),
-            to_retrieval_result,
-            top_k,
-        ),
+        reads=reads,
+        is_incomplete=lambda body: _holds_failures(body, _pre_retrieval_failed),
+        call=calls.call,
+        call_async=calls.call_async,
+        takes_batches=calls.takes_batches,
     )
-
-
-def _in_conversation(case: Case) -> Given[RetrieveInput]:
-    said, query = case.messages, case.query.encode()
-    digest = b"%d %b %b" % (len(query), query, orjson.dumps(said)) if said else query
-    return Given((case.query, said), digest)
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    is_told = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
+    """The stage that asks a RAG for the answer to each query with its contexts."""
+    takes_messages = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
+
+    def arguments(inputs: Sequence[GenerateInput]) -> _Arguments:
+        queries = [query for query, _, _ in inputs]
+        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
+        # scored.
+        contexts = [list(texts) for _, texts, _ in inputs]
+        messages = [said for _, _, said in inputs] if takes_messages else None
+        return _Arguments([queries, contexts], messages)
+
+    calls = _batch_calls(rag, GENERATION, arguments, to_generation_result)
     return CallStage(
         name="generate",
         identity=identity,
-        reads=lambda row: _given(rag, row, is_told=is_told),
+        reads=lambda row: _generate_input(rag, row, takes_messages=takes_messages),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
-        **_calls(
-            rag,
-            GENERATION,
-            # Lists of their own: a RAG that sorts or cuts what it is given must not change what
-            # is scored.
-            lambda given: (
-                ([query for query, _, _ in given], [[*contexts] for _, contexts, _ in given]),
-                [said for _, _, said in given] if is_told else None,
-            ),
-            to_generation_result,
-        ),
+        call=calls.call,
+        call_async=calls.call_async,
+        takes_batches=calls.takes_batches,
     )
 
 
-def _calls(
+class _Arguments(NamedTuple):
+    """What a batch method of a RAG is called with."""
+
+    columns: Sequence[Sequence[Any]]
+    """A list each of its arguments, with an item to each query."""
+    messages: Sequence[Any] | None
+    """What was said before each query; None where the RAG takes no history."""
+
+
+class _BatchCalls(NamedTuple):
+    """What calls a batch method: plain, or as a coroutine function."""
+
+    call: Callable[[Sequence[Any]], Sequence[Any]] | None
+    call_async: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None
+    takes_batches: bool
+
+
+def _batch_calls(
     rag: RAG,
     family: Family,
-    columns_of: Callable[[Sequence[Any]], tuple[Sequence[Sequence[Any]], Sequence[Any] | None]],
+    arguments: Callable[[Sequence[Any]], _Arguments],
     checked: Callable[[object, str], Any],
     top_k: int | None = None,
-) -> dict[str, Any]:
-    """What calls a batch method and checks what it gives: plain, or as a coroutine function.
+) -> _BatchCalls:
+    """What calls the batch method of a family and checks what it gives.
 
     Args:
-        columns_of: the method's arguments, and what was said before each query.
+        checked: gives a result in its usual form, or raises an `InterfaceError`; its second
+            argument is the method's name for the message.
     """
-    name, is_async = family.rich_batch.name, isinstance(rag, AsyncRAGInterface)
-    where, is_own = f"{type(rag).__name__}.{name}", name in rag.implemented
-    derive = cast("Callable[..., Any]", derived_async if is_async else derived)
-    ask = own_method(rag, name, top_k) if is_own else partial(derive, rag, name, top_k=top_k)
+    name = family.rich_batch.name
+    where = f"{type(rag).__name__}.{name}"
+    is_async = isinstance(rag, AsyncRAGInterface)
+    is_own = name in rag.implemented
+    ask: Callable[..., Any]
+    if is_own:
+        ask = own_method(rag, name, top_k)
+    else:
+        derive = cast("Callable[..., Any]", derived_async if is_async else derived)
+        ask = partial(derive, rag, name, top_k=top_k)
 
-    def every(found: object, size: int) -> Sequence[Any]:
-        return [checked(one, where) for one in to_batch(found, size, where)]
+    def results(answer: Any, size: int) -> Sequence[Any]:
+        if not is_own:
+            return cast("Sequence[Any]", answer)  # a derived method has checked each result
+        return [checked(result, where) for result in to_batch(answer, size, where)]
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        columns, said = columns_of(inputs)
+        columns, messages = arguments(inputs)
         try:
-            found = ask(*columns, said=said)
+            answer = ask(*columns, said=messages)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
-        # What is derived is checked already.
-        return every(found, len(inputs)) if is_own else found
+        return results(answer, len(inputs))
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
-        columns, said = columns_of(inputs)
+        columns, messages = arguments(inputs)
         try:
-            found = await ask(*columns, said=said)
+            answer = await ask(*columns, said=messages)
         except PartialBatchError as error:
             raise _checked(error, checked) from error
-        return every(found, len(inputs)) if is_own else found
+        return results(answer, len(inputs))
 
-    return {
-        "call": None if is_async else call,
-        "call_async": call_async if is_async else None,
-        "takes_batches": name in rag.batched,
-    }
+    return _BatchCalls(
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
+        takes_batches=name in rag.batched,
+    )
 
 
 def _checked(error: PartialBatchError, checked: Callable[[object, str], Any]) -> PartialBatchError:
     """The results of a batch of which some queries failed, checked as those of any other."""
     outcomes: list[object] = []
-    for one in error.outcomes:
+    for outcome in error.outcomes:
+        if isinstance(outcome, Exception):
+            outcomes.append(outcome)
+            continue
         try:
-            outcomes.append(one if isinstance(one, Exception) else checked(one, error.where))
-        except InterfaceError as refused:
-            outcomes.append(refused)
+            outcomes.append(checked(outcome, error.where))
+        except InterfaceError as refusal:
+            outcomes.append(refusal)
     return PartialBatchError(outcomes, error.where)
 
 
-def _given(rag: RAG, row: RunCase, *, is_told: bool) -> Given[GenerateInput] | StageOutcome:
-    query, first = row.case.query, row.settled["retrieve"]
-    before = row.settled.get("post_retrieve", first)
-    said = row.case.messages if rag.histories and row.case.history else []
+def _generate_input(
+    rag: RAG, row: RunCase, *, takes_messages: bool
+) -> Given[GenerateInput] | StageOutcome:
+    """The query, contexts and earlier messages of a case, or why nothing is generated for it."""
+    query = row.case.query
+    retrieved = row.settled["retrieve"]
+    before = row.settled.get("post_retrieve", retrieved)
+    result = before.outcome.value
+    messages: list[dict[str, str]] = []
+    if rag.histories and row.case.history:
+        messages = row.case.messages
     contexts: Sequence[str]
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
         contexts = row.case.reference_contexts or ()
         digests = b"".join(map(text_digest, contexts))
     elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
-        contexts, digests = (), b""
-    elif before.outcome.value is None:
+        contexts = ()
+        digests = b""
+    elif result is None:
         return passed_on(before)
-    elif before.outcome.known is Known.RECORDED and before.outcome.value.is_ids_alone:
+    elif before.outcome.known is Known.RECORDED and result.is_ids_alone:
         return skipped(IDS_ALONE)  # there is nothing to answer from
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
-        if first.outcome.value is not None and isinstance(rag, AdaptedRAG):
-            rag.restore(query, first.outcome.value, said)
-        contexts, digests = before.outcome.value.contexts, before.texts
+        if retrieved.outcome.value is not None and isinstance(rag, AdaptedRAG):
+            rag.restore(query, retrieved.outcome.value, messages)
+        contexts = result.contexts
+        digests = before.texts
         if "post_retrieve" in row.settled:
-            shown = contexts_for_generation(before.outcome.value)
+            shown = contexts_for_generation(result)
             if shown is not contexts:
-                contexts, digests = shown, text_digest(shown[0])
-    # Where the query ends must be known: any text may follow.
-    asked = query.encode()
-    digest = b"%d %b" % (len(asked), asked) + digests
-    if said and is_told:
-        digest = b"%b %b" % (digest, orjson.dumps(said))
-    return Given((query, contexts, said), digest)
+                contexts = shown
+                digests = text_digest(shown[0])
+    # The query's length stands before it, since any text may follow.
+    encoded = query.encode()
+    digest = b"%d %b" % (len(encoded), encoded) + digests
+    if messages and takes_messages:
+        digest = b"%b %b" % (digest, orjson.dumps(messages))
+    return Given((query, contexts, messages), digest)
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:
@@ -251,25 +304,29 @@ def chunk_service(rag: RAG) -> ChunkSearch | None:
     if not isinstance(rag, RAGInterface) or "retrieval" not in rag.families:
         return None
     name = type(rag).__name__
-    asked: Any = getattr(rag, "neighbours", None)
-    if asked is None:
+    neighbours: Any = getattr(rag, "neighbours", None)
+    if neighbours is None:
         return _RagSearch(name=name, rag=rag)
-    return _SearchAndNeighbours(name=name, rag=rag, neighbours=asked)
+    return _SearchAndNeighbours(name=name, rag=rag, neighbours=neighbours)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _RagSearch:
+    """Lets operators search with a RAG's own retrieval."""
+
     name: str
     rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        given = self.rag.retrieve_with_metadata(query, top_k)
+        answer = self.rag.retrieve_with_metadata(query, top_k)
         where = f"{self.name}.retrieve_with_metadata"
-        return to_retrieval_result(given, where).to_chunks()[:top_k]
+        return to_retrieval_result(answer, where).to_chunks()[:top_k]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SearchAndNeighbours(_RagSearch):
+    """The same for a RAG that also gives the chunks around one."""
+
     neighbours: Callable[[str, int], Sequence[Chunk]] = field(
         repr=False, metadata={"setting": False}
     )
@@ -300,13 +357,13 @@ def locate_stage(
     return CallStage(
         name=LOCATE,
         identity=identity,
-        reads=partial(_reads, locator),
+        reads=partial(_locate_input, locator),
         call=lambda inputs: locator.located(inputs, top_k),
         takes_batches=True,
     )
 
 
-def _reads(locator: Locator, row: RunCase) -> Given[LocateInput] | StageOutcome:
+def _locate_input(locator: Locator, row: RunCase) -> Given[LocateInput] | StageOutcome:
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
         return passed_on(retrieved)

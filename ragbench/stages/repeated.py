@@ -28,9 +28,11 @@ def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[
     if not repeats:
         return tuple(cells)
     means: list[Cell] = []
-    for cell, asked in zip(cells, repeats, strict=True):
-        is_measured = asked is not None and any(value is not None for value in asked.values)
-        means.append(asked.mean if asked is not None and is_measured else cell)
+    for cell, cell_repeats in zip(cells, repeats, strict=True):
+        if cell_repeats is None or all(value is None for value in cell_repeats.values):
+            means.append(cell)
+        else:
+            means.append(cell_repeats.mean)
     return tuple(means)
 
 

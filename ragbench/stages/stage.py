@@ -11,7 +11,7 @@ import mmap
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,9 @@ LOCATE = "locate"
 TURNS = "turns"
 """The manifest's setting, which only a run of own answers has."""
 OWN = "own"
-_TRIED = 3
+"""The value of that setting: the RAG is told its own earlier answers, not the recorded ones."""
+_BROKEN_TRIES = 3
+"""Cases after which a stage is given up whose values all have a wrong form."""
 _LONGEST = 300
 """Characters of an error in a warning."""
 _LONGEST_TIMEOUT = 1e6
@@ -102,10 +104,14 @@ class Progress(NamedTuple):
 
 
 def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
-    """Digests of all that a cell depends on, besides the metric itself."""
-    retrieved, between = row.settled["retrieve"].digest, row.settled.get("post_retrieve")
-    if between is not None:
-        retrieved = fixed_digest(retrieved, between.digest)
+    """Digests of all that a cell depends on, besides the metric itself.
+
+    The first is for metrics that read no answer, the second for the others.
+    """
+    retrieved = row.settled["retrieve"].digest
+    post_retrieved = row.settled.get("post_retrieve")
+    if post_retrieved is not None:
+        retrieved = fixed_digest(retrieved, post_retrieved.digest)
     question = fixed_digest(row.digest, retrieved, matching.encode())
     return question, fixed_digest(question, row.settled["generate"].digest)
 
@@ -134,9 +140,13 @@ class GivingUp:
             return
         self._failed[stage] += len(outcomes)
         failure = outcomes[-1].failure
-        broken = failure is not None and failure.type == InterfaceError.__name__
-        if self._failed[stage] >= (min(self.after, _TRIED) if broken else self.after):
-            why = "" if failure is None else f"{failure.type}: {failure.message}".rstrip(".")
+        enough = self.after
+        if failure is not None and failure.type == InterfaceError.__name__:
+            enough = min(self.after, _BROKEN_TRIES)
+        if self._failed[stage] >= enough:
+            why = ""
+            if failure is not None:
+                why = f"{failure.type}: {failure.message}".rstrip(".")
             self.because = (
                 f"{stage} failed for all of the first {self._failed[stage]:,} cases, so no more "
                 f"are asked. The last one: {shown_line(why, longest=_LONGEST)}. Once that is "
@@ -159,8 +169,11 @@ class InFlight:
     They stay in the file until `end` takes them out, and in this list for as long as it is
     open: what was lost with that process may be a stage before the one that ended it."""
     _slots: memoryview[int]
-    _place: dict[int, int]
+    """The mapped file: a case's number plus 1 in each slot, 0 in a free one."""
+    _places: dict[int, int]
+    """The slot of each case that is being asked, by its number."""
     _free: list[int]
+    """Slots that hold no case."""
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @classmethod
@@ -168,49 +181,54 @@ class InFlight:
     def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
         """The file, for the length of a block; without a case in it, it is removed at the end."""
         try:
-            kept = path.read_bytes() if path.exists() else b""
-            numbers = {number for number in memoryview(kept[: len(kept) // 8 * 8]).cast("Q")}
-            left_over = sorted(number - 1 for number in numbers - {0})
-            place = {number: at for at, number in enumerate(left_over)}
-            free = list(range(len(place), len(place) + max(cases, 1)))
+            content = path.read_bytes() if path.exists() else b""
+            whole_numbers = content[: len(content) // 8 * 8]
+            slots = set(memoryview(whole_numbers).cast("Q"))
+            left_over = sorted(slot - 1 for slot in slots - {0})
+            places = {number: place for place, number in enumerate(left_over)}
+            free = list(range(len(places), len(places) + max(cases, 1)))
             # In full: to write into a hole of a mapped file on a full disk ends the process.
             path.write_bytes(array("Q", [number + 1 for number in left_over] + [0] * len(free)))
             with path.open("r+b") as file:
                 mapped = mmap.mmap(file.fileno(), 0)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}") from error
-        found = cls(left_over, memoryview(mapped).cast("Q"), place, free)
+        in_flight = cls(left_over, memoryview(mapped).cast("Q"), places, free)
         try:
-            yield found
+            yield in_flight
         except BaseException:
-            found.end(place.keys() - set(left_over))
+            # An error that Python saw took no process down: none of this run's cases is a suspect.
+            in_flight.end(places.keys() - set(left_over))
             raise
         finally:
-            with found._lock:
-                found._slots.release()
+            with in_flight._lock:
+                in_flight._slots.release()
                 mapped.close()
-                if not place:
+                if not places:
                     path.unlink(missing_ok=True)
 
     def begin(self, numbers: Iterable[int]) -> None:
         """Notes cases before they are asked; any thread may call it."""
         with self._lock:
             for number in numbers:
-                if number not in self._place:
-                    at = self._place[number] = self._free.pop()
-                    self._slots[at] = number + 1
+                if number not in self._places:
+                    place = self._free.pop()
+                    self._places[number] = place
+                    self._slots[place] = number + 1
 
     def end(self, numbers: Iterable[int]) -> None:
         """Takes cases out whose outcomes are recorded."""
         with self._lock:
             for number in numbers:
-                at = self._place.pop(number, None)
-                if at is not None:
-                    self._slots[at] = 0
-                    self._free.append(at)
+                place = self._places.pop(number, None)
+                if place is not None:
+                    self._slots[place] = 0
+                    self._free.append(place)
 
 
 class Running(Record):
+    """What every stage of a run is given: where it stores, how it calls, and whom it tells."""
+
     journal: Journal
     calls: CallSettings
     retry_failed: bool
@@ -231,6 +249,7 @@ class Running(Record):
     def settled(
         self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
     ) -> None:
+        """Reports cases that a stage has settled."""
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
 
@@ -254,6 +273,8 @@ class Running(Record):
 
 
 class Stage(Protocol):
+    """One step of every case, such as ``retrieve``."""
+
     @property
     def name(self) -> str: ...
 
@@ -284,10 +305,24 @@ def run_stages(
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
-    is_read = with_texts and stored.texts
-    texts = journal.texts(stored) if is_read else [""] * (len(stored.texts) // SIZE)
-    known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
-    outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
+    """What the journal holds of a stage's outcome, as the outcome itself.
+
+    Args:
+        with_texts: else its texts are empty, which saves reading them where only the rest counts.
+    """
+    if with_texts and stored.texts:
+        texts = journal.texts(stored)
+    else:
+        texts = [""] * (len(stored.texts) // SIZE)  # `stored.texts` is their digests in a row
+    outcome = decode_outcome(
+        stage,
+        stored.status,
+        texts,
+        stored.body,
+        seconds=stored.seconds,
+        sharing=stored.sharing,
+        known=journal.how(stored),
+    )
     return StageOutcome(outcome, stored.texts, stored.digest)
 
 
@@ -311,20 +346,28 @@ class AbsentStage(Record):
     """Why a case without a record has no outcome."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        name, journal, done, failed = self.name, run.journal, 0, 0
-        known = {} if journal.was_empty else journal.outcomes(name, [r.number for r in window])
+        journal = run.journal
+        stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
+        if not journal.was_empty:
+            stored_outcomes = journal.outcomes(self.name, [row.number for row in window])
+        done = failed = 0
         for row in window:
-            stored, placed = known.get((row.number, RECORDED)), row.settled.pop(name, None)
-            if placed is not None:  # as it was just read, in the place of this stage
-                row.settled[name] = placed
-                failed += placed.outcome.status is Status.FAILED
+            # Outcomes that were read with the cases stand in the row; here they take their place in
+            # the order of the stages.
+            recorded = row.settled.pop(self.name, None)
+            stored = stored_outcomes.get((row.number, RECORDED))
+            if recorded is not None:
+                row.settled[self.name] = recorded
+                is_failure = recorded.outcome.status is Status.FAILED
             elif stored is not None:
-                failed += settle_stored(name, row, stored, journal)
+                is_failure = settle_stored(self.name, row, stored, journal)
             else:
-                row.settled[name] = skipped(self.reason)
+                row.settled[self.name] = skipped(self.reason)
                 continue
             done += 1
-        run.settled(name, done, failed=failed, recorded=done)
+            if is_failure:
+                failed += 1
+        run.settled(self.name, done, failed=failed, recorded=done)
 
 
 def skipped(reason: str) -> StageOutcome:

@@ -37,18 +37,19 @@ Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
 """Those up to generation, in order."""
 
 
-def check_types(call: str, **given: tuple[object, type]) -> None:
+def check_types(call: str, **arguments: tuple[object, type]) -> None:
     """Refuses arguments of a wrong type, each given with the right one; None is always right.
 
     Raises:
         ConfigError: one is of another type.
     """
-    for name, (value, kind) in given.items():
+    for name, (value, kind) in arguments.items():
         if value is not None and not isinstance(value, kind):
             raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {kind_of(value)}")
 
 
 def kind_of(value: Any) -> str:
+    """A value's type and its beginning, for a message."""
     return f"{type(value).__name__} {str(value)[:60]!r}"
 
 
@@ -131,8 +132,8 @@ def evaluation_of(
     metrics: tuple[Metric, ...],
     judge: JudgeStage | None,
 ) -> Evaluation:
-    name, top_k = settings.rag_name, settings.top_k
-    said: dict[str, Any] = {"top_k": top_k}
+    """Describes what is evaluated, and refuses what does not fit together."""
+    said: dict[str, Any] = {"top_k": settings.top_k}
     if settings.turns == OWN:
         if rag is None or not rag.histories:
             raise ConfigError(
@@ -141,19 +142,21 @@ def evaluation_of(
             )
         said[TURNS] = OWN
     stages: dict[str, str] = {}
-    shown, found = name or "recorded", settings.rag_description or {"spec": "recorded"}
+    name = settings.rag_name or "recorded"
+    description = settings.rag_description or {"spec": "recorded"}
     if rag is not None:
         from ragbench.rag.load import describe_rag
 
-        shown = name or type(cast("object", rag)).__name__
-        found = settings.rag_description or describe_rag(rag, shown)
-        found = found if version is None else {**found, "stated_version": version}
-        stages = _stage_fingerprints(rag, found, top_k)
+        name = settings.rag_name or type(cast("object", rag)).__name__
+        description = settings.rag_description or describe_rag(rag, name)
+        if version is not None:
+            description = {**description, "stated_version": version}
+        stages = _stage_fingerprints(rag, description, settings.top_k)
     if settings.locator is not None and "retrieve" in stages:
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
-            _check_room(rag)
+            _check_takes_contexts(rag)
         said[POST_RETRIEVE] = post_retrieval.identity
         stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
     if validator is not None:
@@ -163,8 +166,8 @@ def evaluation_of(
 
         stages[VALIDATE] = validator_fingerprint(validator)
     return Evaluation(
-        name=shown,
-        description=found,
+        name=name,
+        description=description,
         stages=stages,
         said=said,
         settings=settings,
@@ -180,15 +183,18 @@ def absent_stages(asked: Evaluation, recorded: Mapping[str, int], source: str) -
     """Stages that nobody can be asked for, and the reason that a case without a record gets."""
     rag = asked.rag
     if rag is None and not recorded:
+        place = f" in {source}" if source else ""
         raise ConfigError(
-            f"there is nothing to score{f' in {source}' if source else ''}: it records neither "
+            f"there is nothing to score{place}: it records neither "
             "retrievals nor responses, and there is no RAG to ask"
         )
     absent: dict[str, str] = {}
-    for stage, lacking in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
+    for stage, cannot in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
         if stage not in asked.stages:
-            absent[stage] = lacking if rag is not None and stage not in recorded else NOT_RECORDED
-    absent.update((stage, NOT_RECORDED) for stage in recorded if stage not in asked.stages)
+            absent[stage] = cannot if rag is not None and stage not in recorded else NOT_RECORDED
+    for stage in recorded:
+        if stage not in asked.stages:
+            absent[stage] = NOT_RECORDED
     return absent
 
 
@@ -199,33 +205,42 @@ NOT_RECORDED = "not recorded"
 def call_stages(
     asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> Stages:
-    if not asked.stages:  # nobody can be asked
-        return [AbsentStage(name=one, reason=absent[one]) for one in STAGES if one in absent]
-    from ragbench.stages import rag as called
+    """The stages up to generation, in order.
+
+    Args:
+        absent: stages that nobody can be asked for, each with the reason.
+        generations: by stage, a number that grows whenever its outcomes are to be asked for anew.
+    """
+    if not asked.stages:  # nobody can be asked, and the modules below are not loaded
+        return [AbsentStage(name=name, reason=absent[name]) for name in STAGES if name in absent]
+    from ragbench.stages import rag as rag_stages
 
     top_k = asked.settings.top_k
-    # A stage is described only where there is somebody to be asked.
-    rag, locator, operators = cast("Any", (asked.rag, asked.settings.locator, asked.post_retrieval))
+    # A stage is described only where there is somebody to be asked: none of these is None then.
+    rag: Any = asked.rag
+    locator: Any = asked.settings.locator
+    operators: Any = asked.post_retrieval
     makers: dict[str, Callable[..., CallStage[Any, Any]]] = {
-        "retrieve": partial(called.retrieve_stage, rag, top_k=top_k),
-        LOCATE: partial(called.locate_stage, locator, top_k=top_k),
-        POST_RETRIEVE: partial(called.post_retrieve_stage, operators),
-        "generate": partial(called.generate_stage, rag),
+        "retrieve": partial(rag_stages.retrieve_stage, rag, top_k=top_k),
+        LOCATE: partial(rag_stages.locate_stage, locator, top_k=top_k),
+        POST_RETRIEVE: partial(rag_stages.post_retrieve_stage, operators),
+        "generate": partial(rag_stages.generate_stage, rag),
     }
     if asked.validator is not None:
         from ragbench.stages.validate import VALIDATE, validate_stage
 
         makers[VALIDATE] = partial(validate_stage, asked.validator)
-    return [
-        AbsentStage(name=stage, reason=absent[stage])
-        if stage in absent
-        else makers[stage](bytes.fromhex(fingerprint((asked.stages[stage], generations[stage]))))
-        for stage in STAGES
-        if stage in absent or stage in asked.stages
-    ]
+    stages: Stages = []
+    for name in STAGES:
+        if name in absent:
+            stages.append(AbsentStage(name=name, reason=absent[name]))
+        elif name in asked.stages:
+            identity = fingerprint((asked.stages[name], generations[name]))
+            stages.append(makers[name](bytes.fromhex(identity)))
+    return stages
 
 
-def _check_room(rag: RAG) -> None:
+def _check_takes_contexts(rag: RAG) -> None:
     """Refuses post-retrieval for a RAG that nothing can be put into."""
     from ragbench.rag.parts import AdaptedRAG
 
@@ -247,10 +262,12 @@ def _stage_fingerprints(
     """
     # What one stage says of itself must not make the other one run again.
     common = {key: value for key, value in description.items() if key != "stages"}
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     for stage, family in (("retrieve", "retrieval"), ("generate", "generation")):
         if family in rag.families:
             identity = rag.stage_identity(stage)
-            wanted = top_k if stage == "retrieve" else None
-            found[stage] = fingerprint((stage, common if identity is None else identity, wanted))
-    return found
+            if identity is None:
+                identity = common
+            stage_top_k = top_k if stage == "retrieve" else None
+            fingerprints[stage] = fingerprint((stage, identity, stage_top_k))
+    return fingerprints
