@@ -427,7 +427,7 @@ class OpenAITransport:
         if self._endpoint.key.command:
             await self._renew(client)
         if path == "/embeddings":
-            # The package would ask for base64, which not every server gives.
+            # The client reads vectors as lists of numbers, not as base64.
             payload = {**payload, "encoding_format": "float"}
         try:
             with accounted():
