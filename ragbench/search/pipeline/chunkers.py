@@ -255,8 +255,8 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
 
     next_line = 0
     for position, token in enumerate(tokens):
-        is_block = token.level == 0 and token.nesting >= 0 and token.map is not None
-        if not is_block:
+        # Parts of a block, its end, and what knows no lines are passed over.
+        if token.level > 0 or token.nesting < 0 or token.map is None:
             continue
         start_line, end_line = token.map
         heading = None
