@@ -117,8 +117,8 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
         words = [sentence[start : start + 2] for start in range(0, len(sentence), 2)]
     rarity: dict[str, float] = {}
     for word in words:
-        frequencies = [bm25.idf(token) for token in tokenise(word)]
-        rarity[word] = max(frequencies, default=0.0)  # a word is as rare as its rarest token
+        rarities = [bm25.idf(token) for token in tokenise(word)]
+        rarity[word] = max(rarities, default=0.0)  # a word is as rare as its rarest token
     by_rarity = sorted(rarity, key=lambda word: (-rarity[word], word))
     rarest = by_rarity[:_WORDS]
     return " ".join(word for word in words if word in rarest)
