@@ -15,7 +15,7 @@ from ragbench.core.checked import Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.core.search_query import SearchQuery
+from ragbench.core.search_query import QueryKind, SearchQuery
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.plugins import np
@@ -323,7 +323,7 @@ class StoreRetriever:
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
         results: list[list[Chunk]] = [[] for _ in queries]
         # Queries of one kind are embedded together.
-        positions_by_kind: dict[str, list[int]] = {}
+        positions_by_kind: dict[QueryKind, list[int]] = {}
         for position, query in enumerate(queries):
             positions_by_kind.setdefault(query.kind, []).append(position)
         for kind, positions in positions_by_kind.items():
