@@ -20,10 +20,13 @@ from ragbench.errors import LLMRefusedError, LLMTruncatedError
 from ragbench.masking import mask_text
 
 _SHOWN = 300
+"""Characters of an error that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
+    """What an endpoint answered to a request, as it came."""
+
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
@@ -32,7 +35,7 @@ class Answer:
     @cached_property
     def error(self) -> dict[str, Any]:
         """What it says of an error; empty where it is none."""
-        return _error(self.body)
+        return _error_in(self.body)
 
     @property
     def message(self) -> str:
@@ -45,8 +48,11 @@ class Answer:
     @cached_property
     def effective_status(self) -> int:
         """The status, also where a gateway sends an error with status 200."""
-        is_error = self.status == 200 and '"error"' in self.body and '"choices"' not in self.body
-        if not is_error or not self.error:
+        # Most bodies are answers: only one that may be an error is worth parsing.
+        may_be_error = (
+            self.status == 200 and '"error"' in self.body and '"choices"' not in self.body
+        )
+        if not may_be_error or not self.error:
             return self.status
         code = self.error.get("code")
         if isinstance(code, int) and 400 <= code < 600:
@@ -54,19 +60,25 @@ class Answer:
         return 502
 
 
-def _error(body: str) -> dict[str, Any]:
-    """Google wraps it into a list; gateways put a provider's whole body into their message."""
+def _error_in(body: str) -> dict[str, Any]:
+    """The innermost object ``error`` of a body; empty where there is none.
+
+    Google wraps it into a list; gateways put a provider's whole body into their message.
+    """
     try:
         value: object = json.loads(body, strict=False)
     except (ValueError, RecursionError):
         return {}
     if isinstance(value, list):
         value = _first(cast("list[object]", value))
-    stated = _dict(value).get("error")
-    error = {"message": stated} if isinstance(stated, str) else _dict(stated)
+    error_value = _dict(value).get("error")
+    if isinstance(error_value, str):
+        error: dict[str, Any] = {"message": error_value}
+    else:
+        error = _dict(error_value)
     message = error.get("message")
     if isinstance(message, str) and message.startswith(("{", "[")):
-        error = error | _error(message)
+        error = error | _error_in(message)
     return error
 
 
@@ -77,19 +89,28 @@ def _first(values: object) -> object:
 
 
 def _dict(value: object) -> dict[str, Any]:
+    """The value where it is an object; else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[object]:
+    """The value where it is a list; else an empty one."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    objects = [_dict(item) for item in _list(value)]
-    return [fields for fields in objects if fields]
+    """The objects of a list that are not empty; none where the value is no list."""
+    objects: list[dict[str, Any]] = []
+    for entry in _list(value):
+        fields = _dict(entry)
+        if fields:
+            objects.append(fields)
+    return objects
 
 
 class Completion(Record):
+    """What a model answered in a chat."""
+
     text: str
     finish_reason: str
     """Why it ended, as the endpoint says; empty where it does not."""
@@ -149,7 +170,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     if reason == "length":
         has_open_thought = THINKS.match(text) is not None and "</" not in text
         was_thinking = usage.reasoning_tokens > 0 or has_open_thought
-        error = LLMTruncatedError(_CUT_OFF[was_thinking], reply=text)
+        error = LLMTruncatedError(_CUT_THINKING if was_thinking else _CUT_ANSWERING, reply=text)
         error.reasoned = was_thinking
         raise error
     if not text.strip():
@@ -164,12 +185,12 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
 
 
 THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_CUT_OFF = {
-    True: "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
-    "lower reasoning_effort",
-    False: "the answer was cut off at the limit of its length: raise max_tokens",
-}
-"""What helps, by whether the model thought."""
+"""How an answer begins with the model's thoughts, where it thinks in tags."""
+_CUT_THINKING = (
+    "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
+    "lower reasoning_effort"
+)
+_CUT_ANSWERING = "the answer was cut off at the limit of its length: raise max_tokens"
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
@@ -182,17 +203,23 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     prompt = _count(usage.get("prompt_tokens"))
     completion = _count(usage.get("completion_tokens"))
     total = _count(usage.get("total_tokens"))
-    if prompt is None or (completion is None and total != prompt):
+    if prompt is None:
+        return Usage(reported=False)
+    # Endpoints for embeddings leave the answer's tokens out, and their total is the prompt.
+    if completion is None and total != prompt:
         return Usage(reported=False)
     completion = completion or 0
-    reasoning = _count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
-    cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+    completion_details = _dict(usage.get("completion_tokens_details"))
+    prompt_details = _dict(usage.get("prompt_tokens_details"))
+    reasoning = _count(completion_details.get("reasoning_tokens")) or 0
+    cached = _count(prompt_details.get("cached_tokens")) or 0
     cache_read = _count(usage.get("cache_read_input_tokens")) or 0
     cache_written = _count(usage.get("cache_creation_input_tokens")) or 0
-    cache = cache_read + cache_written
-    # Anthropic counts these beside the prompt, gateways in front of it some as a part.
-    if cache and (cache > prompt or total == prompt + cache + completion):
-        prompt += cache
+    cache_tokens = cache_read + cache_written
+    # Anthropic counts these beside the prompt; some gateways in front of it count them as a part.
+    is_beside = cache_tokens > prompt or total == prompt + cache_tokens + completion
+    if cache_tokens and is_beside:
+        prompt += cache_tokens
     billed = max(completion, (total or 0) - prompt)
     hidden_reasoning = billed - completion
     return Usage(
@@ -211,13 +238,16 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     """
     usage = _dict(body.get("usage"))
     cost = _amount(usage.get("cost"))
-    if cost is None or usage.get("is_byok") is not True:
+    has_own_key = usage.get("is_byok") is True
+    if cost is None or not has_own_key:
         return cost
-    upstream = _amount(_dict(usage.get("cost_details")).get("upstream_inference_cost"))
-    return cost + (upstream or Decimal(0))
+    details = _dict(usage.get("cost_details"))
+    cost_at_provider = _amount(details.get("upstream_inference_cost"))
+    return cost + (cost_at_provider or Decimal(0))
 
 
 def _amount(value: object) -> Decimal | None:
+    """A value as a sum of money; None where it is none."""
     with suppress(ArithmeticError):
         amount = Decimal(str(value))
         return amount if amount.is_finite() and amount >= 0 else None
@@ -225,21 +255,26 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return cast("int", value) if is_count else None
+    """A value as a number of tokens; None where it is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return None
+    return value
 
 
 def _text(content: object) -> str:
+    """The text of a message: of one in parts that of all, of what is no text an empty one."""
     texts = [part.get("text") for part in _dicts(content)] or [content]
     text = "".join(text for text in texts if isinstance(text, str))
     return text.encode(errors="replace").decode()  # models break off within a surrogate pair
 
 
 def shortened(line: str, most: int = _SHOWN) -> str:
+    """A line cut to at most so many characters, with dots where something is left out."""
     return f"{line[:most]} ..." if len(line) > most else line
 
 
 def _short(text: str) -> str:
+    """What a model said, in a line that an error can show, without credentials."""
     return shortened(" ".join(mask_text(text).split()))
 
 
@@ -252,11 +287,13 @@ class Meaning(Enum):
     BROKEN = "broken"
     """A server error; the same request may be answered next time."""
     UNANSWERED = "unanswered"
+    """No answer came, or none in time."""
     REFUSED = "refused"
     """A filter declines this prompt."""
     NO_ACCESS = "no access"
     """Key, model, address or quota: every call would end so."""
     REJECTED = "rejected"
+    """The endpoint does not take this request; put another way, it may."""
 
 
 _NUMBER = r"(\d[\d,]*)"
@@ -264,7 +301,10 @@ _NUMBER = r"(\d[\d,]*)"
 
 @cache
 def says(kind: str) -> re.Pattern[str]:
-    """What endpoints say of something in their errors; see ``said.toml``."""
+    """What endpoints say of something in their errors, such as ``no_money``.
+
+    The wordings of each kind stand in ``said.toml``; ``{N}`` is a number in them.
+    """
     rules = tomllib.loads((get_data("ragbench.llm", "said.toml") or b"").decode())
     return re.compile("|".join(rules[kind]).replace("{N}", _NUMBER), re.IGNORECASE)
 
@@ -286,9 +326,16 @@ _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
+    """What follows from an answer.
+
+    Args:
+        has_answered: whether the endpoint answered any call well; then it has the model, and the
+            key is good.
+    """
     status = answer.effective_status
     if status == 429 and limit_of(answer.message, None) is not None:
-        return Meaning.REJECTED  # larger than all that may come in a minute: it never will be read
+        # The request is larger than all that may come in a minute: waiting does not help.
+        return Meaning.REJECTED
     if status == 429 and _is_used_up(answer):
         return Meaning.NO_ACCESS
     for statuses, kind, meaning in _MEANINGS:
@@ -324,12 +371,13 @@ def _is_used_up(answer: Answer) -> bool:
     return re.search("exceeded your current quota|billing", message, re.IGNORECASE) is not None
 
 
-_ASKED_TO_WAIT = re.compile(
+_WAIT_SENTENCE = re.compile(
     r"(?:retry|try again) (?:in|after) (?:(?P<minutes>\d+)m)?(?P<amount>\d+(?:\.\d+)?) ?"
     r"(?P<unit>ms|s|sec|m|min)",
     re.IGNORECASE,
 )
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
+"""Seconds in each."""
 
 
 def requested_wait(answer: Answer) -> float | None:
@@ -341,15 +389,17 @@ def requested_wait(answer: Answer) -> float | None:
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay")))
         if delay is not None:
             return float(delay[1])
-    sentence = _ASKED_TO_WAIT.search(answer.message)
+    sentence = _WAIT_SENTENCE.search(answer.message)
     if sentence is None:
         return None
     minutes = int(sentence["minutes"] or 0)
-    return 60.0 * minutes + float(sentence["amount"]) * _UNITS[sentence["unit"].lower()]
+    seconds_per_unit = _UNITS[sentence["unit"].lower()]
+    return 60.0 * minutes + float(sentence["amount"]) * seconds_per_unit
 
 
 # --- how much an endpoint takes at a time, as it says when it was asked for more
 
+# What helps where a prompt is too long for the model.
 WIDER = (
     "judge with fewer contexts, or give the server more (vLLM: --max-model-len; llama.cpp: -c; "
     "Ollama: OLLAMA_CONTEXT_LENGTH)"
@@ -368,14 +418,17 @@ class Limit(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        return "judge with fewer contexts, or ask for a higher limit" if self.is_rate else WIDER
+        """What the user can do about it."""
+        if self.is_rate:
+            return "judge with fewer contexts, or ask for a higher limit"
+        return WIDER
 
 
-def limit_of(text: str, asked: int | None) -> Limit | None:
+def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
     """What an error says of the room for prompt and answer; None where it says nothing.
 
     Args:
-        asked: tokens that the answer was given room for.
+        answer_tokens: tokens that the answer was given room for.
 
     Example:
         >>> limit_of("TPM: Limit 30000, Requested 60000.", 4096)
@@ -383,6 +436,7 @@ def limit_of(text: str, asked: int | None) -> Limit | None:
     """
 
     def number(kind: str) -> int | None:
+        """The number that the error states of a kind, whichever of its wordings it uses."""
         sentence = says(kind).search(text)
         if sentence is None:
             return None
@@ -393,12 +447,12 @@ def limit_of(text: str, asked: int | None) -> Limit | None:
 
     most = number("limit")
     prompt = number("prompt")
-    both = number("both")
+    prompt_and_answer = number("both")
     if most is None:
         return None
-    if prompt is None and both is not None:
-        prompt = both - (asked or 0)
+    if prompt is None and prompt_and_answer is not None:
+        prompt = prompt_and_answer - (answer_tokens or 0)
     is_rate = says("per_minute").search(text) is not None
-    if is_rate and (both or 0) <= most:  # it will fit in another minute
+    if is_rate and (prompt_and_answer or 0) <= most:  # it will fit in another minute
         return None
     return Limit(most, prompt, is_rate)

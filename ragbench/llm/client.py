@@ -38,30 +38,33 @@ from ragbench.llm.dialect import SPARE, Dialect, Learned, Reading, fewest_prompt
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, read_structure
 
-_MEND = (
+_CORRECTION_REQUEST = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
 _CHAT = "/chat/completions"
 _SHOWN = 1000
+"""Characters of a problem that the model is told."""
 _FIRST_ANSWER = 512
 """Tokens that the first answer is given where a cap is near."""
 _USUAL_ANSWER = 256
 """Tokens that later answers are given there, at least."""
-_MINUTE = "limit-tokens"
+_TOKENS_A_MINUTE = "limit-tokens"
 """The header, without its beginning, that says how many tokens a minute takes."""
-_MANY = 8
+_ANSWERS_A_MINUTE = 8
 """Answers of which a minute shall take at least so many."""
 _LEAST_ANSWER = 64
 """Tokens. Below them, no answer of any use can be expected."""
 
 
 @dataclass(kw_only=True, slots=True)
-class _Asked(Question):
+class _ChatQuestion(Question):
+    """A question in a chat, and what was found out while it was asked."""
+
     schema: Schema[Any] | None
     mode: StructuredOutput
     """How JSON is asked for."""
-    said: list[Completion] = field(default_factory=list[Completion])
+    completions: list[Completion] = field(default_factory=list[Completion])
     """All answers, the unusable ones included."""
     room: int | None = None
     """Tokens that are left for an answer, as the endpoint has said."""
@@ -70,7 +73,7 @@ class _Asked(Question):
 
 
 @dataclass(slots=True)
-class _Asking:
+class _InFlight:
     """A question in flight and how many wait for its answer."""
 
     task: asyncio.Task[Reply[Any]]
@@ -92,22 +95,26 @@ class LLMClient(Caller):
         self.dialect = Dialect(endpoint, must_limit=budget is not None and budget.is_capped)
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
         self._longest_answer = 0
-        self._kept_dialect = self.dialect.learned
-        """What was learned and is kept."""
-        self._judge, self._place = endpoint.fingerprint(), endpoint.place()
-        self._asking: dict[bytes, _Asking] = {}
-        self._unwritable: LLMCacheError | None = None
+        """Tokens of the longest answer so far."""
+        self._stored_dialect = self.dialect.learned
+        """What was learned of the endpoint and is in the cache already."""
+        self._judge = endpoint.fingerprint()
+        self._place = endpoint.place()
+        self._in_flight: dict[bytes, _InFlight] = {}
+        self._cache_error: LLMCacheError | None = None
+        """Why answers cannot be kept any more: then no new ones are bought."""
 
     async def __aenter__(self) -> Self:
+        """Opens the client, and takes over what earlier commands learned of the endpoint."""
         await super().__aenter__()
-        stored = None if self.cache is None else self.cache.dialect(self._place)
-        with suppress(msgspec.DecodeError):  # then it is found out anew
-            self.dialect.restore(msgspec.json.decode(stored or b"", type=Learned))
+        learned = None if self.cache is None else self.cache.dialect(self._place)
+        with suppress(msgspec.DecodeError):  # nothing, or nothing readable: it is found out anew
+            self.dialect.restore(msgspec.json.decode(learned or b"", type=Learned))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._loop = None  # no further call begins
-        tasks = [asking.task for asking in self._asking.values()]
+        tasks = [question.task for question in self._in_flight.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -125,6 +132,9 @@ class LLMClient(Caller):
         """Asks the model, or takes what it answered before.
 
         Args:
+            schema: what the answer must be, where it is not a text.
+            purpose: what the call is booked under.
+            version: of what asks; a part of the cache key.
             repeat: which of several answers to the same question, from 0.
         """
         if not messages:
@@ -140,8 +150,8 @@ class LLMClient(Caller):
             self.circuit.has_worked = True
             self.ledger.call(purpose, self.endpoint.model, cached=True)
             return cached_reply
-        if self._unwritable is not None:
-            raise LLMCacheError(str(self._unwritable))
+        if self._cache_error is not None:
+            raise LLMCacheError(str(self._cache_error))
         return await self._shared(
             key, purpose, lambda: self._new_reply(key, messages, schema, purpose)
         )
@@ -149,23 +159,29 @@ class LLMClient(Caller):
     async def _shared(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
     ) -> Reply[Any]:
-        """Equal questions in flight are one: who comes first pays, all get the answer."""
-        asking = self._asking.get(key)
-        is_first = asking is None
-        if asking is None:
-            asking = self._asking[key] = _Asking(asyncio.create_task(work()))
-            asking.task.add_done_callback(lambda _: self._asking.pop(key, None))
+        """Equal questions in flight are one: who comes first pays, all get the answer.
+
+        Args:
+            work: asks the question; it runs for the first caller alone.
+        """
+        question = self._in_flight.get(key)
+        is_first = question is None
+        if question is None:
+            question = _InFlight(asyncio.create_task(work()))
+            self._in_flight[key] = question
+            question.task.add_done_callback(lambda _: self._in_flight.pop(key, None))
         failed = True
-        asking.waiting += 1
+        question.waiting += 1
         try:
-            reply: Reply[Any] = await asyncio.shield(asking.task)
+            # Shielded: when the caller that came first is cancelled, others may still wait.
+            reply: Reply[Any] = await asyncio.shield(question.task)
             failed = False
         except asyncio.CancelledError:
-            if asking.waiting == 1:  # nobody else waits for it
-                asking.task.cancel()
+            if question.waiting == 1:  # nobody else waits for it
+                question.task.cancel()
             raise
         finally:
-            asking.waiting -= 1
+            question.waiting -= 1
             cached = not is_first and not failed
             self.ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
@@ -173,21 +189,23 @@ class LLMClient(Caller):
     async def _new_reply(
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
+        """What the model answers now, kept in the cache."""
         started = self.clock.now()
-        mode = self.dialect.structured
-        asked = _Asked(purpose=purpose, spread=_spread(key), schema=schema, mode=mode)
-        value, repaired = await self._converse(messages, asked)
-        last = asked.said[-1]
+        question = _ChatQuestion(
+            purpose=purpose, spread=_spread(key), schema=schema, mode=self.dialect.structured
+        )
+        value, repaired = await self._converse(messages, question)
+        last = question.completions[-1]
         reply = Reply(
             value=value,
             text=last.text,
             model=last.model,
             finish_reason=last.finish_reason,
             # Answers that could not be used are paid for, too.
-            usage=sum((completion.usage for completion in asked.said), Usage()),
-            cost=total(completion.cost for completion in asked.said),
+            usage=sum((completion.usage for completion in question.completions), Usage()),
+            cost=total(completion.cost for completion in question.completions),
             repaired=repaired,
-            attempts=asked.attempts,
+            attempts=question.attempts,
             seconds=round(self.clock.now() - started, 6),
             key=key,
             not_sent=tuple(sorted(self.dialect.learned.not_sent)),
@@ -197,170 +215,217 @@ class LLMClient(Caller):
                 model = self.endpoint.model
                 learned = self.dialect.learned
                 self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
-                if learned is not self._kept_dialect:  # the next command need not find it out
-                    self._kept_dialect = learned
+                if learned is not self._stored_dialect:  # the next command need not find it out
+                    self._stored_dialect = learned
                     self.cache.keep_dialect(self._place, msgspec.json.encode(learned))
             except LLMCacheError as error:
-                self._unwritable = error  # this answer is paid for and is given; no other is bought
+                # This answer is paid for and is given; no other is bought.
+                self._cache_error = error
         return self._priced(reply)
 
-    async def _converse(self, messages: Sequence[Message], asked: _Asked) -> tuple[Any, bool]:
-        """What the model says, and whether it had to mend it.
+    async def _converse(
+        self, messages: Sequence[Message], question: _ChatQuestion
+    ) -> tuple[Any, bool]:
+        """What the model answers, and whether it had to correct it.
 
-        Where no answer has yet had the structure that was asked for in this way, the next way is
-        tried first, and in it the question is asked anew.
+        An answer without the structure is objected to once. But where no answer has yet had the
+        structure that was asked for in this way, the next way of asking for JSON is tried first,
+        and in it the question is asked anew.
         """
-        schema = asked.schema
-        text = await self._complete(messages, asked)
+        schema = question.schema
+        text = await self._complete(messages, question)
         if schema is None:
             return text, False
         while True:
             try:
-                return self._read(text, schema, asked), False
+                return self._read(text, schema, question), False
             except LLMReplyError as error:
-                weaker = self.dialect.ignored(asked.mode)
+                weaker = self.dialect.ignored(question.mode)
                 if weaker is None:
                     problem = str(error)
                     break
-            asked.mode = weaker
-            text = await self._complete(messages, asked)
-        objection = _MEND.format(problem=shortened(problem, _SHOWN))
-        if asked.mode is StructuredOutput.JSON_SCHEMA:  # it was in the request alone
+            question.mode = weaker
+            text = await self._complete(messages, question)
+        objection = _CORRECTION_REQUEST.format(problem=shortened(problem, _SHOWN))
+        if question.mode is StructuredOutput.JSON_SCHEMA:
+            # So far the schema was beside the messages alone: the model may not have seen it.
             objection += f"\n\n{schema_text(schema.definition)}"
         answer = Message(role="assistant", content=text)
         conversation = [*messages, answer, Message(role="user", content=objection)]
-        text = await self._complete(conversation, asked)
+        text = await self._complete(conversation, question)
         try:
-            return self._read(text, schema, asked), True
+            return self._read(text, schema, question), True
         except LLMReplyError as error:
             message = f"{error}. It was asked once to correct its answer"
             if not self.dialect.known:
                 message += "; if the endpoint takes no schema, set structured: none"
-            raise LLMReplyError(message, reply=text, attempts=asked.attempts) from None
+            raise LLMReplyError(message, reply=text, attempts=question.attempts) from None
 
-    def _read(self, text: str, schema: Schema[Any], asked: _Asked) -> Any:
+    def _read(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
+        """The value of an answer; one that has it confirms the way in which JSON is asked for."""
         value = read_structure(text, schema)
-        self.dialect.confirmed(asked.mode)
+        self.dialect.confirmed(question.mode)
         return value
 
-    async def _complete(self, messages: Sequence[Message], asked: _Asked) -> str:
+    async def _complete(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
         """One answer; the request is put another way while the endpoint rejects its form."""
         dialect = self.dialect
         first_rejection: RejectedError | None = None
-        left_out: list[str] = []
+        left_out: list[str] = []  # parameters, because of a rejection
 
         while True:
             before = dialect.learned
-            longest = asked.room or dialect.longest_beside(messages)
-            payload = self._request(messages, asked, longest)
+            longest = question.room or dialect.longest_beside(messages)
+            payload = self._request(messages, question, longest)
             limit = payload.get(dialect.learned.token_limit)
             try:
-                completion = await self._once(payload, asked, limit)
+                completion = await self._once(payload, question, limit)
             except RejectedError as error:
                 first_rejection = first_rejection or error
-                # What a model said that was held to JSON and failed is read, or it mends it
+                # Groq rejects what a model held to JSON said in vain, and sends it along: it is
+                # read like any answer, or the model corrects it
                 # (https://console.groq.com/docs/errors).
                 details = Answer(status=400, headers={}, body=error.body).error
                 if details.get("code") == "json_validate_failed":
                     return str(details.get("failed_generation") or details.get("message"))
                 # Another call may have found something out meanwhile.
-                has_changed = self._has_room(error, limit, asked) or dialect.learned is not before
-                if not has_changed and not self._adapts(error, payload, asked, left_out):
+                fits_now = self._has_room(error, limit, question)
+                has_changed = fits_now or dialect.learned is not before
+                if not has_changed and not self._adapts(error, payload, question, left_out):
+                    # What was left out did not help: the next question has it again.
                     dialect.forgets(left_out)
-                    # Later ones may be about what was left out.
+                    # The first rejection is told: later ones may be about what was left out.
                     raise first_rejection from None
             except LLMTruncatedError as error:
                 if limit is not None and limit < (longest or 0):
-                    asked.needed = 4 * limit
+                    # It was cut for its cost, not for want of room: it gets four times as much.
+                    question.needed = 4 * limit
                 elif not error.reasoned:
                     raise _narrow(error, longest, dialect.longest) from None
                 elif dialect.learned is before and before.reasons:
-                    raise
+                    raise  # it had room for its thoughts already
                 else:
+                    # A model that thinks gets more room.
                     dialect.learn(reasons=True)
             else:
                 usage = completion.usage
-                asked.said.append(completion)
+                question.completions.append(completion)
                 self._longest_answer = max(self._longest_answer, usage.completion_tokens)
                 dialect.counted(messages, usage.prompt_tokens)
                 return completion.text
 
     def _request(
-        self, messages: Sequence[Message], asked: _Asked, longest: int | None
+        self, messages: Sequence[Message], question: _ChatQuestion, longest: int | None
     ) -> dict[str, Any]:
-        definition = None if asked.schema is None else asked.schema.definition
-        payload = self.dialect.payload(messages, definition, asked.mode, longest)
+        """The body of a request.
+
+        Args:
+            longest: tokens that the answer may have at most; None where it has no limit.
+        """
+        definition = None if question.schema is None else question.schema.definition
+        payload = self.dialect.payload(messages, definition, question.mode, longest)
+        if longest is None:
+            return payload
         usual = _FIRST_ANSWER
         if self._longest_answer:
             usual = max(4 * self._longest_answer, _USUAL_ANSWER)
-        needed = max(asked.needed, usual)
-        if longest is not None:
-            limit = self.affordable(payload, longest, needed)
-            # Many count what an answer may have against what a minute takes.
-            if self._longest_answer and self.rates.get(_MINUTE, limit * _MANY) < limit * _MANY:
-                limit = min(limit, needed)
-            payload[self.dialect.learned.token_limit] = limit
+        needed = max(question.needed, usual)
+        limit = self.affordable(payload, longest, needed)
+        # Many endpoints count what an answer may have against what a minute takes.
+        enough_a_minute = limit * _ANSWERS_A_MINUTE
+        tokens_a_minute = self.rates.get(_TOKENS_A_MINUTE, enough_a_minute)
+        if self._longest_answer and tokens_a_minute < enough_a_minute:
+            limit = min(limit, needed)
+        payload[self.dialect.learned.token_limit] = limit
         return payload
 
     def _adapts(
-        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
+        self,
+        error: RejectedError,
+        payload: Mapping[str, Any],
+        question: _ChatQuestion,
+        left_out: list[str],
     ) -> bool:
-        """Whether the request can be put another way, as its rejection says."""
+        """Whether the request can be put another way, as its rejection says.
+
+        Args:
+            left_out: gets the parameter that is left out for it.
+        """
         status = error.status or 0
         parameter = self.dialect.learns(status, error.body, payload)
         if parameter is not None:
             left_out.append(parameter)
             return True
-        if asked.schema is None:
+        if question.schema is None:
             return False
-        weaker = self.dialect.weaker(asked.mode, status, error.body)
+        weaker = self.dialect.weaker(question.mode, status, error.body)
         if weaker is None:
             return False
-        asked.mode = weaker
+        question.mode = weaker
         return True
 
-    def _has_room(self, error: RejectedError, limit: int | None, asked: _Asked) -> bool:
-        """Whether a shorter answer fits beside the prompt; raises where none of any use does."""
-        stated = limit_of(error.body, limit)
-        if stated is None:
+    def _has_room(
+        self, error: RejectedError, answer_limit: int | None, question: _ChatQuestion
+    ) -> bool:
+        """Whether a shorter answer fits beside the prompt, as a rejection says.
+
+        Args:
+            answer_limit: tokens that the rejected request allowed its answer.
+
+        Raises:
+            LLMRequestError: no answer of any use does.
+        """
+        limit = limit_of(error.body, answer_limit)
+        if limit is None:
             return False
-        self.dialect.learn(room=stated.most)
-        if stated.prompt is None:  # how much of the room the prompt takes is not said
-            room = (limit or 0) // 4
+        self.dialect.learn(room=limit.most)
+        requested = answer_limit or 0
+        if limit.prompt is None:  # how much of the room the prompt takes is not said
+            room = requested // 4
         else:
-            room = stated.most - stated.prompt - SPARE
-        if room >= (limit or 0) > 0:  # so long an answer was refused: it is about something else
-            return False
+            room = limit.most - limit.prompt - SPARE
+        if room >= requested > 0:
+            return False  # so long an answer was refused: the rejection is about something else
         if room < _LEAST_ANSWER:
             length = "is too long"
-            if stated.prompt is not None:
-                length = f"has {stated.prompt:,} tokens"
-            measure = "in a minute" if stated.is_rate else "with its answer"
+            if limit.prompt is not None:
+                length = f"has {limit.prompt:,} tokens"
+            measure = "in a minute" if limit.is_rate else "with its answer"
             raise LLMRequestError(
-                f"the prompt {length}, and {self.endpoint.model} takes {stated.most:,} {measure}: "
-                f"{stated.remedy}",
+                f"the prompt {length}, and {self.endpoint.model} takes {limit.most:,} {measure}: "
+                f"{limit.remedy}",
                 status=error.status,
             )
-        asked.room = room
+        question.room = room
         return True
 
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
-        """An answer that is neither checked nor kept."""
+        """An answer that is neither checked nor kept: to see whether prompts are read whole."""
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         question = Question(purpose="prompt check", spread=0.5)
         completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)
         return completion.text
 
-    async def _once(self, body: Mapping[str, Any], asked: _Asked, limit: int | None) -> Completion:
+    async def _once(
+        self, payload: Mapping[str, Any], question: _ChatQuestion, limit: int | None
+    ) -> Completion:
+        """The answer to one form of a request.
+
+        Args:
+            limit: tokens that the answer may have at most; None where it has no limit.
+
+        Raises:
+            LLMPromptCutError: the prompt is longer than the endpoint reads.
+        """
         endpoint = self.endpoint
-        fewest = fewest_prompt_tokens(body["messages"])
+        fewest = fewest_prompt_tokens(payload["messages"])
         if endpoint.context is not None and fewest > endpoint.context:
             raise LLMPromptCutError(
                 f"the prompt has {fewest:,} tokens or more, and the setting context allows "
                 f"{endpoint.context:,}: it was not sent"
             )
-        completion = await self.call(_CHAT, body, asked, completion_of, max_tokens=limit)
+        completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=limit)
         if endpoint.prompt_check:
             await self._reading.check(completion.usage, fewest)
         return completion
@@ -379,7 +444,7 @@ class LLMClient(Caller):
         return self._priced(replace(reply, value=value))
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
-        """With what its tokens cost now, where the endpoint reported no cost."""
+        """A reply with what its tokens cost now, where the endpoint reported no cost."""
         if reply.cost is not None or self.price is None or not reply.usage.reported:
             return reply
         return replace(reply, cost=self.price.of(reply.usage))
@@ -400,8 +465,10 @@ def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) ->
 
 # --- embeddings
 
-_TEXTS = 64
-_VECTORS = "embedding"
+_BATCH_SIZE = 64
+"""Texts of one request."""
+_VECTOR_VERSION = "embedding"
+"""Keeps the cache keys of texts that are embedded apart from those of questions."""
 
 
 class EmbeddingClient(Caller):
@@ -409,10 +476,13 @@ class EmbeddingClient(Caller):
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         super().__init__(endpoint, **options)
-        # What else chat models are given is nothing to embeddings.
-        names = ("base_url", "model", "api_version")
-        self._identity = {name: getattr(endpoint, name) for name in names}
-        self._identity["extra"] = dict(endpoint.extra)
+        # What a vector depends on; the other settings, such as temperature, are for chat alone.
+        self._identity: dict[str, Any] = {
+            "base_url": endpoint.base_url,
+            "model": endpoint.model,
+            "api_version": endpoint.api_version,
+            "extra": dict(endpoint.extra),
+        }
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> tuple[Vector, ...]:
         """A vector for each text, in order; all are of one length, as the endpoint gives them."""
@@ -422,19 +492,21 @@ class EmbeddingClient(Caller):
         vectors: dict[str, Vector] = {}
         for text in texts:
             message = Message(role="user", content=text)
-            keys[text] = cache_key(self._identity, [message], version=_VECTORS)
+            keys[text] = cache_key(self._identity, [message], version=_VECTOR_VERSION)
         for text, key in keys.items():
             vector = self._cached_vector(key)
             if vector:
                 vectors[text] = vector
         missing = [text for text in keys if text not in vectors]
-        batches = [missing[start : start + _TEXTS] for start in range(0, len(missing), _TEXTS)]
+        batches: list[list[str]] = []
+        for start in range(0, len(missing), _BATCH_SIZE):
+            batches.append(missing[start : start + _BATCH_SIZE])
         tasks = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
         try:
             for batch, task in zip(batches, tasks, strict=True):
                 vectors.update(zip(batch, await task, strict=True))
         finally:
-            for task in tasks:
+            for task in tasks:  # those that are done do not mind
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         return tuple(vectors[text] for text in texts)
@@ -442,6 +514,11 @@ class EmbeddingClient(Caller):
     async def _batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
     ) -> list[Vector]:
+        """The vectors of the texts of one request, in order, kept in the cache.
+
+        Args:
+            keys: the cache keys of the texts.
+        """
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
         question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
@@ -479,11 +556,18 @@ class EmbeddingClient(Caller):
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
+    """The vectors of an answer in the order of the texts.
+
+    Raises:
+        EmptyAnswerError: there are not so many, or they are not of one length.
+    """
+    vectors: list[Vector] = []
     try:
-        entries = sorted(body["data"], key=lambda entry: int(entry.get("index", 0)))
-        vectors = [tuple(float(value) for value in entry["embedding"]) for entry in entries]
+        for entry in sorted(body["data"], key=lambda entry: int(entry.get("index", 0))):
+            vectors.append(tuple(map(float, entry["embedding"])))
     except (AttributeError, KeyError, TypeError, ValueError):
         vectors = []
-    if len(vectors) != count or len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
+    lengths = {len(vector) for vector in vectors}
+    if len(vectors) != count or len(lengths) != 1 or not vectors[0]:
         raise EmptyAnswerError(f"an answer without one vector for each of {count} texts")
     return vectors

@@ -1,9 +1,9 @@
 """How calls are made: how many, when again, when no more; requests through the openai package.
 
-Additive increase, multiplicative decrease (Chiu and Jain 1989, "Analysis of the increase and
-decrease algorithms for congestion avoidance"), with TCP's slow start until the first decrease. A
-rate limit halves the number. A server error says little about load: only when most of the latest
-calls end in errors or time outs is the number halved for them.
+How many requests are in flight follows additive increase, multiplicative decrease (Chiu and Jain
+1989, "Analysis of the increase and decrease algorithms for congestion avoidance"), with TCP's slow
+start until the first decrease. A rate limit halves the number. A server error says little about
+load: only when most of the latest calls end in errors or time outs is the number halved for them.
 """
 
 from __future__ import annotations
@@ -34,15 +34,20 @@ _GLANCE = 0.25
 
 
 class Clock:
-    """The running event loop's time."""
+    """The running event loop's time, and whether the user has stopped the run.
+
+    Tests put a clock of their own in its place, so that nothing waits.
+    """
 
     def now(self) -> float:
+        """Seconds since some moment in the past."""
         return asyncio.get_running_loop().time()
 
     stopped: Callable[[], bool] = staticmethod(lambda: False)
     """Whether the user has stopped the run: then nothing is waited for, and no more is asked."""
 
     async def sleep(self, seconds: float) -> None:
+        """Waits; raises as soon as the user stops the run."""
         self.check()
         while seconds > 0:
             await asyncio.sleep(min(seconds, _GLANCE))
@@ -50,7 +55,7 @@ class Clock:
             self.check()
 
     def check(self) -> None:
-        """Does nothing while the run goes on."""
+        """Raises once the user has stopped the run; does nothing before."""
         if self.stopped():
             raise InterruptedRunError("stopped; the same command continues")
 
@@ -59,79 +64,105 @@ class Clock:
         return asyncio.timeout(seconds)
 
 
-_HOPELESS, _HOPELESS_SECONDS = 8, 20.0
-"""Requests in a row without an answer, and for how long, after which there is no hope."""
+_HOPELESS = 8
+"""Requests in a row without an answer after which there is no hope."""
+_HOPELESS_SECONDS = 20.0
+"""How long those must go on where the endpoint has answered before: it may be restarting."""
 
 
 class Circuit:
-    """Open means: no further call. It stays open for this run; the next run tries anew."""
+    """Says whether an endpoint may still be called; open means that it may not.
+
+    It opens when there is no hope of an answer, so that not every case of a run waits for one in
+    vain. It stays open for this run; the next run tries anew.
+    """
 
     def __init__(self, clock: Clock, *, where: str) -> None:
         self._clock = clock
         self._where = where
-        self._in_row = 0
-        self._since = 0.0
-        self._stopped: LLMStoppedError | None = None
+        self._unanswered = 0
+        """Requests in a row without an answer."""
+        self._unanswered_since = 0.0
+        """When the first of those ended."""
+        self._reason: LLMStoppedError | None = None
+        """Why it is open; None while it is not."""
         self.has_answered = False
         """Whether any call was answered well."""
         self.has_worked = False
         """Whether it answered an earlier command: then its restart is waited for, too."""
 
     def check(self) -> None:
-        """Does nothing while calls may be made."""
-        if self._stopped is not None:
+        """Raises when no call may be made; does nothing while calls may."""
+        reason = self._reason
+        if reason is not None:
             # One exception raised from many tasks would gather all their tracebacks.
-            raise type(self._stopped)(str(self._stopped), status=self._stopped.status)
+            raise type(reason)(str(reason), status=reason.status)
 
     def open(self, reason: LLMStoppedError) -> None:
         """Stops all further calls; the first reason is kept."""
-        if self._stopped is None:
-            self._stopped = reason
+        if self._reason is None:
+            self._reason = reason
 
     def answered(self, *, well: bool) -> None:
         """The endpoint gave an answer, be it an error."""
-        self._in_row = 0
+        self._unanswered = 0
         self.has_answered = self.has_answered or well
 
     def unanswered(self, detail: str) -> None:
         """A request got no answer: no connection, or none that held."""
         now = self._clock.now()
-        if self._in_row == 0:
-            self._since = now
-        self._in_row += 1
-        is_known = self.has_answered or self.has_worked
-        long_enough = not is_known or now - self._since >= _HOPELESS_SECONDS
-        if self._in_row >= _HOPELESS and long_enough:
+        if self._unanswered == 0:
+            self._unanswered_since = now
+        self._unanswered += 1
+        # Where it never answered, its address is likely wrong: that need not be waited for.
+        may_come_back = self.has_answered or self.has_worked
+        is_long = now - self._unanswered_since >= _HOPELESS_SECONDS
+        if self._unanswered >= _HOPELESS and (is_long or not may_come_back):
             text = (
-                f"{self._where} gives no answer: {self._in_row} requests in a row failed "
+                f"{self._where} gives no answer: {self._unanswered} requests in a row failed "
                 f"({detail}). Earlier answers are kept; the same command goes on from there when "
                 "the endpoint is back"
             )
             self.open(LLMUnreachableError(text))
 
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-"""Seconds."""
-_FIRST = 8
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+"""Seconds before the first repetition of a request, and before any."""
+_FIRST_LIMIT = 8
+"""Requests in flight to begin with."""
 _WINDOW = 16
+"""How many of the latest calls say whether most of them fail."""
 _STREAK = 3
+"""Rate limits in a row after which nobody calls until the first of the waits is over."""
 
 
 class Concurrency:
-    """Gives out slots. For one event loop."""
+    """Gives out slots for requests, as many at a time as the endpoint bears. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._most = most
         self._clock = clock
-        self._limit = float(min(_FIRST, most))
+        self._limit = float(min(_FIRST_LIMIT, most))
+        """How many may be in flight; its fraction grows until it is one more."""
         self.in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._epoch, self._rising_fast = 0, True
+        """The turns of calls that wait for a slot, first come first served."""
+        self._epoch = 0
+        """How often the limit was lowered."""
+        self._rising_fast = True
+        """Whether the limit has never been lowered: then it doubles with each round of calls."""
         self._latest: deque[bool] = deque(maxlen=_WINDOW)
-        self._limited_in_row, self._paused_until, self._earliest = 0, 0.0, 0.0
+        """Whether each of the latest calls was answered."""
+        self._limited_in_row = 0
+        self._earliest = 0.0
+        """Rate limits in a row, and the first time at which one of those calls may come again."""
+        self._paused_until = 0.0
+        """Until when the endpoint has asked everybody to wait."""
 
     @property
     def limit(self) -> int:
+        """How many requests may be in flight just now."""
         return int(self._limit)
 
     @asynccontextmanager
@@ -143,7 +174,10 @@ class Concurrency:
         await self._acquire()
         try:
             # The endpoint may have asked everybody to wait while this call stood in line.
-            while (wait := self._paused_until - self._clock.now()) > 0:
+            while True:
+                wait = self._paused_until - self._clock.now()
+                if wait <= 0:
+                    break
                 self._release()
                 try:
                     await self._clock.sleep(wait)
@@ -160,8 +194,9 @@ class Concurrency:
             left: how many more calls the endpoint says it takes just now.
         """
         self._latest.append(True)
-        self._limited_in_row, self._paused_until = 0, 0.0
-        # Less in flight: nobody has tried whether that many are borne.
+        self._limited_in_row = 0
+        self._paused_until = 0.0
+        # With fewer in flight, nobody has tried whether as many as the limit are borne.
         if self.in_flight * 2 >= self._limit:
             step = 1.0 if self._rising_fast else 1.0 / self._limit
             self._limit = min(self._limit + step, float(self._most))
@@ -176,8 +211,10 @@ class Concurrency:
             wait: seconds after which that call may come again.
         """
         self._lower(epoch)
-        again = self._clock.now() + wait
-        self._earliest = again if not self._limited_in_row else min(self._earliest, again)
+        may_return = self._clock.now() + wait
+        if self._limited_in_row:
+            may_return = min(self._earliest, may_return)
+        self._earliest = may_return
         self._limited_in_row += 1
         # Several in a row with nothing answered between: the limit is everybody's. Otherwise each
         # call that waits for its turn would use up a request to hear the same.
@@ -187,17 +224,25 @@ class Concurrency:
     def failed(self, epoch: int) -> None:
         """A call ended in a server error, a lost connection or a time out."""
         self._latest.append(False)
-        if len(self._latest) >= _WINDOW // 2 and sum(self._latest) * 2 < len(self._latest):
+        calls = len(self._latest)
+        most_failed = sum(self._latest) * 2 < calls
+        if calls >= _WINDOW // 2 and most_failed:
             self._lower(epoch)
             self._latest.clear()
 
     def _lower(self, epoch: int) -> None:
-        if epoch == self._epoch:  # calls of one burst are one sign, not many
+        """Halves the limit, unless that has happened since the call began.
+
+        Args:
+            epoch: as `slot` gave it to the call. Calls of one burst are one sign, not many.
+        """
+        if epoch == self._epoch:
             self._limit = max(1.0, self._limit / 2)
             self._epoch += 1
             self._rising_fast = False
 
     async def _acquire(self) -> None:
+        """Waits until it is this call's turn."""
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
             return
@@ -207,9 +252,9 @@ class Concurrency:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._release()  # it was this call's turn already
+                self._release()  # it was this call's turn already: the next call gets its slot
             else:
-                with suppress(ValueError):  # passed over already
+                with suppress(ValueError):  # `_wake` may have taken it out already
                     self._waiting.remove(turn)
             raise
 
@@ -218,6 +263,7 @@ class Concurrency:
         self._wake()
 
     def _wake(self) -> None:
+        """Gives free slots to the calls that wait for one."""
         while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -248,13 +294,20 @@ class CallLimits(Checked, Record):
             spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
                 on it.
         """
-        return min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT) * (0.5 + 0.5 * spread)
+        doublings = min(attempt, 30)  # more would overflow, and the longest wait is reached before
+        seconds = min(_FIRST_WAIT * 2.0**doublings, _LONGEST_WAIT)
+        return seconds * (0.5 + 0.5 * spread)
 
 
 # --- requests through the openai package
 
 
 class NoAnswerError(Exception):
+    """A request that got no answer; ``kind`` says how far it came.
+
+    It never had a connection, had one that was lost, or had one and waited in vain.
+    """
+
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
         super().__init__(kind, detail)
         self.kind = kind
@@ -298,12 +351,14 @@ class OpenAITransport:
         self._timeout = timeout
         self._environ = os.environ if environ is None else environ
         self._secret: str | None = None
+        """The API key; None where there is none."""
         self._headers: dict[str, str] = {}
         self._renewed_at = 0.0
         self._renewing = asyncio.Lock()
         self._client: openai.AsyncOpenAI | None = None
 
     async def open(self) -> None:
+        """Reads the key and makes the connection pool. Nothing is sent."""
         import_llm_packages()
         package = require("openai", extra="llm")
         endpoint = self._endpoint
@@ -323,23 +378,32 @@ class OpenAITransport:
         async def token() -> str:
             return self._secret or _PLACEHOLDER
 
-        # Entra's are signed tokens (RFC 7519), Azure's own keys are not.
-        is_token = (self._secret or "").startswith("eyJ") and str(self._secret).count(".") == 2
-        by_token = bool(endpoint.key.command) or is_token
-        settings |= {"azure_ad_token_provider": token} if by_token else {"api_key": key}
-        settings |= {"azure_endpoint": endpoint.base_url, "api_version": endpoint.api_version}
+        # Azure takes keys of its own and tokens of Entra, each in another header. Entra's are
+        # signed tokens (RFC 7519): three parts, of which the first begins like this.
+        is_token = key.startswith("eyJ") and key.count(".") == 2
+        if endpoint.key.command or is_token:
+            settings["azure_ad_token_provider"] = token
+        else:
+            settings["api_key"] = key
+        settings["azure_endpoint"] = endpoint.base_url
+        settings["api_version"] = endpoint.api_version
         self._client = package.AsyncAzureOpenAI(**settings)
 
     async def _read_key(self) -> None:
+        """Reads the key, and has it and the secret headers hidden wherever a text is shown."""
         self._secret = await asyncio.to_thread(self._endpoint.key.read, self._environ)
         self._renewed_at = time.monotonic()
         hide(*self._secrets())
 
     def _secrets(self) -> list[str]:
-        values = [self._headers[name] for name in self._endpoint.secret_headers if self._headers]
-        return [value for value in (self._secret, *values) if value]
+        """The key and the headers that no text may show."""
+        secrets = [self._secret]
+        if self._headers:  # they are read when the transport is opened
+            secrets += [self._headers[name] for name in self._endpoint.secret_headers]
+        return [secret for secret in secrets if secret]
 
     async def _renew(self, client: openai.AsyncOpenAI) -> None:
+        """Reads the key anew where it may run out; of calls at once, one does so for all."""
         async with self._renewing:
             if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()
@@ -347,18 +411,23 @@ class OpenAITransport:
                     client.api_key = self._secret or _PLACEHOLDER
 
     async def close(self) -> None:
-        client, self._client = self._client, None
+        """Closes all connections."""
+        client = self._client
+        self._client = None
         if client is not None:
             await client.close()
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        package, httpx = require("openai", extra="llm"), require("httpx", extra="llm")
+        """See `Transport`; raises `NoAnswerError` where no answer comes."""
+        package = require("openai", extra="llm")
+        httpx = require("httpx", extra="llm")
         client = self._client
         if client is None:
             raise RuntimeError("the transport is not open")
         if self._endpoint.key.command:
             await self._renew(client)
         if path == "/embeddings":
+            # The client reads vectors as lists of numbers, not as base64.
             payload = {**payload, "encoding_format": "float"}
         try:
             with accounted():
@@ -369,11 +438,13 @@ class OpenAITransport:
             response = error.response
         except package.APIConnectionError as error:
             cause = error.__cause__ or error
-            told = mask_text(f"{type(cause).__name__}: {cause}".rstrip(": "), self._secrets())
-            if "Connect" in type(cause).__name__:
-                raise NoAnswerError("connection", told) from None
-            is_late = isinstance(error, package.APITimeoutError)
-            raise NoAnswerError("timeout" if is_late else "lost", told) from None
+            name = type(cause).__name__
+            detail = mask_text(f"{name}: {cause}".rstrip(": "), self._secrets())
+            if "Connect" in name:
+                raise NoAnswerError("connection", detail) from None
+            if isinstance(error, package.APITimeoutError):
+                raise NoAnswerError("timeout", detail) from None
+            raise NoAnswerError("lost", detail) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
         answer = Answer(status=response.status_code, headers=headers, body=response.text)
         if answer.effective_status in range(200, 300):

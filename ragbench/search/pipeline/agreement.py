@@ -30,8 +30,9 @@ _MAX_CHUNKS = 2000
 _NEIGHBOURS = 50
 """Chunks in a row that are sampled together: the neighbours of a passage are the hard ones."""
 _QUESTIONS = 200
+"""How many chunks are looked for, each by the words of one of its sentences."""
 _WORDS = 5
-"""Of a sentence: fewer words than a question has would find anything, more only itself."""
+"""How many words of a sentence look for it: fewer would find anything, more only itself."""
 
 
 class _Question(Record):
@@ -64,11 +65,13 @@ def weight_of(
     if len(questions) < _MIN_CHUNKS // 2:
         return None
     positions = [question.position for question in questions]
-    cosines = embedder.embed_queries([question.text for question in questions])
-    cosines = cosines @ np.stack(vectors).T
-    by_vectors = _mean_reciprocal_rank(list(cosines), positions)
-    by_words = _mean_reciprocal_rank([question.word_scores for question in questions], positions)
-    agreement = by_vectors / by_words
+    question_vectors = embedder.embed_queries([question.text for question in questions])
+    cosines = question_vectors @ np.stack(vectors).T
+    word_scores = [question.word_scores for question in questions]
+    rank_by_vectors = _mean_reciprocal_rank(list(cosines), positions)
+    rank_by_words = _mean_reciprocal_rank(word_scores, positions)
+    agreement = rank_by_vectors / rank_by_words
+    # Cubed, so that vectors that reach half of what words do count an eighth.
     return round(best_weight * min(1.0, agreement) ** 3, 4)
 
 
@@ -78,8 +81,9 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
         return ids
     runs = _MAX_CHUNKS // _NEIGHBOURS
     sample: set[str] = set()
+    last_start = len(ids) - _NEIGHBOURS
     for run in range(runs):
-        start = round(run * (len(ids) - _NEIGHBOURS) / (runs - 1))
+        start = round(run * last_start / (runs - 1))
         sample.update(ids[start : start + _NEIGHBOURS])
     return sorted(sample)
 
@@ -87,16 +91,21 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
 def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
     """A question for each of up to 200 chunks that hold a sentence of enough words."""
     random = Random(0)  # the same chunks give the same weight
+    positions = random.sample(range(len(chunks)), min(_QUESTIONS, len(chunks)))
     questions: list[_Question] = []
-    for position in random.sample(range(len(chunks)), min(_QUESTIONS, len(chunks))):
+    for position in positions:
         text = readable_text(chunks[position].text)
-        sentences = [text[span.start : span.end] for span in split_sentences(text)]
-        sentences = [sentence for sentence in sentences if len(tokenise(sentence)) >= _WORDS]
+        sentences: list[str] = []
+        for span in split_sentences(text):
+            sentence = text[span.start : span.end]
+            if len(tokenise(sentence)) >= _WORDS:
+                sentences.append(sentence)
         if not sentences:
             continue
         rarest = _rarest_words(random.choice(sentences), bm25)
         word_scores = bm25.scores(tokenise(rarest))
-        if word_scores is not None:  # pairs of characters may be cut otherwise than tokens are
+        # None where no word is in any chunk: pairs of characters may be cut otherwise than tokens.
+        if word_scores is not None:
             questions.append(_Question(position=position, text=rarest, word_scores=word_scores))
     return questions
 
@@ -108,8 +117,10 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
         words = [sentence[start : start + 2] for start in range(0, len(sentence), 2)]
     rarity: dict[str, float] = {}
     for word in words:
-        rarity[word] = max((bm25.idf(token) for token in tokenise(word)), default=0.0)
-    rarest = sorted(rarity, key=lambda word: (-rarity[word], word))[:_WORDS]
+        rarities = [bm25.idf(token) for token in tokenise(word)]
+        rarity[word] = max(rarities, default=0.0)  # a word is as rare as its rarest token
+    by_rarity = sorted(rarity, key=lambda word: (-rarity[word], word))
+    rarest = by_rarity[:_WORDS]
     return " ".join(word for word in words if word in rarest)
 
 
@@ -138,14 +149,15 @@ class VectorIndex:
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        vectors = self._embedder.embed_queries([readable_text(query) for query in queries])
+        """The nearest chunks of each query, best first, with their cosines as scores."""
+        query_vectors = self._embedder.embed_queries([readable_text(query) for query in queries])
         rankings: list[list[Chunk]] = []
-        for vector in vectors:
-            cosines = self._vectors @ vector
+        for query_vector in query_vectors:
+            cosines = self._vectors @ query_vector
             best: list[int] = np.argsort(-cosines, kind="stable")[:k].tolist()
-            ranking = [
-                replace(self._chunks[position], score=float(cosines[position])) for position in best
-            ]
+            ranking: list[Chunk] = []
+            for position in best:
+                ranking.append(replace(self._chunks[position], score=float(cosines[position])))
             rankings.append(ranking)
         return rankings
 
@@ -173,23 +185,25 @@ def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
 
 def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     """The documents that chunks were cut from, as far as the chunks cover them."""
-    by_document: dict[str, list[Chunk]] = {}
+    chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        id_ = chunk.id
+        document_id = chunk.id
         if chunk.document_id and chunk.start is not None:
-            id_ = chunk.document_id
-        by_document.setdefault(id_, []).append(chunk)
+            document_id = chunk.document_id
+        chunks_by_document.setdefault(document_id, []).append(chunk)
     documents: list[Document] = []
-    for id_, parts in by_document.items():
+    for document_id, parts in chunks_by_document.items():
         text = ""
         for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
             start = chunk.start or 0
+            before = text[:start]
             # Chunkers cut at white space, so spaces fill what no chunk holds.
             gap = " " * (start - len(text))
+            # Chunks may overlap, and a chunk may lie within what is there already.
             after = text[start + len(chunk.text) :]
-            text = f"{text[:start]}{gap}{chunk.text}{after}"
+            text = f"{before}{gap}{chunk.text}{after}"
         title = parts[0].metadata.get("title")
         if not isinstance(title, str):
             title = None
-        documents.append(Document(id=id_, text=text, title=title))
+        documents.append(Document(id=document_id, text=text, title=title))
     return documents

@@ -1,4 +1,8 @@
-"""The five chunkers."""
+"""The five chunkers: by tokens, Markdown, either of these, by sentences, and whole documents.
+
+Each cuts a document into pieces, which are stretches of its text. Those with limits count tokens
+with the counter of their `ChunkSize`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,11 @@ from ragbench.search.pipeline.documents import ChunkSize, Piece
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 
 _VERSION = 1
+"""A part of a chunker's identity; raise it when the same texts are cut otherwise."""
 _PART = 100_000
 """Characters that are cut at once, so that the time grows with the text and not faster."""
+_LONGEST_WORD = 200
+"""Characters in which a space is looked for, so that a part does not end within a word."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -31,6 +38,7 @@ class SizedChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
+        """All that its cuts depend on; another identity means that the index is out of date."""
         return {**self.form, **self.size.identity}
 
 
@@ -46,10 +54,13 @@ class TokenChunker(SizedChunker):
 
 
 def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
-    return [Piece(start=span.start, end=span.end, metadata=metadata or {}) for span in spans]
+    if metadata is None:
+        metadata = {}
+    return [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]
 
 
 def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
+    """A stretch of a text cut into spans of limited size, without white space around them."""
     # By name: the package has types for callers that it does not need here.
     semchunk: Any = importlib.import_module("semchunk")
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
@@ -70,11 +81,12 @@ def _parts(text: str, within: Span) -> list[Span]:
     start = within.start
     while within.end - start > _PART:
         end = start + _PART
+        # In its second half, so that no part is small.
         blank_lines = list(_BLANK_LINE.finditer(text, start + _PART // 2, end))
         if blank_lines:
             end = blank_lines[-1].end()
         else:
-            end = _next_space(text, end, min(end + 200, within.end))
+            end = _next_space(text, end, min(end + _LONGEST_WORD, within.end))
         parts.append(Span(start, end))
         start = end
     parts.append(Span(start, within.end))
@@ -98,7 +110,7 @@ _LONELY_SHARE = 8
 
 
 class _Packer:
-    """Joins neighbouring spans for as long as they fit into a chunk."""
+    """Joins neighbouring spans, such as sentences, for as long as they fit into a chunk."""
 
     def __init__(self, text: str, size: ChunkSize) -> None:
         self.text = text
@@ -109,37 +121,45 @@ class _Packer:
         """The spans of the chunk that is being filled, with their tokens."""
 
     def pack(self, spans: Sequence[Span]) -> list[Span]:
+        """The spans as chunks, in order."""
         for span in spans:
             self._add(span)
         self._close()
         return self.chunks
 
     def _add(self, span: Span) -> None:
+        """Puts a span into the open chunk, or into a new one where it does not fit there."""
         tokens = self.size.counter.count(self.text[span.start : span.end])
         filled = sum(tokens_of_span for _, tokens_of_span in self.open)
         limit = self.size.tokens
+        exceeds = filled + tokens > limit
+
         # A few words, such as a heading, are no chunk: they go with what follows them.
-        is_lonely = bool(self.open) and filled * _LONELY_SHARE <= limit < filled + tokens
-        if is_lonely:
+        is_lonely = filled * _LONELY_SHARE <= limit
+        if self.open and is_lonely and exceeds:
             self.chunks += self._led_by_open(span, filled)
             self.open = []
             return
-        if tokens > limit:
+
+        if tokens > limit:  # too long by itself: it is cut
             self._close()
             self.chunks += token_spans(self.text, span, self.size)
             return
-        if self.open and (filled + tokens > limit or not self._fits_with(span)):
-            repeated = self._overlap(min(self.size.overlap, limit - tokens))
+
+        if self.open and (exceeds or not self._fits_with(span)):
+            overlap = self._overlap(min(self.size.overlap, limit - tokens))
             self._close()
-            self.open = repeated
-            if repeated and not self._fits_with(span):
-                self.open = []
+            self.open = overlap
+            if overlap and not self._fits_with(span):
+                self.open = []  # rather no overlap than a chunk that is too long
         self.open.append((span, tokens))
 
     def _close(self) -> None:
         """Finishes the chunk that is being filled."""
         if self.open:
-            self.chunks.append(Span(self.open[0][0].start, self.open[-1][0].end))
+            first_span, _ = self.open[0]
+            last_span, _ = self.open[-1]
+            self.chunks.append(Span(first_span.start, last_span.end))
         self.open = []
 
     def _fits_with(self, span: Span) -> bool:
@@ -151,27 +171,35 @@ class _Packer:
         return self.size.counter.count(self.text[span.start : span.end]) <= self.size.tokens
 
     def _led_by_open(self, span: Span, filled: int) -> list[Span]:
-        """The pieces of a span, the first with the few open words before it if both fit."""
-        start = self.open[0][0].start
+        """The pieces of a span, the first with the few open words before it if both fit.
+
+        Args:
+            filled: the tokens of those words.
+        """
+        first_span, _ = self.open[0]
+        last_span, _ = self.open[-1]
         for spare in _SPARE:
             pieces = token_spans(self.text, span, self.size.less(filled + spare))
-            joined = Span(start, pieces[0].end)
+            joined = Span(first_span.start, pieces[0].end)
             if self._fits(joined):
                 return [joined, *pieces[1:]]
-        alone = Span(start, self.open[-1][0].end)
-        return [alone, *token_spans(self.text, span, self.size)]
+        open_words = Span(first_span.start, last_span.end)
+        return [open_words, *token_spans(self.text, span, self.size)]
 
     def _overlap(self, room: int) -> list[tuple[Span, int]]:
-        """The last open spans that fit into the room; never all of them."""
-        repeated: list[tuple[Span, int]] = []
-        if room <= 0:  # asked first, because a span may cost nothing
-            return repeated
+        """The last open spans that fit into so many tokens; never all of them.
+
+        The next chunk begins with them: a sentence is found beside what stands before it.
+        """
+        overlap: list[tuple[Span, int]] = []
+        if room <= 0:  # asked before the loop, because a span may have no tokens
+            return overlap
         for span, tokens in reversed(self.open[1:]):
             room -= tokens
             if room < 0:
                 break
-            repeated.insert(0, (span, tokens))
-        return repeated
+            overlap.insert(0, (span, tokens))
+        return overlap
 
 
 class MarkdownChunker(SizedChunker):
@@ -201,8 +229,10 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
         if heading is not None:
             if blocks:
                 yield [title for _, title in headings], blocks
-            level = heading[0]
-            headings = [above for above in headings if above[0] < level]
+            # A heading ends the sections of its own level and below.
+            level, _ = heading
+            while headings and headings[-1][0] >= level:
+                headings.pop()
             headings.append(heading)
             blocks = []
         blocks.append(span)
@@ -219,25 +249,29 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
     line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
 
-    def lines_span(first: int, last: int) -> Span | None:
-        return _stripped(text, line_starts[first], min(line_starts[last], len(text)))
+    def lines_span(start_line: int, end_line: int) -> Span | None:
+        """The span of some lines, up to the last and without it; None where they are blank."""
+        return _stripped(text, line_starts[start_line], min(line_starts[end_line], len(text)))
 
     next_line = 0
     for position, token in enumerate(tokens):
-        if token.level or token.nesting < 0 or token.map is None:
+        # Parts of a block, its end, and what knows no lines are passed over.
+        if token.level > 0 or token.nesting < 0 or token.map is None:
             continue
-        first, last = token.map
+        start_line, end_line = token.map
         heading = None
         if token.type == "heading_open":
-            heading = (int(token.tag[1:]), tokens[position + 1].content.strip())
+            level = int(token.tag.removeprefix("h"))
+            title = tokens[position + 1].content.strip()  # the text is a token of its own
+            heading = (level, title)
         # What the parser leaves out, such as link definitions, is text as well.
-        between = lines_span(next_line, max(next_line, first))
+        between = lines_span(next_line, max(next_line, start_line))
         if between is not None:
             yield between, None
-        block = lines_span(first, max(first, last))
+        block = lines_span(start_line, max(start_line, end_line))
         if block is not None:
             yield block, heading
-        next_line = max(next_line, last)
+        next_line = max(next_line, end_line)
     remainder = _stripped(text, min(line_starts[next_line], len(text)), len(text))
     if remainder is not None:
         yield remainder, None
@@ -289,6 +323,8 @@ class SentenceChunker(SizedChunker):
 
 
 class WholeChunker:
+    """A document is one chunk, without the white space around it."""
+
     identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:

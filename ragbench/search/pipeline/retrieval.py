@@ -15,7 +15,7 @@ from ragbench.core.checked import Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.core.search_query import SearchQuery
+from ragbench.core.search_query import QueryKind, SearchQuery
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.plugins import np
@@ -323,8 +323,10 @@ class StoreRetriever:
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
         results: list[list[Chunk]] = [[] for _ in queries]
         # Queries of one kind are embedded together.
-        for kind in dict.fromkeys(query.kind for query in queries):
-            positions = [at for at, query in enumerate(queries) if query.kind == kind]
+        positions_by_kind: dict[QueryKind, list[int]] = {}
+        for position, query in enumerate(queries):
+            positions_by_kind.setdefault(query.kind, []).append(position)
+        for kind, positions in positions_by_kind.items():
             texts = [queries[position].text for position in positions]
             rankings = self.strategy.retrieve(texts, replace(search, kind=kind))
             for position, chunks in zip(positions, rankings, strict=True):
@@ -432,10 +434,10 @@ class StoreWordsStrategy:
         threshold = search.threshold
         if threshold is None:
             return rankings
-        return [
-            [chunk for chunk in ranking if (chunk.score or 0.0) >= threshold]
-            for ranking in rankings
-        ]
+        results: list[list[Chunk]] = []
+        for ranking in rankings:
+            results.append([chunk for chunk in ranking if (chunk.score or 0.0) >= threshold])
+        return results
 
 
 def foreign_strategy(

@@ -28,11 +28,15 @@ _CANDIDATES = 100
 """The least that a search by vectors looks at in each shard."""
 _TEXTS = ("text", "match_only_text")
 _VECTORS = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
+"""Types of fields that no search gives back: chunks do not show them, and they are large."""
 _TIMEOUT = 60
+"""Seconds."""
 _NATIVE = 'a JSON object of their query language, such as {"term": {"team": "legal"}}'
 
 
 class ElasticDatabase(ReadableDatabase):
+    """A server of either kind; its collections are its indices."""
+
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
@@ -56,23 +60,35 @@ class ElasticDatabase(ReadableDatabase):
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
         index = next(iter(mappings.values()))
         fields = dict(_flat(index["mappings"].get("properties", {}), ""))
-        vectors = [path for path, field in fields.items() if field["type"] == kind.kind]
-        vector = mapping.chosen_vector(name, vectors)
-        texts = [path for path, field in fields.items() if field["type"] in _TEXTS]
-        words = mapping.chosen_words(name, texts, usual=_usual_text(mapping, texts))
-        settings = fields[vector]
-        space_type = kind.space_type(settings)
+        vector_fields: list[str] = []
+        text_fields: list[str] = []
+        for path, settings in fields.items():
+            if settings["type"] == kind.vector_type:
+                vector_fields.append(path)
+            elif settings["type"] in _TEXTS:
+                text_fields.append(path)
+
+        vector = mapping.chosen_vector(name, vector_fields)
+        words_field = mapping.chosen_words(
+            name, text_fields, usual=_usual_text(mapping, text_fields)
+        )
+        words = None
+        if words_field is not None:
+            words = Words(field=words_field, ranking="BM25 of the index")
+
+        vector_settings = fields[vector]
+        space_type = kind.space_type(vector_settings)
         if space_type not in kind.metrics:
             raise ConfigError(f"vectors that are compared by '{space_type}' are not read")
-        dimension = settings.get("dims", settings.get("dimension"))
         metric = mapping.checked_metric(name, kind.metrics[space_type])
+        # Elasticsearch calls it dims, OpenSearch dimension.
+        dimension = vector_settings.get("dims", vector_settings.get("dimension"))
+        dimension = int(dimension) if dimension else None
         return kind(
             client=connection,
             name=name,
-            space=Space(
-                vector=vector, dimension=int(dimension) if dimension else None, metric=metric
-            ),
-            words=None if words is None else Words(field=words, ranking="BM25 of the index"),
+            space=Space(vector=vector, dimension=dimension, metric=metric),
+            words=words,
             fields=fields,
         )
 
@@ -87,19 +103,26 @@ def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Elasticsearch:
-    """See `ragbench.search.stores.base.Reader`. A row's fields are its ``_source``."""
+    """An index that is read; see `ragbench.search.stores.base.Reader`.
+
+    A row's fields are its ``_source``. What OpenSearch does otherwise is in its own class.
+    """
 
     row_limit = _MOST
     key = None
     extra: ClassVar[str] = "elasticsearch"
+    """The extra with the client's package; addresses begin with it, too."""
     errors: ClassVar[tuple[str, ...]] = ("ApiError", "TransportError")
+    """Names of the exceptions that the package raises."""
     metrics: ClassVar[Mapping[str, MetricName]] = {
         "cosine": "cosine",
         "dot_product": "dot",
         "max_inner_product": "dot",
         "l2_norm": "euclid",
     }
-    kind: ClassVar[str] = "dense_vector"
+    """How vectors are compared, by what the index calls it."""
+    vector_type: ClassVar[str] = "dense_vector"
+    """The type of a vector's field."""
     client: Any
     name: str
     space: Space
@@ -113,6 +136,7 @@ class Elasticsearch:
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
+        """The package's client of a server; it connects with the first request."""
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -123,13 +147,15 @@ class Elasticsearch:
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
+        """How the vectors of a field are compared, as the index calls it."""
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
         return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
-        return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
+        rows = self._hits({"query": {"match_all": {}}}, limit)
+        return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is an object of the query language."""
@@ -149,7 +175,7 @@ class Elasticsearch:
 
     @property
     def is_exact(self) -> bool:
-        """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
+        """Whether every vector is compared: only a field of the type ``flat`` has no graph."""
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
@@ -162,28 +188,38 @@ class Elasticsearch:
         return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        knn: dict[str, Any] = {"field": self.space.vector, "query_vector": query, "k": limit}
-        knn["num_candidates"] = min(max(ef or _CANDIDATES, limit), _MOST)
+        """The rows nearest to one vector; ``ef`` is how many candidates are looked at."""
+        candidates = max(ef or _CANDIDATES, limit)
+        knn: dict[str, Any] = {
+            "field": self.space.vector,
+            "query_vector": query,
+            "k": limit,
+            "num_candidates": min(candidates, _MOST),
+        }
         if condition:
             knn["filter"] = condition
-        similarity = self.space_type(self.fields[self.space.vector])
-        return _measured(self._hits(None, limit, knn=knn), similarity)
+        space_type = self.space_type(self.fields[self.space.vector])
+        return _measured(self._hits({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
         results: list[list[Row]] = []
         for text in texts:
-            query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
+            match = {"match": {self.words.field: {"query": text}}}
+            clauses: dict[str, Any] = {"must": [match]}
             if condition:
-                query["filter"] = condition
-            results.append(self._hits({"bool": query}, limit))
+                clauses["filter"] = condition
+            results.append(self._hits({"query": {"bool": clauses}}, limit))
         return results
 
-    def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[Row]:
+    def _hits(self, request: Mapping[str, Any], limit: int) -> list[Row]:
+        """The rows that a request finds, without their vectors; scores are the index' own.
+
+        Args:
+            request: what is looked for, as ``query`` or ``knn``.
+        """
         vectors = [path for path, field in self.fields.items() if field["type"] in _VECTORS]
-        body: dict[str, Any] = {"size": limit, "_source": {"excludes": vectors}, **more}
-        if query is not None:
-            body["query"] = query
+        body: dict[str, Any] = {"size": limit, "_source": {"excludes": vectors}, **request}
         answer = self.client.search(index=self.name, body=body)
         if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             raise StoreError(
@@ -196,14 +232,14 @@ class Elasticsearch:
         return rows
 
     def _exact(self, name: str) -> str:
-        """The field that keeps whole values: of an analysed text its part that does."""
+        """The field that keeps whole values: of an analysed text its subfield that does."""
         field = self.fields.get(name)
         if field is None or field["type"] not in _TEXTS:
             return name
-        parts = cast("Mapping[str, Any]", field.get("fields") or {})
-        for part, settings in parts.items():
+        subfields = cast("Mapping[str, Any]", field.get("fields") or {})
+        for subfield, settings in subfields.items():
             if settings.get("type") == "keyword":
-                return f"{name}.{part}"
+                return f"{name}.{subfield}"
         raise ConfigError(
             f"filter on '{name}': the index keeps it as words only, not whole; filter by a "
             'field of the type keyword, or natively by {"match_phrase": ...}'
@@ -211,7 +247,7 @@ class Elasticsearch:
 
 
 class OpenSearch(Elasticsearch):
-    """The same of OpenSearch, with its k-NN plugin."""
+    """An index of OpenSearch, with its k-NN plugin."""
 
     extra: ClassVar[str] = "opensearch"
     errors: ClassVar[tuple[str, ...]] = ("OpenSearchException",)
@@ -220,7 +256,7 @@ class OpenSearch(Elasticsearch):
         "innerproduct": "dot",
         "l2": "euclid",
     }
-    kind: ClassVar[str] = "knn_vector"
+    vector_type: ClassVar[str] = "knn_vector"
 
     @staticmethod
     def client_package() -> Any:
@@ -243,7 +279,7 @@ class OpenSearch(Elasticsearch):
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
             knn["filter"] = {"bool": {"filter": condition}}
-        rows = self._hits({"knn": {self.space.vector: knn}}, limit)
+        rows = self._hits({"query": {"knn": {self.space.vector: knn}}}, limit)
         settings = self.fields[self.space.vector]
         space_type = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
@@ -258,6 +294,7 @@ open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
 def _within(range_: Range) -> dict[str, Any]:
+    """A range in the query language; dates are compared in milliseconds since 1970."""
     limits: dict[str, Any] = dict(range_.limits())
     if range_.of_dates:
         limits = {word: int(limit) for word, limit in limits.items()}
@@ -265,27 +302,30 @@ def _within(range_: Range) -> dict[str, Any]:
     return {"range": {range_.field: limits}}
 
 
-def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a mapping with their settings; of objects their fields, by their paths."""
     for name, settings in properties.items():
+        path = f"{prefix}{name}"
         if "properties" in settings:
-            yield from _flat(settings["properties"], f"{before}{name}.")
+            yield from _flat(settings["properties"], f"{path}.")
         else:
-            yield f"{before}{name}", {"type": "", **settings}
+            yield path, {"type": "", **settings}
 
 
-def _measured(rows: Sequence[Row], similarity: str) -> list[Row]:
-    return [row._replace(score=_measure(row.score, similarity)) for row in rows]
+def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
+    """Rows with the measure itself in the place of the score that was made of it."""
+    return [row._replace(score=_measure(row.score, space_type)) for row in rows]
 
 
-def _measure(score: float, similarity: str) -> float:
+def _measure(score: float, space_type: str) -> float:
     """What a score was made of: cosine, inner product, or the negative of a distance.
 
     Elasticsearch: (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 + distance
     squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same formulas.
     """
-    if similarity in ("cosine", "dot_product", "cosinesimil"):
+    if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1
-    if similarity in ("l2_norm", "l2"):
+    if space_type in ("l2_norm", "l2"):
         return -math.sqrt(max(1 / score - 1, 0.0))
     if score >= 1:
         return score - 1

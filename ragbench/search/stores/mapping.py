@@ -57,6 +57,7 @@ class FieldMapping:
 
     @classmethod
     def of(cls, fields: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
+        """A mapping as a user names it; an error calls its place by ``where``."""
         return cast("FieldMapping", from_settings(cls, fields, where=where))
 
     def described(self) -> str:
@@ -101,9 +102,9 @@ class FieldMapping:
     ) -> str | None:
         """What is searched by words; None where there is nothing, or several and none is named."""
         words = self.words or usual
-        if words is None:
-            return fields[0] if len(fields) == 1 else None
-        if words not in fields:
+        if words is None and len(fields) == 1:
+            return fields[0]
+        if words is not None and words not in fields:
             present = "it keeps nothing for such a search"
             if fields:
                 present = f"there are: {listed(fields)}"
@@ -123,19 +124,24 @@ class FieldMapping:
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
+"""What programs call the id of the document that a text was cut from."""
 
 
 def complete_mapping(
     name: str, mapping: FieldMapping, rows: Sequence[Row]
 ) -> tuple[FieldMapping, tuple[str, ...], list[str]]:
-    """A mapping that names the text, and what whoever uses it should know.
+    """A mapping that names the text, the names that were guessed for it, and what is absent.
 
-    That is which names were guessed, and what is named, such as ``title=heading``, and is in no
-    row that was looked at.
+    Absent is what the user names, such as ``title=heading``, and no row has that was looked at.
+
+    Args:
+        name: of the collection.
+        mapping: what the user names.
+        rows: some rows of the collection.
     """
     sample = _Sample(rows)
     absent = _absent_fields(name, mapping, sample)
-    # Rather in the row itself than in the objects with metadata that it has.
+    # A field is looked for in the row itself, and then in the objects with metadata that it has.
     prefixes = [""]
     for object_name in METADATA_NAMES:
         if any(is_object(value) for value in sample.values(object_name)):
@@ -152,10 +158,10 @@ def complete_mapping(
     else:
         text = mapping.text
     document_id = mapping.document_id
-    if not document_id:
+    if document_id is None:
         mapped_paths = (mapping.text, mapping.id, mapping.title)
         document_id = sample.first_document_id(prefixes, mapped_paths)
-        if document_id != mapping.document_id:
+        if document_id is not None:
             guessed.append("document_id")
     completed = replace(mapping, text=text, document_id=document_id)
     return completed, tuple(guessed), absent
@@ -165,12 +171,13 @@ def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[st
     """What is named, such as ``title=heading``, and is in no row.
 
     Raises:
-        ConfigError: the text or the id is; nothing could be read without.
+        ConfigError: the text or the id is in no row; nothing could be read without them.
     """
     absent: list[str] = []
     for role, paths in mapping.places().items():
         for path in paths:
-            if any(value is not None for value in sample.values(path)):
+            is_present = any(value is not None for value in sample.values(path))
+            if is_present:
                 continue
             absent.append(f"{role}={path}")
             if role in ("text", "id"):
@@ -188,6 +195,7 @@ class _Sample:
         self._rows = rows
 
     def values(self, path: str) -> list[object]:
+        """What each row has at a path; None where it has nothing."""
         read = getter(path)
         return [read(row.fields) for row in self._rows]
 
@@ -201,14 +209,17 @@ class _Sample:
         return list(paths)
 
     def field_list(self) -> str:
+        """The fields that there are, as the last sentence of an error."""
         return f"There are: {listed(self.paths()) or 'no fields at all'}"
 
     def likeliest_text(self, prefixes: Sequence[str]) -> str | None:
         """The usual path of a text that holds one in most rows; None where none does."""
         likeliest = None
         most_texts = 0
+        # LlamaIndex keeps a text within the JSON of its node.
+        usual_names = (*named("hit")["text"], "_node_content.text")
         for prefix in prefixes:
-            for field in (*named("hit")["text"], "_node_content.text"):
+            for field in usual_names:
                 path = f"{prefix}{field}"
                 texts = sum(_is_text(value) for value in self.values(path))
                 if texts > most_texts:
@@ -230,10 +241,12 @@ class _Sample:
 
 
 def _is_text(value: object) -> bool:
+    """Whether a value is a text that says something."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_document_id(value: object) -> bool:
+    """Whether a value can be the id of a document."""
     if isinstance(value, str):
         # LlamaIndex writes "None" for what is not there.
         return value not in ("", "None")
@@ -279,7 +292,7 @@ _TROUBLES = {
     "score": "a score that is not a number: skipped",
     "metadata": "metadata that no JSON can hold, or nested too deep: skipped",
 }
-"""What a row can lack."""
+"""What can be wrong with a row, in the words of a warning: so many rows have this."""
 
 
 class AttachedRows:
@@ -288,11 +301,14 @@ class AttachedRows:
     def __init__(self, mapping: FieldMapping) -> None:
         """The mapping is complete: it names the text."""
         self.mapping = mapping
-        self._places = mapping.places()
-        self._getters = {
-            name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
-        }
+        places = mapping.places()
+        self._metadata_paths = places.pop("metadata", None)
+        """None where the metadata are all other fields."""
+        self._paths = {name: path for name, (path,) in places.items()}
+        """The paths of text, id, document and title, by name; of those that are known."""
+        self._getters = {name: getter(path) for name, path in self._paths.items()}
         self._troubled: dict[str, dict[str, None]] = {}
+        """The ids of the rows that had a trouble, each once, in order."""
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
@@ -311,6 +327,12 @@ class AttachedRows:
         return lines
 
     def _chunk(self, row: Row, rank: int, used_ids: set[str]) -> Chunk:
+        """A row as a chunk.
+
+        Args:
+            rank: its place in the result, from 1; names a row without an id.
+            used_ids: of the chunks before it; its own is added.
+        """
         own_id = row.id or f"#{rank}"
         text = self._value(row, "text")
         if not isinstance(text, str):
@@ -329,6 +351,7 @@ class AttachedRows:
         )
 
     def _id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
+        """A row's id, with a number where a row before it has the same."""
         id_ = own_id
         if self.mapping.id is not None:
             mapped = _identifier(self._value(row, "id"))
@@ -352,9 +375,11 @@ class AttachedRows:
         if not is_missing(title):
             metadata["title"] = title
         fields = self._unmapped(row.fields)
-        paths = self._places.get("metadata")
-        lots = _all(fields) if paths is None else _picked(fields, paths)
-        for place, values in lots:
+        if self._metadata_paths is None:
+            groups = _all_groups(fields)
+        else:
+            groups = _picked_groups(fields, self._metadata_paths)
+        for place, values in groups:
             for name, value in values.items():
                 while name in metadata:
                     name = f"{place}.{name}"
@@ -367,20 +392,20 @@ class AttachedRows:
 
     def _unmapped(self, fields: Mapping[str, object]) -> Mapping[str, object]:
         """The fields of a row without its text, id, document and title."""
-        for name, (path, *_) in self._places.items():
-            if name == "metadata":
-                continue
-            if path in fields:
+        for path in self._paths.values():
+            if path in fields:  # a field of the row itself, though its name may have dots
                 fields = {key: value for key, value in fields.items() if key != path}
             else:
                 fields = without_path(fields, path)
         return fields
 
     def _value(self, row: Row, name: str) -> object:
+        """What a row has as its text, id, document or title; None where nobody knows where."""
         read = self._getters.get(name)
         return None if read is None else read(row.fields)
 
     def note(self, trouble: str, id: str) -> None:
+        """Remembers that something was wrong with a row; ``_TROUBLES`` says what can be."""
         self._troubled.setdefault(trouble, {})[id] = None
 
 
@@ -397,25 +422,24 @@ def _identifier(value: object) -> str | None:
     return id_
 
 
-Lots = Iterator[tuple[str, Mapping[str, object]]]
+FieldGroups = Iterator[tuple[str, Mapping[str, object]]]
+"""Fields of a row that lie together, after the name of their place."""
 
 
-def _all(fields: Mapping[str, object]) -> Lots:
-    """All fields, then those of the usual objects; before each lot, where it is."""
-    plain: dict[str, object] = {}
-    objects: dict[str, Mapping[str, object]] = {}
+def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
+    """All fields of the row itself, then those of the usual objects with metadata."""
+    row_fields: dict[str, object] = {}
     for name, value in fields.items():
         if name not in METADATA_NAMES or not is_object(value):
-            plain[name] = value
+            row_fields[name] = value
+    yield "row", row_fields
     for name in METADATA_NAMES:
         value = fields.get(name)
         if is_object(value):
-            objects[name] = value
-    yield "row", plain
-    yield from objects.items()
+            yield name, value
 
 
-def _picked(fields: Mapping[str, object], paths: Iterable[str]) -> Lots:
+def _picked_groups(fields: Mapping[str, object], paths: Iterable[str]) -> FieldGroups:
     """The fields at these paths: of an object its fields."""
     for path in paths:
         value = getter(path)(fields)

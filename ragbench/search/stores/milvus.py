@@ -30,6 +30,7 @@ from ragbench.search.stores.mapping import FieldMapping
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
 _NATIVE = "an expression, such as 'year >= 2023'"
 _TIMEOUT = 60.0
+"""Seconds."""
 _MOST = 16384
 """The most hits that Milvus gives for one query."""
 
@@ -64,6 +65,8 @@ def open_milvus(address: str) -> MilvusDatabase:
 
 
 class MilvusDatabase(ReadableDatabase):
+    """A server, or a database of Milvus Lite in this process."""
+
     def load(self) -> tuple[type[Exception], ...]:
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
@@ -83,34 +86,46 @@ class MilvusDatabase(ReadableDatabase):
         # What another process has filled is on the disk only, until it is loaded.
         connection.load_collection(name)
         description = connection.describe_collection(name)
-        fields = {field["name"]: field for field in description["fields"]}
-        kinds = {field_name: field["type"].name for field_name, field in fields.items()}
-        vectors = [field_name for field_name, kind in kinds.items() if kind == "FLOAT_VECTOR"]
-        vector = mapping.chosen_vector(name, vectors)
-        metric = _metric(connection, name, vector)
-        ranked: list[str] = []
+        types: dict[str, str] = {}
+        dimensions: dict[str, int] = {}
+        key = ""
+        for field in description["fields"]:
+            field_name = field["name"]
+            types[field_name] = field["type"].name
+            if types[field_name] == "FLOAT_VECTOR":
+                dimensions[field_name] = int(field["params"]["dim"])
+            if field.get("is_primary"):
+                key = field_name
+
+        vector = mapping.chosen_vector(name, list(dimensions))
+        metric = mapping.checked_metric(name, _metric(connection, name, vector))
+
+        # A search by words asks for what a BM25 function has made of a text, not for the text.
+        bm25_fields: list[str] = []
         for function in description.get("functions") or ():
             if function["type"].name == "BM25":
-                ranked += function["output_field_names"]
-        words = mapping.chosen_words(name, ranked)
-        space = Space(
-            vector=vector,
-            dimension=int(fields[vector]["params"]["dim"]),
-            metric=mapping.checked_metric(name, metric),
-        )
+                bm25_fields += function["output_field_names"]
+        words_field = mapping.chosen_words(name, bm25_fields)
+        words = None
+        if words_field is not None:
+            words = Words(field=words_field, ranking="BM25 of Milvus")
+
         return Milvus(
             client=connection,
             name=name,
-            space=space,
-            key=next(field["name"] for field in fields.values() if field.get("is_primary")),
-            words=None if words is None else Words(field=words, ranking="BM25 of Milvus"),
-            kinds=kinds,
+            space=Space(vector=vector, dimension=dimensions[vector], metric=metric),
+            key=key,
+            words=words,
+            types=types,
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Milvus:
-    """See `ragbench.search.stores.base.Reader`. A row's fields are its entity's."""
+    """A collection that is read; see `ragbench.search.stores.base.Reader`.
+
+    A row's fields are its entity's.
+    """
 
     row_limit = _MOST
     client: Any
@@ -118,7 +133,8 @@ class Milvus:
     space: Space
     words: Words | None
     key: str
-    kinds: Mapping[str, str]
+    """The primary field, which is a row's id."""
+    types: Mapping[str, str]
     """The fields of the schema with their types."""
 
     @quiet()
@@ -133,7 +149,7 @@ class Milvus:
 
     def condition(self, filters: Filter | None, native: object) -> str:
         """See `Reader`; a native one is an expression."""
-        parts = [] if filters is None else [_expression(filters, self.kinds)]
+        parts = [] if filters is None else [_expression(filters, self.types)]
         if native is not None:
             parts.append(f"({checked_native(native, str, 'Milvus', _NATIVE)})")
         return " and ".join(parts)
@@ -141,6 +157,7 @@ class Milvus:
     @property
     @quiet()
     def is_exact(self) -> bool:
+        """Whether every vector is compared: an index of the type FLAT has no graph and no lists."""
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             if index["field_name"] == self.space.vector and index.get("index_type") != "FLAT":
@@ -153,7 +170,10 @@ class Milvus:
         results = self._ask(list(rows), self.space.vector, limit, condition, effort)
         if self.space.metric != "euclid":  # what pymilvus calls the distance is a similarity
             return results
-        return [[row._replace(score=-row.score) for row in result] for result in results]
+        negated: list[list[Row]] = []
+        for hits in results:
+            negated.append([row._replace(score=-row.score) for row in hits])
+        return negated
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
         assert self.words is not None
@@ -167,6 +187,14 @@ class Milvus:
     def _ask(
         self, queries: list[Any], field: str, limit: int, condition: str, effort: Effort
     ) -> list[list[Row]]:
+        """The rows that each query finds, best first; scores are what Milvus calls distances.
+
+        Args:
+            queries: vectors, or texts for a field that a BM25 function fills.
+        """
+        search_params: dict[str, Any] = {}
+        if effort.ef is not None:
+            search_params["params"] = {"ef": effort.ef}
         answers = self.client.search(
             self.name,
             queries,
@@ -174,7 +202,7 @@ class Milvus:
             anns_field=field,
             limit=limit,
             output_fields=["*"],
-            search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
+            search_params=search_params,
         )
         results: list[list[Row]] = []
         for hits in answers:
@@ -182,9 +210,10 @@ class Milvus:
         return results
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
+        """An entity without its vectors, which chunks do not show."""
         fields: dict[str, Any] = {}
         for name, value in entity.items():
-            if not self.kinds.get(name, "").endswith("VECTOR"):
+            if not self.types.get(name, "").endswith("VECTOR"):
                 fields[name] = value
         return Row(str(fields[self.key]), fields, float(score))
 
@@ -194,6 +223,12 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
+    """A filter as an expression of Milvus.
+
+    Args:
+        fields: of the schema; all others are dynamic.
+    """
+
     def name_of(path: str) -> str:
         """A field of the schema or a dynamic one; dots lead into objects."""
         if path in fields or "." not in path:
@@ -203,7 +238,9 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
 
     def exists(field: str) -> str:
         name = name_of(field)
-        return f"({name} is not null)" if name in fields else f"(exists {name})"
+        if name in fields:
+            return f"({name} is not null)"
+        return f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
         tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
@@ -240,6 +277,7 @@ def _prefix(name: str, field: str, prefix: str) -> str:
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:
+    """How a collection's vectors are compared, as the index over them says."""
     for index_name in client.list_indexes(name):
         index = client.describe_index(name, index_name)
         if index["field_name"] == vector and index["metric_type"] in _METRICS:
@@ -251,13 +289,14 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
 
 
 def _lite(path: str, address: str) -> Any:
+    """Opens a database of Milvus Lite in this process."""
     require("milvus_lite", extra="milvus")
     if Path(path).is_file():
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
-    failed = require("pymilvus.exceptions", extra="milvus").ConnectionConfigException
+    exceptions = require("pymilvus.exceptions", extra="milvus")
     try:
         return require("pymilvus", extra="milvus").MilvusClient(path)
-    except failed as error:  # it keeps its reason to itself
+    except exceptions.ConnectionConfigException as error:  # it does not say why
         raise StoreError(
             f"{address}: Milvus Lite cannot open it: is it in use by another process, may it be "
             "written, and did Milvus Lite 3 make it?"
