@@ -93,14 +93,14 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
     for step in range(1, 1000):
         x = step * _STEP
         t = width * math.sinh(x)
-        # log of (1 - (c + it) z) / (1 - c z), summed over the clusters
+        # The log of (1 - (c + it) z) / (1 - c z), summed over the clusters: decay + i angle.
         tilt = t * totals / factors
-        log_size = 0.5 * _sum(times * np.log1p(tilt * tilt))
+        decay = 0.5 * _sum(times * np.log1p(tilt * tilt))
         angle = -_sum(times * np.arctan(tilt))
         value = complex(math.cos(angle), -math.sin(angle)) / -complex(centre, t)
-        speed = width * math.cosh(x)
-        integral += math.exp(-log_size) * value.real * speed
-        if math.exp(-log_size) * speed * abs(value) < _NEGLIGIBLE * abs(integral):
+        speed = width * math.cosh(x)  # dt / dx
+        integral += math.exp(-decay) * value.real * speed
+        if math.exp(-decay) * speed * abs(value) < _NEGLIGIBLE * abs(integral):
             break
     log_at_centre = -_sum(times * np.log(factors))
     probability = integral * _STEP / math.pi * math.exp(log_at_centre)

@@ -43,6 +43,7 @@ class AnsweredQuestion(Record):
 
     @property
     def answer(self) -> str:
+        """The words of the answer."""
         return self.text[self.start : self.end]
 
 
@@ -60,7 +61,9 @@ class KindResult(Record):
     answers: bool
     """Whether the answer is there: a Yes is right. Else a No is, Partial or Poor."""
     right: Share
+    """Pairs that the validator is right about."""
     wrong: tuple[str, ...]
+    """The first pairs that it is wrong about, as text."""
 
 
 class SelfTest(Record):
@@ -75,10 +78,14 @@ class SelfTest(Record):
 def self_test(
     validator: Validator, pairs: Sequence[AnsweredQuestion], *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
-    """Asks a validator about near misses and answers, each beside passages of other documents."""
+    """Asks a validator about near misses and answers, each beside passages of other documents.
+
+    Args:
+        limit: how many pairs of each kind it is asked about, at most.
+    """
     kinds: list[KindResult] = []
     for kind, rule in KINDS.items():
-        answers = kind in ANSWER_KINDS
+        has_answer = kind in ANSWER_KINDS
         # Each kind has its own random choices: one kind more changes no other one.
         rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
         total = 0
@@ -87,18 +94,20 @@ def self_test(
             if total >= limit:
                 break
             changed = rule(rules, pair)
-            if changed is None:
+            if changed is None:  # the rule does not apply
                 continue
             total += 1
-            verdict = validator.validate(changed.question, rules.pool(pair, changed.text))
-            if verdict.answer_present is not answers:
+            chunks = rules.chunks(pair, changed.text)
+            verdict = validator.validate(changed.question, chunks)
+            if verdict.answer_present is not has_answer:
                 wrong.append(f"{changed.question} <- {changed.text}")
         right = share_of(total - len(wrong), total)
-        kinds.append(KindResult(kind=kind, answers=answers, right=right, wrong=tuple(wrong[:3])))
+        result = KindResult(kind=kind, answers=has_answer, right=right, wrong=tuple(wrong[:3]))
+        kinds.append(result)
     return SelfTest(validator=validator.name, questions=len(pairs), seed=seed, kinds=tuple(kinds))
 
 
-_MOST_OTHERS = 3
+_MOST_PASSAGES_BESIDE = 3
 """Passages of other documents beside the one that is tested."""
 _NAME = re.compile(r"(?<!^)\b[A-Z][\w'’-]*[a-z0-9][\w'’-]*(?: [A-Z][\w'’-]+)*")
 _NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?\b")
@@ -110,34 +119,45 @@ _AUXILIARY = re.compile(
 class _Rules(Record, kw_only=False):
     """The rules; other names, questions and passages come from the pairs of the same data set.
 
-    A rule returns None where it does not apply.
+    A rule returns None where it does not apply. Its random choices come from ``draw``, in an order
+    that is part of the result: the same seed makes the same near misses.
     """
 
     pairs: Sequence[AnsweredQuestion]
     draw: random.Random
 
-    def pool(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
-        """A text among passages of other documents that do not hold the answer."""
-        others = [other for other in self.pairs if other.document != pair.document]
-        drawn = self.draw.sample(others, min(_MOST_OTHERS, len(others)))
+    def chunks(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
+        """A text, and beside it passages of other documents that do not hold the answer."""
+        elsewhere = [candidate for candidate in self.pairs if candidate.document != pair.document]
+        drawn = self.draw.sample(elsewhere, min(_MOST_PASSAGES_BESIDE, len(elsewhere)))
         answer = pair.answer.lower()
-        texts = [text]
-        texts += [passage.text for passage in drawn if answer not in passage.text.lower()]
-        return [Chunk(id=f"c{number}", text=text) for number, text in enumerate(texts)]
+        chunks = [Chunk(id="c0", text=text)]
+        for passage in drawn:
+            if answer not in passage.text.lower():
+                chunks.append(Chunk(id=f"c{len(chunks)}", text=passage.text))
+        return chunks
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question as it is, and a text that says nothing of the answer."""
-        questions = [other.question for other in self.pairs if other.document == pair.document]
-        # The order of the draws is part of the result: first the question, then the wording.
+        """The question as it is, and a text that says nothing of the answer.
+
+        Args:
+            kind: one of those with wordings in ``self_test.toml``.
+        """
+        questions: list[str] = []
+        for candidate in self.pairs:
+            if candidate.document == pair.document:
+                questions.append(candidate.question)
+        # Under the names that the wordings call them by.
         values = {
             "other": self.draw.choice(questions),
             "q": pair.question,
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
-        wording = self.draw.choice(table("ragbench.validators", "self_test")[kind])
+        wording: str = self.draw.choice(table("ragbench.validators", "self_test")[kind])
         for name, value in values.items():
-            if value is None and f"{{{name}}}" in wording:
+            placeholder = "{" + name + "}"
+            if value is None and placeholder in wording:
                 return None
         return QuestionAndText(pair.question, wording.format(**values))
 
@@ -148,23 +168,25 @@ class _Rules(Record, kw_only=False):
             return None
         name = self.draw.choice(shared)
         new_name = self._other_name(pair, name)
-        return None if new_name is None else _replaced(pair, name, new_name)
+        if new_name is None:
+            return None
+        return _with_question_changed(pair, name, new_name)
 
     def _other_name(self, pair: AnsweredQuestion, name: str) -> str | None:
-        """A name of so many words that neither question nor passage holds."""
+        """A name of as many words that neither question nor passage holds."""
         own_text = f"{pair.question} {pair.text}".lower()
         length = len(name.split())
         # Names of other questions fit best; those of passages only where there is none.
-        questions = [other.question for other in self.pairs]
-        passages = [other.text for other in self.pairs]
+        questions = [candidate.question for candidate in self.pairs]
+        passages = [candidate.text for candidate in self.pairs]
         for texts in (questions, passages):
-            candidates: list[str] = []
+            new_names: list[str] = []
             for text in texts:
-                for candidate in _names(text):
-                    if len(candidate.split()) == length and candidate.lower() not in own_text:
-                        candidates.append(candidate)
-            if candidates:
-                return self.draw.choice(candidates)
+                for new_name in _names(text):
+                    if len(new_name.split()) == length and new_name.lower() not in own_text:
+                        new_names.append(new_name)
+            if new_names:
+                return self.draw.choice(new_names)
         return None
 
     def number(self, pair: AnsweredQuestion) -> QuestionAndText | None:
@@ -174,12 +196,18 @@ class _Rules(Record, kw_only=False):
             return None
         number = self.draw.choice(shared)
         new_number = self._stepped(number)
-        return None if new_number in pair.text else _replaced(pair, number, new_number)
+        if new_number in pair.text:
+            return None
+        return _with_question_changed(pair, number, new_number)
 
     def _stepped(self, number: str) -> str:
-        """A number with another last digit."""
+        """A number, or an identifier with digits, with another last digit."""
         step = self.draw.choice((1, 2, 3, 5))
-        return re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + step) % 10), number)
+
+        def next_digit(digit: re.Match[str]) -> str:
+            return str((int(digit[0]) + step) % 10)
+
+        return re.sub(r"\d(?=\D*$)", next_digit, number)
 
     def identifier(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another identifier in the passage: INC-48231 for INC-48213."""
@@ -196,13 +224,14 @@ class _Rules(Record, kw_only=False):
         answer = self.sentence(pair)
         if answer is None:
             return None
-        in_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
-        shared = [word for word in _shared(pair, in_question) if word in answer.text]
+        words_of_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
+        shared = [word for word in _shared(pair, words_of_question) if word in answer.text]
         if not shared:
             return None
         word = self.draw.choice(shared)
+        new_word: str | None
         if word[0].isdigit():
-            new_word: str | None = self._stepped(word)
+            new_word = self._stepped(word)
         else:
             new_word = self._other_name(pair, word)
         if new_word is None:
@@ -215,8 +244,9 @@ class _Rules(Record, kw_only=False):
         if auxiliary is None:
             return None
         verb = auxiliary[1]
-        negated = {"can": "can't", "will": "won't"}.get(verb, f"{verb}n't")
-        return _replaced(pair, verb, negated)
+        irregular = {"can": "can't", "will": "won't"}
+        negated = irregular.get(verb, f"{verb}n't")
+        return _with_question_changed(pair, verb, negated)
 
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
         """The question with its passage as it is: the answer is there."""
@@ -239,18 +269,23 @@ class _Rules(Record, kw_only=False):
 
 
 def _shared(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
-    """The words that the passage holds beside its answer."""
+    """The words that the passage holds beside its answer: to change them keeps the answer."""
     return [word for word in words if word in pair.text and word not in pair.answer]
 
 
 def _names(text: str) -> list[str]:
     """Words with a capital, those that follow each other as one name."""
     common = function_words()["en"].split()
-    return [name for name in _NAME.findall(text) if name.split()[0].lower() not in common]
+    names: list[str] = []
+    for name in _NAME.findall(text):
+        first_word = name.split()[0]
+        if first_word.lower() not in common:
+            names.append(name)
+    return names
 
 
-def _replaced(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
-    """The question with another word in the place of one."""
+def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
+    """The question with a new word in the place of an old one, and its passage as it is."""
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
@@ -266,12 +301,14 @@ def without_answer(pair: AnsweredQuestion) -> str | None:
     if sentence is None:
         return None
     remainder = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
-    if len(remainder.split()) <= 6 or pair.answer.lower() in remainder.lower():
+    is_too_short = len(remainder.split()) <= 6
+    if is_too_short or pair.answer.lower() in remainder.lower():
         return None
     return remainder
 
 
-KINDS: Mapping[str, Callable[[_Rules, AnsweredQuestion], QuestionAndText | None]] = {
+Rule = Callable[[_Rules, AnsweredQuestion], QuestionAndText | None]
+KINDS: Mapping[str, Rule] = {
     "echo": lambda rules, pair: rules.worded("echo", pair),
     "says-unknown": lambda rules, pair: rules.worded("says-unknown", pair),
     "entity": _Rules.entity,
@@ -284,13 +321,14 @@ KINDS: Mapping[str, Callable[[_Rules, AnsweredQuestion], QuestionAndText | None]
     "sentence": _Rules.sentence,
     "question-and-answer": _Rules.question_and_answer,
 }
+"""The kinds of pairs that a validator is asked about, each with the rule that makes them."""
 ANSWER_KINDS = ("passage", "sentence", "question-and-answer")
 """Those that hold the answer: a validator that always says No is wrong about them."""
 
 
 # --- the questions of a dataset
 
-_LONGEST = 1200
+_LONGEST_PASSAGE = 1200
 """Characters of a passage."""
 
 
@@ -308,10 +346,11 @@ def run_self_test(
         texts = {}  # a dataset without a corpus: its cases hold the texts
     pairs: list[AnsweredQuestion] = []
     for case in read_cases(dataset, problems=Problems()):
+        # The rules know English words only.
         is_english = (case.language or "en").startswith("en")
         if case.answerable is False or not is_english:
             continue
-        pair = _pair(case, texts)
+        pair = _answered_question(case, texts)
         if pair is not None:
             pairs.append(pair)
     if not pairs:
@@ -323,33 +362,43 @@ def run_self_test(
     return self_test(validator, pairs, limit=limit, seed=seed)
 
 
-def _pair(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
-    """The answer's place in a passage: the reference, or all that was marked as evidence."""
-    # With several places, a text without one of them may still answer.
+def _answered_question(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
+    """A case with the place of its answer in a passage; None where no text holds it.
+
+    Args:
+        texts: the documents of the corpus, by their ids.
+    """
+    # With several places of evidence, a text without one of them may still answer.
     if len(case.evidence) == 1:
-        [evidence] = case.evidence
+        evidence = case.evidence[0]
         document_id = evidence.document_id or ""
         document = texts.get(document_id, "")
         if evidence.text in document:
             passage = _passage_with(evidence.text, document)
-            return _placed(case, passage, evidence.text, document_id)
+            return _with_place(case, passage, evidence.text, document_id)
     for text in case.reference_contexts or ():
         if case.reference and case.reference in text:
-            return _placed(case, text, case.reference, text[:40])
+            # Contexts have no id: by their beginnings they are told apart.
+            return _with_place(case, text, case.reference, text[:40])
     return None
 
 
 def _passage_with(text: str, document: str) -> str:
     """The first window of a document that holds a text; the whole document where none does."""
-    for window in windows_of(document, characters=_LONGEST):
+    for window in windows_of(document, characters=_LONGEST_PASSAGE):
         passage = document[window.start : window.end]
         if text in passage:
             return passage
     return document
 
 
-def _placed(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
-    """A case with the place of its answer: the reference where the evidence holds it."""
+def _with_place(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
+    """A case with the place of its answer: the reference where the evidence holds it.
+
+    Args:
+        passage: holds the evidence.
+        document: what passages of one document have in common.
+    """
     answer = evidence
     if case.reference and case.reference in evidence:
         answer = case.reference

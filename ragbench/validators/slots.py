@@ -21,12 +21,14 @@ from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import normalise, tokenise
 
 _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
+"""The expressions of ``slots.toml``, by their names there."""
 
 
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
     """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
 
     Args:
+        query: the question.
         text: of the chunk.
         quoted: the sentences of it that seem to answer.
         rules: names of the rules of `RULES` that count.
@@ -42,11 +44,13 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _applicable_rules(query: str) -> frozenset[str]:
-    """The rules that are about something in a question."""
-    names: set[str] = {"unknown"} if query else set()
+    """The rules that are about something in a question, by name."""
+    names: set[str] = set()
+    if query:
+        names.add("unknown")
     if identifiers(query):
         names.add("identifier")
-    if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS):
+    if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS_OF_ANSWERS):
         names.add("time")
     if _asks_what_is_not(query):
         names.add("polarity")
@@ -55,7 +59,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
         return frozenset(names)
     if _WORDS["number"].search(_normalised(query)) and not _WORDS["own_case"].search(query):
         names.add("number")
-    if _NAME.search(query, 1):
+    if _NAME.search(query, 1):  # the first word has a capital in any case
         names.add("entity")
     if _opposites().keys() & _words_with_neighbours(query).keys():
         names.add("opposite")
@@ -66,7 +70,10 @@ def _asks_what_is_not(query: str) -> bool:
     """Whether it is a question of fact with a negation: "Which room is not heated?"."""
     if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
         return False
-    return not _WORDS["condition"].search(query) and "whether or not" not in query.lower()
+    # "What can I do if it is not heated?" asks what is so, under a condition.
+    if _WORDS["condition"].search(query):
+        return False
+    return "whether or not" not in query.lower()
 
 
 @lru_cache(maxsize=1024)
@@ -78,12 +85,17 @@ def is_yes_or_no(query: str) -> bool:
 # --- identifiers: a token with letter and digit, an underscore or an inner dot; an option
 
 _CODE = re.compile(r"(?<![\w.-])(?:--?)?[^\W_]\w*(?:[._/-]\w+)*")
+"""A word with all that is joined to it by dots, slashes and dashes."""
 _PLAIN = re.compile(
-    r"\d+(?:st|nd|rd|th|s)?(?:-[a-z-]{2,})?|(?:mid|early|late|pre|post)-\d+\w*|\d+(?:[.,]\d+)?[a-z]{1,3}"
-    r"|(?:[a-z]\.)+[a-z]?",
-    re.IGNORECASE,
+    r"""
+    \d+(?:st|nd|rd|th|s)?(?:-[a-z-]{2,})?  # ordinals, decades, ages: 3rd, 1990s, 12-year-old
+    |(?:mid|early|late|pre|post)-\d+\w*    # mid-1990s
+    |\d+(?:[.,]\d+)?[a-z]{1,3}             # amounts: 2.5kg
+    |(?:[a-z]\.)+[a-z]?                    # U.S
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-"""What looks like an identifier and is none: ordinals, decades, ages, amounts, "U.S"."""
+"""What looks like an identifier and is none."""
 _FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
 _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
 
@@ -100,9 +112,9 @@ def _is_identifier(word: str) -> bool:
         return False
     if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
         return True
-    if "_" in word:
+    if "_" in word or _FLAG.match(word):
         return True
-    return _FLAG.match(word) is not None or _DOTTED.fullmatch(word) is not None
+    return _DOTTED.fullmatch(word) is not None
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -110,8 +122,8 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
     for identifier in identifiers(query):
         # However its parts are joined: INC-48213 is INC 48213.
         parts = re.findall(r"[^\W\d_]+|\d+", identifier.lower())
-        joined = r"[\W_]{0,2}".join(re.escape(part) for part in parts)
-        if re.search(rf"(?<![^\W_]){joined}(?![^\W_])", text.lower()):
+        joined_anyhow = r"[\W_]{0,2}".join(re.escape(part) for part in parts)
+        if re.search(rf"(?<![^\W_]){joined_anyhow}(?![^\W_])", text.lower()):
             continue
         if _WORDS["version"].fullmatch(identifier) and _WORDS["range"].search(quoted):
             continue  # "Since v2.1" speaks of v2.3, too
@@ -122,10 +134,14 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_rival(identifier: str, rival: str) -> bool:
-    """Whether two identifiers are of one form: INC-48213 and INC-48231, load_config and save_."""
+    """Whether one identifier may stand where another does, since both are of one form.
+
+    INC-48213 and INC-48231 are, load_config and save_config, api.v1.users and api.v1.orders.
+    """
     if _FLAG.match(identifier):
         return _FLAG.match(rival) is not None
-    if re.search(r"\d", identifier) and _without_digits(identifier) == _without_digits(rival):
+    has_digit = re.search(r"\d", identifier) is not None
+    if has_digit and _without_digits(identifier) == _without_digits(rival):
         return True
     parts = re.split(r"[._/-]", identifier)
     rival_parts = re.split(r"[._/-]", rival)
@@ -135,15 +151,17 @@ def _is_rival(identifier: str, rival: str) -> bool:
     for part, rival_part in zip(parts, rival_parts, strict=True):
         if part != rival_part:
             differing += 1
-            # GPT-4 may stand for GPT-4o, IL-18 beside IL-1beta.
+            # No rivals: GPT-4 may stand for GPT-4o, IL-18 beside IL-1beta.
             if _form(part) != _form(rival_part):
                 return False
+    # Names in code share any part (load_config, save_config), others the first one.
     if "_" in identifier:
         return differing < len(parts)
     return parts[0] == rival_parts[0]
 
 
 def _without_digits(word: str) -> str:
+    """A word with a 0 in the place of each number."""
     return re.sub(r"\d+", "0", word)
 
 
@@ -166,28 +184,31 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
     question = _normalised(query)
     plain_text = _normalised(text)
     plain_quote = _normalised(quoted)
-    for number in _WORDS["number"].finditer(question):
-        if re.search(_forms(number[0]), plain_text):
+    for match in _WORDS["number"].finditer(question):
+        number = match[0]
+        if re.search(_forms(number), plain_text):
             continue
-        if _WORDS["percent"].match(question, number.end()):
+        if _WORDS["percent"].match(question, match.end()):
             continue
-        neighbours = _neighbours(question, number.span())
         rivals: list[str] = []
-        if _is_year(number[0]):
+        if _is_year(number):
             rivals += filter(_is_year, _WORDS["number"].findall(plain_text))
+        neighbours = _neighbours(question, match.span())
         for candidate in _WORDS["number"].finditer(plain_quote):
             if neighbours & _neighbours(plain_quote, candidate.span()):
                 rivals.append(candidate[0])
-        rival = next((rival for rival in rivals if rival not in question), None)
-        if rival:
-            yield f"'{number[0]}' is not in this chunk; '{rival}' is"
+        for rival in rivals:
+            if rival not in question:
+                yield f"'{number}' is not in this chunk; '{rival}' is"
+                break
 
 
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
+"""A number with commas: 1,200,000. Not a row of a table, such as 1,2,345."""
 
 
 def _normalised(text: str) -> str:
-    """Without the commas in a number, too; those of a table's row stay."""
+    """A text in the form that texts are compared in, also without the commas in a number."""
     return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), normalise(text))
 
 
@@ -196,7 +217,11 @@ def _is_year(number: str) -> bool:
 
 
 def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
-    """The words right before and right behind a place."""
+    """The words right before and right behind a place, by their stems.
+
+    Args:
+        span: start and end of the place in the text.
+    """
     start, end = span
     neighbours: set[Neighbour] = set()
     before = re.search(r"([^\W\d_]+)\W{1,2}$", text[max(0, start - 30) : start])
@@ -226,7 +251,7 @@ def _forms(number: str) -> str:
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
-_TELLS_NOTHING = {
+_COMMON_NEIGHBOURS: set[Neighbour] = {
     ("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")
 }
 """Words before names of any kind: that two names follow them does not make them rivals."""
@@ -238,18 +263,20 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
-    for name in _NAME.finditer(query, 1):
-        neighbours = _neighbours(query.lower(), name.span()) - _TELLS_NOTHING
-        if not neighbours or name[0].lower() in common or _is_like(name[0], text):
+    for match in _NAME.finditer(query, 1):
+        name = match[0]
+        neighbours = _neighbours(query.lower(), match.span()) - _COMMON_NEIGHBOURS
+        if not neighbours or name.lower() in common or _is_in(name, text):
             continue
-        for rival in _NAME.finditer(quoted):
-            if not query_tokens.isdisjoint(tokenise(rival[0])):
+        for candidate in _NAME.finditer(quoted):
+            rival = candidate[0]
+            if not query_tokens.isdisjoint(tokenise(rival)):
                 continue
-            if neighbours & _neighbours(quoted.lower(), rival.span()):
-                yield f"'{name[0]}' is not in this chunk; '{rival[0]}' is"
+            if neighbours & _neighbours(quoted.lower(), candidate.span()):
+                yield f"'{name}' is not in this chunk; '{rival}' is"
 
 
-def _is_like(name: str, text: str) -> bool:
+def _is_in(name: str, text: str) -> bool:
     """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
     name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
@@ -259,7 +286,7 @@ def _is_like(name: str, text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """In small letters, without accents."""
+    """A text in small letters, without accents."""
     decomposed = normalize("NFKD", text.casefold())
     return "".join([letter for letter in decomposed if not combining(letter)])
 
@@ -275,7 +302,7 @@ class _Word(NamedTuple):
 
 
 def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A word of the question is missing there, and its opposite is said."""
+    """A word of the question is missing in the sentences, and its opposite is said."""
     in_query = _words_with_neighbours(query)
     in_quote = _words_with_neighbours(quoted)
     for stem, word in in_query.items():
@@ -295,23 +322,27 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     words: dict[str, _Word] = {}
     for match in re.finditer(r"[a-z]+", plain):
-        words[_stem(match[0])] = _Word(match[0], _neighbours(plain, match.span()) - _TELLS_NOTHING)
+        neighbours = _neighbours(plain, match.span()) - _COMMON_NEIGHBOURS
+        words[_stem(match[0])] = _Word(match[0], neighbours)
     return words
 
 
 @cache
 def _opposites() -> Mapping[str, Mapping[str, bool]]:
-    """By stem the stems of which one cannot stand for the other, both ways.
+    """The opposites of each word, by stems; each pair stands there both ways.
 
-    True for those that are opposites anywhere; most are so only beside the same word: the first
-    director, the last director.
+    True for those that are opposites anywhere, as verbs are; others are so only beside the same
+    word: the first director, the last director.
     """
+    entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
     for key, is_anywhere in (("antonyms", False), ("verbs", True)):
-        for pair in table("ragbench.validators", "slots")[key].split("|"):
-            word, opposite = map(_stem, pair.split())
-            opposites.setdefault(word, {})[opposite] = is_anywhere
-            opposites.setdefault(opposite, {})[word] = is_anywhere
+        for pair in entries[key].split("|"):
+            word, opposite = pair.split()
+            word_stem = _stem(word)
+            opposite_stem = _stem(opposite)
+            opposites.setdefault(word_stem, {})[opposite_stem] = is_anywhere
+            opposites.setdefault(opposite_stem, {})[word_stem] = is_anywhere
     return opposites
 
 
@@ -319,7 +350,7 @@ def _opposites() -> Mapping[str, Mapping[str, bool]]:
 def _stem(word: str) -> str:
     """The same form for all forms of a word: lost, loses and losing."""
     if _WORDS["ambiguous"].match(word):
-        return word
+        return word  # what is close to the station is not closed
     irregular = table("ragbench.validators", "slots")["irregular"]
     return "".join(tokenise(irregular.get(word, word)))
 
@@ -331,8 +362,8 @@ _AFFIRMED = 0.6
 def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     """The question asks what is not so, and the sentence says the same without any denial."""
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
-    common = len(query_tokens.intersection(tokenise(quoted)))
-    if common >= _AFFIRMED * len(query_tokens) and not _WORDS["denies"].search(quoted):
+    shared = len(query_tokens.intersection(tokenise(quoted)))
+    if shared >= _AFFIRMED * len(query_tokens) and not _WORDS["denies"].search(quoted):
         yield "it says what is so, and the question asks what is not"
 
 
@@ -341,7 +372,7 @@ _MOST_NEW_WORDS = 3
 
 
 def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
-    """That it is unknown, and hardly more."""
+    """The sentences say that it is unknown, and hardly more."""
     unknown = _WORDS["unknown"].search(quoted)
     if unknown is None or unknown[0].split()[-1].lower() in query.lower():
         return  # a question about what is unknown
@@ -351,12 +382,13 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
         yield f"it says '{unknown[0].strip(' :')}'"
 
 
-_KINDS = ("date", "time", "number")
+_KINDS_OF_ANSWERS = ("date", "time", "number")
+"""Each is asked for by the expression ``asks_...`` and recognised by ``holds_...``."""
 
 
 def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
     """A date, a time or a number is asked for, and the sentences have none."""
-    for kind in _KINDS:
+    for kind in _KINDS_OF_ANSWERS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
             yield f"it names no {kind}"
 
@@ -383,9 +415,11 @@ def without_echo(query: str, text: str) -> str:
         return text  # a letter such as "İ" is two in small letters: positions would move
     letters = list(text)
     for echo in re.finditer(re.escape(question) + r"[ ?!.]*", lower_text):
+        # The sentence with the question begins behind the mark that ends the one before.
         start = max(lower_text.rfind(mark, 0, echo.start()) for mark in ".?!\n|") + 1
+        end = echo.end()
         before = lower_text[start : echo.start()]
-        behind = lower_text[echo.end() : echo.end() + _ANSWER_WITHIN]
+        behind = lower_text[end : end + _ANSWER_WITHIN]
         # "This passage answers it" behind the question, unless a yes or a no comes first.
         promise = None
         if not _WORDS["yes"].match(behind):
@@ -394,7 +428,8 @@ def without_echo(query: str, text: str) -> str:
         has_reply = not is_question or _is_reply(question, behind)
         if has_reply and not promise and not _WORDS["claim"].search(before):
             continue
-        end = echo.end() + (promise.end() if promise else 0)
+        if promise:
+            end += promise.end()
         letters[start:end] = " " * (end - start)
     return "".join(letters)
 
@@ -414,7 +449,7 @@ def _is_reply(question: str, behind: str) -> bool:
 def without_marks(query: str, text: str) -> str:
     """A text without marks of lists, HTML and Markdown, and labels; positions stay.
 
-    So do a number and a label that the question names.
+    A number and a label stay, too, where the question names them: "What comes in step 2?".
 
     To the reader an item of a list looks like one that is asked for: of 200 texts that do not
     answer it took 48 for answers with a bullet at each sentence, and 17 without.
@@ -434,7 +469,10 @@ def without_marks(query: str, text: str) -> str:
     return unmarked
 
 
-RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
+Rule = Callable[[str, str, str], Iterator[str]]
+"""Takes the question, the chunk and the sentences that seem to answer, and yields objections to
+them, in words."""
+RULES: Mapping[str, Rule] = {
     "identifier": _other_identifier,
     "number": _other_number,
     "entity": _other_name,
@@ -443,6 +481,6 @@ RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
     "polarity": _affirms,
     "unknown": _says_unknown,
 }
-"""The rules in their order: each takes the question, the chunk and the sentences that seem to
-answer, and yields objections to them, in words."""
+"""The rules by name, in their order."""
 SLOTS = tuple(RULES)
+"""The names of all rules."""

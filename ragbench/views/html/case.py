@@ -1,6 +1,7 @@
 """The block of one case in a run's page, and its chunks: each text stands in the page once.
 
-A page has a thousand of them: they are written here and not by a template.
+A page has up to a thousand of them: they are written here and not by a template, which would take
+longer. `CaseBlocks` is called for each case of `ragbench.views.html.run_page`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _LONGEST = 20_000
 _LONGEST_QUERY = 2000
 """Letters of a question that are drawn: a line of a million without a space stops a browser."""
 _LONGEST_GOLD = 1000
+"""Letters of a gold text that no chunk holds."""
 _MOST_GOLD_TEXTS = 5
+_LONGEST_PASSAGE = 400
+"""Letters of a marked passage, or of an expectation."""
 _MOST_CHUNK_LETTERS = 12_000_000
 """Letters of chunks that a page holds."""
 
@@ -65,33 +69,40 @@ class Shelved(NamedTuple):
 
 
 class CaseBlocks:
-    """Writes the blocks of a page's cases, and collects the chunks that they link to."""
+    """Writes the blocks of a page's cases, and collects the chunks that they link to.
+
+    Args:
+        metrics: those of the run, in the order of a row's cells.
+        against: the run that the cases are compared with; None for none.
+    """
 
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
         self._metrics = metrics
         self._against = against
-        self._names = [safe(metric.name) for metric in metrics]
+        self._safe_names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
         """The chunks whose texts the page holds, by id and text."""
-        self._letters = 0
+        self._letters_on_shelf = 0
 
     def block(self, row: CaseRow) -> str:
         """A case as HTML: a line when it is closed, everything that is known when it is open."""
         story = row.story
         assert story is not None
-        before = None if self._against is None else self._against.cases.get(row.id)
+        before = None
+        if self._against is not None:
+            before = self._against.cases.get(row.id)
         headline_scores, all_scores = self._scores(row)
-        parts = [
-            *_summary_line(row, before, headline_scores),
-            *_cause(row),
-            *(f"<p class=bad>{safe(str(failure))}\n" for failure in row.failures),
-        ]
+        parts: list[str] = []
+        parts.extend(_summary_line(row, before, headline_scores))
+        parts.extend(_cause(row))
+        for failure in row.failures:
+            parts.append(f"<p class=bad>{safe(str(failure))}\n")
         if story.history or story.searches or story.sent:
             parts.extend(_history_and_searches(story))
         parts.extend(_reference_and_answer(row, story, before))
         if before is not None:
             parts.extend(_baseline_differences(before, row))
-        parts.extend(self._chunks(story))
+        parts.extend(self._chunk_table(story))
         if row.validation is not None:
             parts.append(_verdict(row.validation))
         if any(row.judgements):
@@ -100,7 +111,7 @@ class CaseBlocks:
         parts.append(f"<p class=dim>{safe(_hops(story))}\n</div></details>")
         return "".join(parts)
 
-    def _chunks(self, story: CaseStory) -> Iterator[str]:
+    def _chunk_table(self, story: CaseStory) -> Iterator[str]:
         """The chunks, and of the gold what they do not show."""
         if story.chunks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
@@ -119,13 +130,17 @@ class CaseBlocks:
     def _chunk(self, chunk: ChunkStory) -> str:
         """A chunk as a row, which links to its text."""
         shelved = self._shelved(chunk)
-        score = "" if chunk.score is None else f"{chunk.score:.4g}"
+        score = ""
+        if chunk.score is not None:
+            score = f"{chunk.score:.4g}"
         link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
         if chunk.address is not None:
             link += f' <a class=src rel=noreferrer href="{safe(chunk.address)}">source</a>'
         if not (chunk.is_gold or chunk.moves or chunk.marks):
             return f"<tr><td>{link}<td>{score}"  # most of them
-        row = "<tr class=gold" if chunk.is_gold else "<tr"
+        row = "<tr"
+        if chunk.is_gold:
+            row += " class=gold"
         spans = _spans(chunk, shelved.text)
         if spans:
             row += f" data-m={spans}"
@@ -140,44 +155,48 @@ class CaseBlocks:
     def _shelved(self, chunk: ChunkStory) -> Shelved:
         """The chunk with its text, which is put on the shelf when it is first met."""
         key = (chunk.id, chunk.text)
-        if key not in self.shelf:
-            text = cut(chunk.text)
-            self._letters += len(text)
-            if self._letters > _MOST_CHUNK_LETTERS:
-                text = "(not in this page, which would be too large: see ragbench explain)"
-            self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
+        if key in self.shelf:
+            return self.shelf[key]
+        text = cut(chunk.text)
+        self._letters_on_shelf += len(text)
+        if self._letters_on_shelf > _MOST_CHUNK_LETTERS:
+            text = "(not in this page, which would be too large: see ragbench explain)"
+        self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
         return self.shelf[key]
 
     def _scores(self, row: CaseRow) -> tuple[str, str]:
-        """What a closed case shows: a score of retrieval and one of the answer; then every metric.
+        """The scores that a closed case shows, and those that an open one does.
 
-        Those without a value stand behind, by how their cells ended.
+        Closed, one score of retrieval and one of the answer, not yet safe as HTML; open, every
+        metric as HTML, those without a value at the end, by how their cells ended.
         """
-        headline: dict[str, str] = {}
-        values: list[str] = []
-        without_value: dict[str, list[str]] = {}
-        for metric, name, cell in zip(self._metrics, self._names, row.cells, strict=True):
+        score_by_group: dict[str, str] = {}
+        scores: list[str] = []
+        names_by_status: dict[str, list[str]] = {}
+        for metric, name, cell in zip(self._metrics, self._safe_names, row.cells, strict=True):
             if cell.value is None:
-                without_value.setdefault(cell.status.value, []).append(name)
+                names_by_status.setdefault(cell.status.value, []).append(name)
                 continue
-            values.append(f"{name} {cell.value:.3g}")
+            scores.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
             if group not in ("retriever", "generator"):
                 continue
-            shown = headline.get(group, "")
+            earlier = score_by_group.get(group, "")
             # token_f1 replaces the first score of an answer, unless that says if it is correct.
-            is_better = metric.name == "token_f1" and "answer_correct" not in shown
-            if not shown or is_better:
-                headline[group] = f"{metric.name} {cell.value:.3g}"
-        for status, names in without_value.items():
-            values.append(f"{status}: {', '.join(names)}")
-        return " · ".join(headline.values()), " · ".join(values)
+            is_better = metric.name == "token_f1" and "answer_correct" not in earlier
+            if not earlier or is_better:
+                score_by_group[group] = f"{metric.name} {cell.value:.3g}"
+        for status, names in names_by_status.items():
+            scores.append(f"{status}: {', '.join(names)}")
+        return " · ".join(score_by_group.values()), " · ".join(scores)
 
 
 def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Iterator[str]:
-    """What a closed case shows, with what the script filters by in its attributes."""
+    """What a closed case shows, with what the page's script filters by in its attributes."""
     attribution = row.attribution
-    kind = "" if before is None or before.kind is None else before.kind.value
+    kind = ""
+    if before is not None and before.kind is not None:
+        kind = before.kind.value
     yield f"<details class=case data-c={attribution.cause.value}"
     if attribution.stage:
         yield f' data-g="{safe(attribution.stage)}"'
@@ -207,7 +226,8 @@ def _cause(row: CaseRow) -> Iterator[str]:
     tags = list(row.tags)
     if row.language:
         tags.append(f"language:{row.language}")
-    tags.extend(f"document:{id}" for id in row.reference_ids or ())
+    for document_id in row.reference_ids or ():
+        tags.append(f"document:{document_id}")
     for tag in tags:
         yield f" <i>{safe(tag)}</i>"
     yield "\n"
@@ -224,8 +244,10 @@ def _hops(story: CaseStory) -> str:
 
 def _has_gold_mark(story: CaseStory) -> bool:
     """Whether a gold text is marked in a chunk, so that it is on the page already."""
-    marks = (mark for chunk in story.chunks for mark in chunk.marks)
-    return any(mark.kind == "gold" for mark in marks)
+    kinds: set[str] = set()
+    for chunk in story.chunks:
+        kinds.update(mark.kind for mark in chunk.marks)
+    return "gold" in kinds
 
 
 def _history_and_searches(story: CaseStory) -> Iterator[str]:
@@ -238,8 +260,8 @@ def _history_and_searches(story: CaseStory) -> Iterator[str]:
         yield "</details>\n"
     for number, search in enumerate(story.searches, 1):
         yield f"<p class=dim>search {number}: {safe(search_text(search))}\n"
-    for sent in story.sent:
-        yield f"<p class=dim>searched for <q>{safe(cut(sent))}</q>\n"
+    for query in story.sent:
+        yield f"<p class=dim>searched for <q>{safe(cut(query))}</q>\n"
 
 
 def _reference_and_answer(
@@ -256,11 +278,11 @@ def _reference_and_answer(
             yield f"<p class=dim>candidate: {safe(cut(text))}\n"
     yield "</div>"
     if before is not None and before.tells_texts:
-        if before.response == row.response:
-            earlier = "<em>the same</em>"
-        else:
-            earlier = _marked(compared_texts(before.response, row.response)[0], "u")
-        yield f"<div><h3>In the baseline</h3><p>{earlier}</div>"
+        earlier_answer = "<em>the same</em>"
+        if before.response != row.response:
+            earlier_parts, _ = compared_texts(before.response, row.response)
+            earlier_answer = _marked(earlier_parts, "u")
+        yield f"<div><h3>In the baseline</h3><p>{earlier_answer}</div>"
     yield "</div>\n"
     yield from _failing_expectations(story)
     if story.notes:
@@ -281,20 +303,25 @@ def _failing_expectations(story: CaseStory) -> Iterator[str]:
     total = len(story.expectations)
     yield f"<div class=claims><h3>Expectations that do not hold: {len(failing)} of {total}</h3>\n"
     for expectation in failing:
-        yield f"<p class=fails>{safe(cut(expectation.sentence, 400))}\n"
+        yield f"<p class=fails>{safe(cut(expectation.sentence, _LONGEST_PASSAGE))}\n"
     yield "</div>\n"
 
 
 _TONES = {"supported": "passes", "not supported": "fails"}
+"""In which colour a verdict is drawn; any other one is undecided."""
 
 
 def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
     """An answer by sentences, each with the claims that a judge made of it."""
-    judge = f", {safe(answer.judge)}" if answer.judge else ""
     yield "<div class=claims><h3>Supported by the chunks, by sentence: "
-    yield f"{safe(answer.metric)}{judge}</h3>\n"
+    yield safe(answer.metric)
+    if answer.judge:
+        yield f", {safe(answer.judge)}"
+    yield "</h3>\n"
     for sentence in answer.sentences:
-        text = "<em>of no one sentence</em>" if sentence.text is None else safe(sentence.text)
+        text = "<em>of no one sentence</em>"
+        if sentence.text is not None:
+            text = safe(sentence.text)
         tone = _TONES.get(sentence.verdict, "undecided")
         yield f'<p class="{tone}"><b>{safe(sentence.verdict)}</b> {text}\n'
         for claim in sentence.claims:
@@ -303,7 +330,11 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
 
 
 def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
-    """A claim with its quotes; its own text only where it is not the ``whole`` sentence."""
+    """A claim with its quotes.
+
+    Args:
+        is_whole: whether it is the sentence, whose text and verdict stand above it already.
+    """
     yield "<div>"
     if not is_whole:
         tone = _TONES.get(claim.verdict, "undecided")
@@ -311,22 +342,24 @@ def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
     if claim.reason:
         yield f" <small>{safe(claim.reason)}</small>"
     yield "\n"
-    for text, chunk in claim.quotes:
-        place = "in no chunk" if chunk is None else safe(chunk)
+    for text, chunk_id in claim.quotes:
+        place = "in no chunk"
+        if chunk_id is not None:
+            place = safe(chunk_id)
         yield f"<q><small>{place}</small> <mark>{safe(text)}</mark></q>"
     yield "</div>\n"
 
 
 def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
     """Cause, scores and chunks of the case in the baseline, where they were others."""
-    label = ""
+    cause = ""
     if before.cause is not None and before.cause != row.attribution.cause:
-        label = f"{before.cause.label}. "
+        cause = f"{before.cause.label}. "
     changes: list[str] = []
-    for name, old, new in before.scores:
-        changes.append(f"{name} {_cell_text(old)} → {_cell_text(new)}")
-    if label or changes:
-        yield f"<p class=dim>In the baseline: {label}{safe(', '.join(changes))}\n"
+    for name, old_cell, new_cell in before.scores:
+        changes.append(f"{name} {_cell_text(old_cell)} → {_cell_text(new_cell)}")
+    if cause or changes:
+        yield f"<p class=dim>In the baseline: {cause}{safe(', '.join(changes))}\n"
     if before.ids is not None:
         yield f"<p class=dim>Chunks against the baseline: {safe(ids_text(before.ids))}\n"
 
@@ -342,9 +375,11 @@ def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     """The judgements that a case's scores rest on, folded."""
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
+            # Of each answer what was said; tokens and cost are not for readers of a page.
             steps: list[dict[str, object]] = []
             for step in judgement_object(judgement)["steps"]:
-                steps.append({name: step[name] for name in ("asked", "answer", "quotes")})
+                said = {"asked": step["asked"], "answer": step["answer"], "quotes": step["quotes"]}
+                steps.append(said)
             text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
             name = metric.name
             if judgement.judge:
@@ -366,16 +401,19 @@ def _verdict(verdict: Verdict) -> str:
 
 
 _AROUND = 40
-"""Letters around a quote."""
+"""Letters that are shown before a marked passage of a chunk, and behind it."""
 _MOST_QUOTES = 4
+"""Marked passages of a chunk that are shown in its row."""
 
 
 def _spans(chunk: ChunkStory, shown: str) -> str:
-    """Where the marks of a chunk start and end in its shown text, as the script reads it."""
+    """Where the marks of a chunk start and end in its shown text, as the page's script reads it."""
     spans: list[str] = []
     for mark in chunk.marks:
-        if mark.end <= len(shown):
-            spans.append(f"{_units(shown[: mark.start])},{_units(shown[: mark.end])}")
+        if mark.end <= len(shown):  # the page may hold the start of a text only
+            start = _units(shown[: mark.start])
+            end = _units(shown[: mark.end])
+            spans.append(f"{start},{end}")
     return ";".join(spans)
 
 
@@ -395,11 +433,12 @@ def _quotes(chunk: ChunkStory) -> Iterator[str]:
         before = chunk.text[start : mark.start]
         if start:
             before = f"…{before}"
-        after = chunk.text[mark.end : end]
+        behind = chunk.text[mark.end : end]
         if end < len(chunk.text):
-            after = f"{after}…"
-        text = safe(cut(chunk.text[mark.start : mark.end], 400))
-        yield f"<q><small>{mark.kind}</small> {safe(before)}<mark>{text}</mark>{safe(after)}</q>"
+            behind = f"{behind}…"
+        passage = chunk.text[mark.start : mark.end]
+        text = safe(cut(passage, _LONGEST_PASSAGE))
+        yield f"<q><small>{mark.kind}</small> {safe(before)}<mark>{text}</mark>{safe(behind)}</q>"
 
 
 # --- what two texts share
@@ -412,15 +451,16 @@ Parts = list[tuple[str, bool]]
 
 
 def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None, Parts | None]:
-    """Both texts in parts: those that the other has too, and those that it lacks."""
-    first_whole: Parts | None = None if first is None else [(cut(first), True)]
-    second_whole: Parts | None = None if second is None else [(cut(second), True)]
+    """Both texts in parts: those that the other has too, and those that it lacks.
+
+    A text that is not compared (there is no other, they are equal, or too long) is one part.
+    """
     if first is None or second is None or first == second:
-        return first_whole, second_whole
+        return _whole(first), _whole(second)
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
     if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
-        return first_whole, second_whole
+        return _whole(first), _whole(second)
     matcher = SequenceMatcher(
         None,
         [_plain(word) for word in first_words],
@@ -431,11 +471,20 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
     second_parts: Parts = []
     for kind, start, end, second_start, second_end in matcher.get_opcodes():
         is_same = kind == "equal"
-        if end > start:
-            first_parts.append(("".join(first_words[start:end]), is_same))
-        if second_end > second_start:
-            second_parts.append(("".join(second_words[second_start:second_end]), is_same))
+        first_text = "".join(first_words[start:end])
+        second_text = "".join(second_words[second_start:second_end])
+        if first_text:
+            first_parts.append((first_text, is_same))
+        if second_text:
+            second_parts.append((second_text, is_same))
     return first_parts, second_parts
+
+
+def _whole(text: str | None) -> Parts | None:
+    """A text in one part, of which nothing is missing in the other."""
+    if text is None:
+        return None
+    return [(cut(text), True)]
 
 
 def _plain(word: str) -> str:
@@ -449,5 +498,8 @@ def _marked(parts: Parts | None, tag: str) -> str:
         return "<em>none</em>"
     marked: list[str] = []
     for text, is_same in parts:
-        marked.append(safe(text) if is_same else f"<{tag}>{safe(text)}</{tag}>")
+        html = safe(text)
+        if not is_same:
+            html = f"<{tag}>{html}</{tag}>"
+        marked.append(html)
     return "".join(marked)

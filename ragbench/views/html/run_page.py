@@ -1,4 +1,8 @@
-"""The page of a run: its head, and a block for every case; chunk texts stand in it once."""
+"""The page of a run: its head, and a block for every case; chunk texts stand in it once.
+
+A command that writes a page gives each case to `RunPage` as it comes, so that only the cases that
+the page shows are in memory; ``run.html.jinja`` draws what `RunPage` collects.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +47,13 @@ if TYPE_CHECKING:
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
 _BINS = 12
+"""Bars of the histogram of a metric's values."""
 _LEAST_CONFIDENCES = 10
 """Cases with a confidence from which on the page draws how well it is calibrated."""
-_WITHOUT_VALUE = ("abstained", "skipped", "failed", "unproved")
 _ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
+"""The columns of the table of responses, in their order."""
 _ANSWERABLE = ((True, "there is an answer, or may be"), (False, "there is none"))
+"""Its rows: whether a case has an answer, and how the table says so."""
 
 
 class _PlacedCase(NamedTuple):
@@ -62,6 +68,7 @@ class RunPage:
     """Collects the cases of a run, then renders the page of its report.
 
     Args:
+        metrics: those of the run, in the order of a row's cells.
         against: the run that each case is compared with: those that went another way come first.
     """
 
@@ -75,16 +82,21 @@ class RunPage:
         if self._main_position is not None:
             self._main_metric = metrics[self._main_position]
         self._counts: Counter[Cause] = Counter()
+        """How many cases of each cause came that went no other way."""
         self._changed: dict[CaseKind, list[CaseRow]] = {}
         """Cases that went another way than in the other run."""
         self._worst: dict[Cause, list[_PlacedCase]] = {}
         """The worst of the other cases by cause, in no order."""
         self._worst_size = 0
+        """How many cases that is, of all causes together."""
         self._values = [array("d") for _ in metrics]
-        self._matrix: Counter[tuple[bool, Answer]] = Counter()
+        """The values of each metric."""
+        self._responses: Counter[tuple[bool, Answer]] = Counter()
+        """How many cases with and without an answer got which kind of response."""
         self._confidences: list[tuple[float, bool]] = []
+        """How sure the system was of an answer, and whether it is right."""
         self._lost = LostCases()
-        self._cases = CaseBlocks(metrics, against)
+        self._blocks = CaseBlocks(metrics, against)
 
     def case(self, row: CaseRow) -> None:
         """Takes in a case: every figure counts it, and the page keeps it where there is room."""
@@ -95,7 +107,7 @@ class RunPage:
         attribution = row.attribution
         is_without = attribution.cause is Cause.ANSWERED_WITHOUT
         is_answerable = not is_without and attribution.basis.value != "label"
-        self._matrix[is_answerable, attribution.answer] += 1
+        self._responses[is_answerable, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
 
@@ -105,7 +117,9 @@ class RunPage:
         case_badness = badness(value, self._main_metric)
         self._lost.add(row, attribution, case_badness)
 
-        before = None if self.against is None else self.against.cases.get(row.id)
+        before = None
+        if self.against is not None:
+            before = self.against.cases.get(row.id)
         if before is not None and before.kind is not None:
             changed = self._changed.setdefault(before.kind, [])
             if len(changed) < MOST_CASES:
@@ -115,10 +129,11 @@ class RunPage:
         cases = self._worst.setdefault(attribution.cause, [])
         cases.append(_PlacedCase(case_badness, self._counts.total(), row))
         self._worst_size += 1
+        # Not at each case: to sort them all takes time.
         if self._worst_size > 2 * MOST_CASES:
-            self._drop()
+            self._drop_better_cases()
 
-    def _drop(self) -> None:
+    def _drop_better_cases(self) -> None:
         """Drops the cases that have no room, which only shrinks as cases come."""
         room = _room(self._counts)
         self._worst_size = 0
@@ -129,6 +144,7 @@ class RunPage:
             self._worst_size += len(cases)
 
     def page(self) -> Page:
+        """The page of the cases and of the report."""
         manifest = self.report.manifest
         title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
         return Page(title=title, body=self._body())
@@ -137,23 +153,28 @@ class RunPage:
         """The page part by part: its head, a block for each case, the texts of the chunks."""
         rows = self._shown_cases()
         total = sum(count.cases for count in self.report.causes)
-        cut = None
+        remark = None
         if len(rows) < total:
-            cut = (
+            remark = (
                 f"This page shows {len(rows):,} of {total:,} cases, the worst of every cause. "
                 "'ragbench cases RUN' lists all, 'ragbench explain RUN CASE' shows any, cases.csv "
                 "and 'ragbench export' have every one."
             )
-        against = None if self.against is None else _against(self.against)
-        values = {**self._head(), "shown": len(rows), "cut": cut, "against": against}
+        values = self._head()
+        values["shown"] = len(rows)
+        values["cut"] = remark
+        values["against"] = None
+        if self.against is not None:
+            values["against"] = _against(self.against)
         yield render("run.html.jinja", values)
-        if all(row.tell is not None for row in rows):
-            stories: Iterator[CaseRow] = iter(rows)
-        else:
-            stories = self.report.find([row.id for row in rows])
-        for row in stories:
-            yield self._cases.block(row)
-        yield render("run.html.jinja", {"chunks": [*self._cases.shelf.values()]})
+
+        # Rows that cannot tell their stories are read from the run once more.
+        rows_with_stories: Iterator[CaseRow] = iter(rows)
+        if any(row.tell is None for row in rows):
+            rows_with_stories = self.report.find([row.id for row in rows])
+        for row in rows_with_stories:
+            yield self._blocks.block(row)
+        yield render("run.html.jinja", {"chunks": list(self._blocks.shelf.values())})
 
     def _shown_cases(self) -> list[CaseRow]:
         """The cases of the page: those that went another way, then the others as in the run."""
@@ -172,7 +193,11 @@ class RunPage:
         """What ``run.html.jinja`` shows above the cases."""
         report = self.report
         falls = waterfall(report.causes)
-        total = falls[0].cases + falls[0].left if falls else 1
+        total = 1
+        if falls:
+            total = falls[0].cases + falls[0].left
+        # Each fall with where its bar begins, as a share of all cases from the left.
+        falls_with_starts = [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls]
         notes = list(report.notes)
         reused = reused_text(report)
         if reused:
@@ -185,7 +210,7 @@ class RunPage:
             "report": report,
             "headline": headline(report),
             "notes": notes,
-            "falls": [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls],
+            "falls": falls_with_starts,
             "share_bar": charts.share_bar,
             "lost": list(self._lost.groups()),
             "heat": self._lost.heat([count.cause for count in report.causes]),
@@ -193,16 +218,17 @@ class RunPage:
             "metric_headings": _metric_headings(columns, report.manifest["dataset"]["cases"]),
             "groups": self._metric_groups(columns),
             "unmeasured": unmeasured_text(report),
-            "matrix": self._matrix_rows(),
+            "matrix": self._response_rows(),
             "calibration": calibration,
             "calibrated": len(self._confidences),
-            "times": list(_times(report.latencies)),
+            "times": list(_time_rows(report.latencies)),
             "sharing": sharing_remark(report.latencies),
-            "stages": list(_stages(report.stages)),
+            "stages": list(_stage_rows(report.stages)),
             "sections": _filled_sections(report),
         }
 
     def _metric_groups(self, columns: Sequence[TableColumn]) -> dict[str, list[_MetricRow]]:
+        """The rows of the table of metrics, by their group; without metrics that have no value."""
         groups: dict[str, list[_MetricRow]] = {}
         for summary, values in zip(self.report.summaries, self._values, strict=True):
             if summary.measured:
@@ -210,16 +236,19 @@ class RunPage:
                 groups.setdefault(group, []).append(_metric_row(columns, summary, values))
         return groups
 
-    def _matrix_rows(self) -> list[list[str]]:
-        """How many cases with and without an answer got which kind of response."""
+    def _response_rows(self) -> list[list[str]]:
+        """How many cases with and without an answer got which kind of response, as a table."""
         rows: list[list[str]] = []
         for is_answerable, label in _ANSWERABLE:
-            counts = [f"{self._matrix[is_answerable, answer]:,}" for answer in _ANSWERS]
-            rows.append([label, *counts])
+            row = [label]
+            for answer in _ANSWERS:
+                row.append(f"{self._responses[is_answerable, answer]:,}")
+            rows.append(row)
         return rows
 
 
 def run_page(report: Report, against: Against | None = None) -> Page:
+    """The page of a finished run, whose cases are read from it."""
     page = RunPage(report.metrics, against)
     for row in report.rows():
         page.case(row)
@@ -231,18 +260,25 @@ def _filled_sections(report: Report) -> list[Section]:
     return [section for section in detail_sections(report) if not section.is_empty]
 
 
-def _room(causes: Mapping[Cause, int]) -> dict[Cause, int]:
-    """How many cases of each cause a page shows: all, or else as many of each as there is room."""
+def _room(counts: Mapping[Cause, int]) -> dict[Cause, int]:
+    """How many cases of each cause a page shows: all, or else as many of each as there is room.
+
+    Args:
+        counts: how many cases of each cause there are.
+    """
     room: dict[Cause, int] = {}
     free = MOST_CASES
-    for position, cause in enumerate(sorted(causes, key=causes.__getitem__)):
-        room[cause] = min(causes[cause], free // (len(causes) - position))
+    # From the rarest cause on: what it leaves of its share goes to the others.
+    for position, cause in enumerate(sorted(counts, key=counts.__getitem__)):
+        share = free // (len(counts) - position)
+        room[cause] = min(counts[cause], share)
         free -= room[cause]
     return room
 
 
 def _urgency(kind: CaseKind) -> int:
-    return [*type(kind)].index(kind)
+    """The place of a kind among all: they are defined with the most urgent one first."""
+    return list(type(kind)).index(kind)
 
 
 def _against(against: Against) -> dict[str, Any]:
@@ -250,17 +286,20 @@ def _against(against: Against) -> dict[str, Any]:
     from ragbench.core.comparison import CaseKind  # few pages have one
     from ragbench.views.comparison import counts_text
 
-    apart: list[str] = []
+    not_compared: list[str] = []
     if against.edited:
-        apart.append(f"{against.edited:,} were edited since")
+        not_compared.append(f"{against.edited:,} were edited since")
     if against.added:
-        apart.append(f"{against.added:,} are only in this run")
+        not_compared.append(f"{against.added:,} are only in this run")
     if against.gone:
-        apart.append(f"{against.gone:,} are only in that run")
+        not_compared.append(f"{against.gone:,} are only in that run")
+    remark = ""
+    if not_compared:
+        remark = f"Not compared: {', '.join(not_compared)}."
     return {
         "run": against,
         "counts": f"{counts_text(against.pair)}.",
-        "apart": f"Not compared: {', '.join(apart)}." if apart else "",
+        "apart": remark,
         "kinds": [kind.value for kind in CaseKind],
         "flows": flows_section(against.flows),
     }
@@ -297,6 +336,7 @@ def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Headin
     """The headings of the table of metrics: a column that is drawn has one for its numbers, too."""
     headings: list[_Heading] = []
     for column in columns:
+        is_name = not headings  # the first column
         heading = column.heading[:1].upper() + column.heading[1:]
         if column.is_of_total:
             headings.append(_Heading(f"n of {total:,}", is_number=True))
@@ -306,7 +346,7 @@ def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Headin
             spoken = Markup('<span class="sr">Interval in numbers</span>')
             headings.append(_Heading(spoken, is_number=True))
         else:
-            headings.append(_Heading(heading, is_number=len(headings) > 0))
+            headings.append(_Heading(heading, is_number=not is_name))
     headings.append(_Heading("Values"))
     headings.append(_Heading("Without a value"))
     return headings
@@ -317,21 +357,26 @@ def _metric_row(
 ) -> _MetricRow:
     """A metric's figures, its values as a histogram, and how many cases have none."""
     definition = summary.metric.definition
-    least, most = _axis(summary, values)
+    start, end = _axis(summary, values)
     cells: list[_PageCell] = []
     for column in columns[1:]:
         value = column.value(summary)
         text = _figure_text(value, definition.unit)
         if column.is_drawn:
-            ends = value if isinstance(value, Interval) else None
-            cells.append(_PageCell(_forest(summary, ends, least, most)))
-            text = "" if ends is None else text
+            interval = None
+            if isinstance(value, Interval):
+                interval = value
+            else:
+                text = ""
+            cells.append(_PageCell(_forest(summary, interval, start, end)))
         cells.append(_PageCell(text, is_number=True, is_strong=column.heading == "score"))
-    bars = ""
+    histogram = ""
     if values:
-        low = definition.low if definition.low is not None else min(values)
-        bars = charts.histogram(values, low, most, bins=_BINS)
-    cells.append(_PageCell(bars))
+        lowest = definition.low
+        if lowest is None:
+            lowest = min(values)
+        histogram = charts.histogram(values, lowest, end, bins=_BINS)
+    cells.append(_PageCell(histogram))
     cells.append(_PageCell(_without_value(summary)))
     return _MetricRow(definition, summary.metric.name, cells)
 
@@ -339,27 +384,35 @@ def _metric_row(
 def _axis(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
     """The ends of the axis of a metric's interval: its own range, or else that of its values."""
     definition = summary.metric.definition
-    score = summary.score
-    least = definition.low if definition.low is not None else min(values, default=0.0)
-    most = definition.high if definition.high is not None else max(values, default=1.0)
+    start = definition.low
+    if start is None:
+        start = min(values, default=0.0)
+    end = definition.high
+    if end is None:
+        end = max(values, default=1.0)
     if definition.aggregate is not None:
         # A figure that is no mean of its values, such as ECE, is one of its own size.
-        least = max(least, 0.0)
-    if score is not None:
-        least = min(least, score)
-        most = max(most, score)
-    return least, most
+        start = max(start, 0.0)
+    if summary.score is not None:
+        start = min(start, summary.score)
+        end = max(end, summary.score)
+    return start, end
 
 
-def _forest(summary: Summary, ends: Interval | None, least: float, most: float) -> str:
+def _forest(summary: Summary, interval: Interval | None, start: float, end: float) -> str:
+    """A metric's score and its interval as a drawing, on an axis from start to end."""
     if summary.score is None:
         return ""
-    low = None if ends is None else ends.low
-    high = None if ends is None else ends.high
-    return charts.forest(summary.score, low, high, least=least, most=most)
+    low = None
+    high = None
+    if interval is not None:
+        low = interval.low
+        high = interval.high
+    return charts.forest(summary.score, low, high, least=start, most=end)
 
 
 def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
+    """What a cell of the table of metrics says."""
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
@@ -370,52 +423,67 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
 
 
 def _without_value(summary: Summary) -> str:
-    counts: list[str] = []
-    for name in _WITHOUT_VALUE:
-        count: int = getattr(summary, name)
-        if count:
-            counts.append(f"{count:,} {name}")
-    return ", ".join(counts)
+    """How many cases have no value, by how they ended."""
+    counts = {
+        "abstained": summary.abstained,
+        "skipped": summary.skipped,
+        "failed": summary.failed,
+        "unproved": summary.unproved,
+    }
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 # --- further tables and drawings
 
 
 def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
-    """A reliability diagram of ten bins."""
+    """A reliability diagram: of the answers given with about one confidence, how many are right.
+
+    Args:
+        confidences: how sure the system was of each answer, and whether it is right.
+    """
+    # Ten bins of a tenth each; 1.0 belongs to the last one.
     bins: dict[int, list[tuple[float, bool]]] = {}
     for confidence, is_right in confidences:
-        bins.setdefault(min(int(confidence * 10), 9), []).append((confidence, is_right))
+        number = min(int(confidence * 10), 9)
+        bins.setdefault(number, []).append((confidence, is_right))
     points: list[tuple[float, float, int]] = []
-    for _, cases in sorted(bins.items()):
+    texts: list[str] = []
+    for number in sorted(bins):
+        cases = bins[number]
         mean_confidence = sum(confidence for confidence, _ in cases) / len(cases)
         share_right = sum(is_right for _, is_right in cases) / len(cases)
         points.append((mean_confidence, share_right, len(cases)))
-    text = "; ".join(
-        f"said {confidence:.2f}, right {right:.2f}, {count} cases"
-        for confidence, right, count in points
-    )
-    return charts.calibration(points, label=f"Calibration: {text}")
+        texts.append(f"said {mean_confidence:.2f}, right {share_right:.2f}, {len(cases)} cases")
+    return charts.calibration(points, label=f"Calibration: {'; '.join(texts)}")
 
 
-def _times(latencies: Sequence[Latency]) -> Iterator[list[str]]:
-    most = max((latency.longest or latency.mean for latency in latencies), default=0.0)
+def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
+    """How long a case took in each stage, as a drawing and in numbers."""
+    # All drawings have one axis, up to the longest time of any stage.
+    end = max((latency.longest or latency.mean for latency in latencies), default=0.0)
     for latency in latencies:
-        figures = (latency.mean, latency.p50, latency.p95, latency.longest)
-        drawing = charts.times(*figures, most=most)
-        yield [latency.stage, drawing, f"{latency.count:,}", *map(_time_text, figures)]
+        times = (latency.mean, latency.p50, latency.p95, latency.longest)
+        row = [latency.stage, charts.times(*times, most=end), f"{latency.count:,}"]
+        row += [_time_text(seconds) for seconds in times]
+        yield row
 
 
 def _time_text(seconds: float | None) -> str:
     if seconds is None:
         return "–"
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    if seconds < 1:
+        return f"{seconds * 1e3:,.1f} ms"
+    return f"{seconds:.2f} s"
 
 
-def _stages(stages: Sequence[StageCount]) -> Iterator[list[str]]:
+def _stage_rows(stages: Sequence[StageCount]) -> Iterator[list[str]]:
+    """How the cases ended in each stage, how many of them were asked now, and what was reused."""
     for stage in stages:
         ends = (stage.measured, stage.abstained, stage.skipped, stage.failed)
         # Neither skipped cases nor outcomes of an earlier run or a file are asked for.
         calls = sum(ends) - stage.reused - stage.recorded - stage.skipped
-        counts = (*ends, max(calls, 0), stage.reused, stage.recorded)
-        yield [stage.stage, *(f"{count:,}" for count in counts)]
+        row = [stage.stage]
+        for count in (*ends, max(calls, 0), stage.reused, stage.recorded):
+            row.append(f"{count:,}")
+        yield row
