@@ -437,13 +437,13 @@ def documents_of(value: object, depth: int = 0) -> Documents | None:
         return None
     if not is_list(value):
         return None
-    documents = []
+    documents_in_list: Documents = []
     for item in value:
         document = _document(item)
         if document is not None:
-            documents.append(document)
-    if documents or not value:
-        return documents
+            documents_in_list.append(document)
+    if documents_in_list or not value:
+        return documents_in_list
     if len(value) == 1 and is_list(value[0]) and depth < _DEEPEST:  # a list for the one query
         return documents_of(value[0], depth + 1)
     return None
@@ -605,8 +605,8 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
 def _role(value: object) -> str:
     """Who speaks in a message; empty for what is no message."""
     if is_list(value) and len(value) == 2 and isinstance(value[0], str):
-        role = value[0].lower()
-        return role if role in _ROLES else ""
+        name = value[0].lower()
+        return name if name in _ROLES else ""
     value = opened_json(value)
     if not is_object(value):
         return ""
