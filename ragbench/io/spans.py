@@ -221,6 +221,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     parts = parts_of_attributes(_unnested(attributes) if has_objects else attributes)
     id = str(form.first("id", record) or "")
     parent = form.first("parent", record)
+    # A span that stands within another one need not name it.
     if parent is None and form.inner and outer is not record:
         parent = form.first("id", outer)
 
@@ -241,8 +242,12 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     has_error = not status and form.first("error", record) is not None
     if status in _ERROR_STATUSES or has_error:
         error = str(find("error") or "error")
+    # Of a tool without traces, a span that stands alone is one.
+    trace = str(form.first("trace", record) or form.first("trace", outer) or id)
+    # What a search put out is read into `documents`: to keep it twice would double the file.
+    has_documents = kind in (RETRIEVER, RERANKER)
     return Span(
-        trace=str(form.first("trace", record) or form.first("trace", outer) or id),
+        trace=trace,
         id=id,
         parent=str(parent) if parent else None,
         name=str(record.get("name") or ""),
@@ -250,7 +255,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         start=form.first("start", record),
         end=form.first("end", record),
         input=find("input"),
-        output=None if kind in (RETRIEVER, RERANKER) else find("output"),
+        output=None if has_documents else find("output"),
         documents=documents,
         before=before,
         error=error,
@@ -280,7 +285,7 @@ def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
         names += _TOKENS
     if is_root or kind == RETRIEVER:
         names += ["session", "user", "tags", "metadata"]
-    names.append("feedback")
+    names.append("feedback")  # a user's, on whatever span it was noted
     about: dict[str, Any] = {}
     for name in names:
         value = find(name)
@@ -310,7 +315,7 @@ def _otlp_value(value: object, depth: int = 0) -> object:
     """The value that OTLP wraps in an object with its type as the key."""
     if not is_object(value) or not value or depth > _DEEPEST:
         return None
-    type_name, content = next(iter(value.items()))
+    type_name, content = next(iter(value.items()))  # the only key
     if type_name in ("arrayValue", "array_value"):
         items = as_list(as_object(content).get("values"))
         return [_otlp_value(item, depth + 1) for item in items]
