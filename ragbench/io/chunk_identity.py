@@ -34,16 +34,22 @@ class DistinctChunks:
         self._by_id: dict[str, list[int]] = {}
         """Places of the chunks that were mentioned with an id, as it was recorded."""
         self._by_text: dict[str, list[int]] = {}
+        """Places of the chunks with a text."""
 
     def add(self, documents: Iterable[Document]) -> list[dict[str, Any]]:
         """Adds a list, and returns its chunks, each once, under the names that they go by.
 
         A score is the list's own: a reranker's differs from that of the search.
         """
-        mentions: dict[int, Document] = {}
+        first_mentions: dict[int, Document] = {}
         for document in documents:
-            mentions.setdefault(self.place_of(document), document)
-        return [self._with_chunk(place, document) for place, document in mentions.items()]
+            place = self.place_of(document)
+            first_mentions.setdefault(place, document)
+        # Only now, as a later mention may know more of a chunk.
+        chunks: list[dict[str, Any]] = []
+        for place, document in first_mentions.items():
+            chunks.append(self._with_chunk(place, document))
+        return chunks
 
     def place_of(self, document: Document) -> int:
         """The place, from 0, of the chunk that a document mentions; a new one is added."""
@@ -78,6 +84,7 @@ class DistinctChunks:
                 # Two chunks of a document share its id: their texts tell them apart.
                 if chunk_text is None or text is None or chunk_text == text:
                     return place
+        # No chunk is listed under an empty text.
         for place in self._by_text.get(text or "", ()):
             # Under two ids, equal texts are two chunks.
             if "id" not in document or "id" not in self._chunks[place]:
@@ -152,50 +159,61 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
     ids = [chunk.id.strip() for chunk in chunks]
     is_distinct = all(ids) and len(set(ids)) == len(ids)
     if is_distinct:  # their texts need not be compared
-        stripped = [
-            chunk if chunk.id == id else replace(chunk, id=id)
-            for chunk, id in zip(chunks, ids, strict=True)
-        ]
-        return NamedChunks(chunks=tuple(stripped), places=tuple(range(len(ids))))
+        return NamedChunks(
+            chunks=tuple(map(_with_id, chunks, ids)),
+            places=tuple(range(len(ids))),
+        )
 
-    # Numbers count the chunks given, places the distinct ones.
+    # A number counts the chunks that were given, a place the distinct ones.
     distinct = DistinctChunks()
     places: list[int] = []
-    first_mention: dict[int, int] = {}
-    own_id: dict[int, str] = {}
-    mentions_by_id: list[int] = []
-    mentions_by_text: list[int] = []
+    first_number: dict[int, int] = {}
+    id_by_place: dict[int, str] = {}
+    repeated_by_id: list[int] = []
+    repeated_by_text: list[int] = []
     for number, (chunk, id) in enumerate(zip(chunks, ids, strict=True)):
         place = distinct.place_of(_document(chunk, id))
         places.append(place)
         if id:
-            own_id[place] = id
-        if place not in first_mention:
-            first_mention[place] = number
-        elif id and ids[first_mention[place]]:
-            mentions_by_id.append(place)
+            id_by_place[place] = id
+        if place not in first_number:
+            first_number[place] = number
+        elif id and ids[first_number[place]]:
+            repeated_by_id.append(place)
         else:
-            mentions_by_text.append(place)
+            repeated_by_text.append(place)
 
     # Last, as a later mention may bring the id of a chunk that has none at first.
-    unnamed_places = [place for place in first_mention if "id" not in distinct.at(place)]
+    unnamed_places = [place for place in first_number if "id" not in distinct.at(place)]
     for place in unnamed_places:
-        number = first_mention[place]
+        number = first_number[place]
         rank = ranks[number] if ranks else number + 1
         distinct.call(place, f"#{rank}")
 
-    named = [
-        _completed(chunks[number], distinct.at(place)) for place, number in first_mention.items()
+    # Places count up from 0 as they come, so that a chunk stands at its place in this list.
+    named_chunks: list[Chunk] = []
+    for place, number in first_number.items():
+        named_chunks.append(_completed(chunks[number], distinct.at(place)))
+    renamed_places = [
+        place for place, id in sorted(id_by_place.items()) if named_chunks[place].id != id
     ]
-    renamed_places = [place for place, id in sorted(own_id.items()) if named[place].id != id]
+
+    def chunks_at(places: Iterable[int]) -> tuple[Chunk, ...]:
+        return tuple(named_chunks[place] for place in places)
+
     return NamedChunks(
-        chunks=tuple(named),
+        chunks=tuple(named_chunks),
         places=tuple(places),
-        unnamed=tuple(named[place] for place in unnamed_places),
-        renamed=tuple(named[place] for place in renamed_places),
-        again=tuple(named[place] for place in mentions_by_id),
-        same_text=tuple(named[place] for place in mentions_by_text),
+        unnamed=chunks_at(unnamed_places),
+        renamed=chunks_at(renamed_places),
+        again=chunks_at(repeated_by_id),
+        same_text=chunks_at(repeated_by_text),
     )
+
+
+def _with_id(chunk: Chunk, id: str) -> Chunk:
+    """The chunk under an id; itself where it has that id, which is most often so."""
+    return chunk if chunk.id == id else replace(chunk, id=id)
 
 
 def _document(chunk: Chunk, id: str) -> dict[str, Any]:

@@ -25,17 +25,22 @@ from ragbench.plugins import require, silenced
 from ragbench.safe_text import shortened_line
 
 EXTRA = "documents"
+"""The extra of this package that installs what converts documents."""
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
-
+"""Suffixes of the files whose text becomes Markdown."""
+_DEEPEST_HEADING = 6
+"""Levels of headings in Markdown; Word has nine."""
 
 TextAndTitle: TypeAlias = tuple[str, str | None]
 """The text of a document, and its title if it says one."""
 
 
 def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The text of a PDF, page by page, without a title."""
     package = require("pypdf", extra="documents")
     with _reported("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
+        # Many are locked against changes alone: those open with an empty password.
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableError("the PDF is locked by a password: save it without one")
         texts: list[str] = []
@@ -43,6 +48,7 @@ def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
         for page in reader.pages:
             text = page.extract_text()
             size += len(text)
+            # After each page: a small file may hold very much text.
             limits.check_held(size)
             if text.strip():
                 texts.append(text.strip())
@@ -50,6 +56,7 @@ def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
 
 
 def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The main text of a web page as Markdown, and its title."""
     package = require("trafilatura", extra="documents")
     with _reported("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
@@ -57,12 +64,14 @@ def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
         )
         metadata = package.extract_metadata(data)
-        title = None if metadata is None else metadata.title
-        title = title.strip() if isinstance(title, str) else ""
+        title = ""
+        if metadata is not None and isinstance(metadata.title, str):
+            title = metadata.title.strip()
         return text or "", title or None
 
 
 def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The paragraphs and tables of a Word document as Markdown, in their order, and its title."""
     package = require("docx", extra="documents")
     with _reported("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -71,7 +80,8 @@ def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
         title = str(document.core_properties.title or "").strip()
         blocks: list[str] = []
         for block in document.iter_inner_content():
-            text = _markdown_table(block) if hasattr(block, "rows") else _markdown_paragraph(block)
+            is_table = hasattr(block, "rows")
+            text = _markdown_table(block) if is_table else _markdown_paragraph(block)
             if text:
                 blocks.append(text)
         return "\n\n".join(blocks), title or None
@@ -87,7 +97,7 @@ def _markdown_paragraph(paragraph: Any) -> str:
         return f"# {text}"
     level = style.removeprefix("Heading ")
     if style.startswith("Heading ") and level.isdecimal():
-        marks = "#" * min(int(level), 6)  # Word has nine levels, Markdown six
+        marks = "#" * min(int(level), _DEEPEST_HEADING)
         return f"{marks} {text}"
     if style.startswith("List"):
         return f"- {text}"
@@ -99,7 +109,10 @@ def _markdown_table(table: Any) -> str:
     lines: list[str] = []
     for row in table.rows:
         # Markdown has one line a row, and a bar ends a cell.
-        cells = [" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells]
+        cells: list[str] = []
+        for cell in row.cells:
+            line = " ".join(cell.text.split())
+            cells.append(line.replace("|", "\\|"))
         lines.append(f"| {' | '.join(cells)} |")
         if len(lines) == 1:
             lines.append("|" + "---|" * len(cells))
@@ -128,8 +141,8 @@ CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]]
 }
 """Suffix of a file, to the package that is needed and the function that reads the file's bytes."""
 
-
 SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
+"""Suffixes of the files that are documents."""
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from ragbench.io.values import ValueProblem
 
 _CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+"""Code in Markdown: a block, or a part of a line."""
 _BETWEEN_BLANKS = re.compile(r"(?<=[ \t])\|(?=[ \t])")
+"""A ``|`` with a blank on both sides."""
 _DELIMITER_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 """The row below the header of a Markdown table, such as ``| --- | :-: |``."""
 _TABLE_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|)+[ \t]*")
@@ -31,8 +33,14 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
     Raises:
         ValueProblem: it is unclear whether a ``|`` joins two texts.
     """
-    pipes_of_texts = {*_in_code(cell), *_in_tables(cell), *_at_edges(cell)}
-    pipes_of_texts.update(match.start() for match in _BETWEEN_BLANKS.finditer(cell))
+    # Positions of each ``|`` that is a part of a text; any other one joins two texts.
+    pipes_of_texts: set[int] = set()
+    pipes_of_texts.update(_in_code(cell))
+    pipes_of_texts.update(_in_tables(cell))
+    pipes_of_texts.update(_at_edges(cell))
+    for match in _BETWEEN_BLANKS.finditer(cell):
+        pipes_of_texts.add(match.start())
+
     texts: list[str] = []
     start = 0
     for position in _positions_of_pipes(cell, 0, len(cell)):
@@ -54,8 +62,10 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
 
 def _joins(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
     """Whether a ``|`` joins two texts: no blank is beside it, and no other that could join, too."""
-    neighbours = (position - 1, position + 1)
-    return all(_may_end_text(cell, neighbour, pipes_of_texts) for neighbour in neighbours)
+    # There is a character on both sides: `_at_edges` has each ``|`` at an end of the cell.
+    ends_before = _may_end_text(cell, position - 1, pipes_of_texts)
+    begins_behind = _may_end_text(cell, position + 1, pipes_of_texts)
+    return ends_before and begins_behind
 
 
 def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
@@ -92,23 +102,26 @@ def _in_tables(cell: str) -> Iterator[int]:
     lines: list[tuple[int, int]] = []
     start = 0
     for line in cell.split("\n"):
-        lines.append((start, start + len(line)))
-        start += len(line) + 1
+        end = start + len(line)
+        lines.append((start, end))
+        start = end + 1  # behind the line feed
+
     for number, (start, end) in enumerate(lines):
         # A row such as | a | b | is one without its delimiter row, too.
         if _TABLE_ROW.fullmatch(cell, start, end) and _has_blanks_inside(cell, start, end):
             yield from _positions_of_pipes(cell, start, end)
         delimiter_row = _DELIMITER_ROW.match(cell, start, end)
-        if delimiter_row is None or number == 0:
+        if delimiter_row is None or number == 0:  # the header stands in the line above
             continue
         delimiters = _positions_of_pipes(cell, *delimiter_row.span())
         header = _positions_of_pipes(cell, *lines[number - 1])
         width = len(delimiters)
         if not width or len(header) < width:
             continue
-        # A text before the table may end in the header's line: the last ones are the table's.
+        # A text before the table may end in the header's line: the last columns are the table's.
         yield from header[-width:]
         yield from delimiters
+        # The rows that follow have as many columns, and begin with a ``|`` if this one does.
         is_framed = cell[start:end].lstrip().startswith("|")
         for row_start, row_end in lines[number + 1 :]:
             row = _positions_of_pipes(cell, row_start, row_end)
@@ -122,5 +135,8 @@ def _in_tables(cell: str) -> Iterator[int]:
 
 def _has_blanks_inside(cell: str, start: int, end: int) -> bool:
     """Whether each ``|`` of a row, but the outer ones, has a blank on both sides."""
-    inner = _positions_of_pipes(cell, start, end)[1:-1]
-    return all(cell[position - 1] in " \t" and cell[position + 1] in " \t" for position in inner)
+    inner_positions = _positions_of_pipes(cell, start, end)[1:-1]
+    for position in inner_positions:
+        if cell[position - 1] not in " \t" or cell[position + 1] not in " \t":
+            return False
+    return True

@@ -13,7 +13,15 @@ import msgspec
 from ragbench.core.record import Record
 from ragbench.errors import DataError
 from ragbench.io.dumps.decode import Decoder, from_form
-from ragbench.io.dumps.form import DumpRecord, constructed, getter, numbered, opened_json, text_of
+from ragbench.io.dumps.form import (
+    DumpForm,
+    DumpRecord,
+    constructed,
+    getter,
+    numbered,
+    opened_json,
+    text_of,
+)
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.fields import named, read_table
@@ -22,10 +30,16 @@ from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_obj
 Values = Mapping[str, object]
 Find = Callable[[str], Any]
 """Finds a part of a span by its name, such as ``output``; None where the span lacks it."""
-RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
-_ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
+Documents = list[dict[str, Any]]
+"""Documents as objects of ``id``, ``text``, ``score`` and ``metadata``, as far as known."""
+RETRIEVER = "retriever"
+RERANKER = "reranker"
+MODEL = "model"
+_ERROR_STATUSES = frozenset({"2", "error", "status_code_error", "statuscode.error"})
+"""How tools write that a span failed; 2 is OTLP's number for it."""
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _DEEPEST = 8
+"""Levels of objects and lists in which a value of a span is looked for."""
 _DEEPEST_SPAN = 1000
 """Levels of spans within spans that are followed."""
 _JSON_BEGINS = frozenset('"{[')
@@ -45,14 +59,18 @@ class Span(msgspec.Struct, array_like=True, frozen=True):
     end: Any = None
     input: Any = None
     output: Any = None
-    documents: list[dict[str, Any]] | None = None
+    documents: Documents | None = None
     """What a retriever found, or a reranker left; None where no list of documents is recorded."""
-    before: list[dict[str, Any]] | None = None
+    before: Documents | None = None
     """What a reranker was given."""
     error: str | None = None
     about: dict[str, Any] = {}  # msgspec copies it
     """Session, user, tags, feedback, tokens, where they are known."""
     line: int | None = None
+
+
+PathFinder = tuple[str, Callable[[object], object] | None]
+"""A path in a record, and the function that finds it; None for the name of a field."""
 
 
 class SpanForm(Record):
@@ -68,10 +86,12 @@ class SpanForm(Record):
     is_json: bool = False
     """Whether the tool writes questions and answers as JSON in a text."""
     attributes: str
-    paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
-    """Where each part may be: a field, or what leads to it."""
+    """The field that holds a span's attributes; ``attributes.*`` for a column each."""
+    paths: Mapping[str, tuple[PathFinder, ...]]
+    """Where each part of a span may be, the more telling places first."""
 
     def first(self, name: str, record: Values) -> object:
+        """The first value that a record has for a part of a span, such as ``start``."""
         for path, find in self.paths.get(name, ()):
             value = record.get(path) if find is None else find(record)
             if value is not None and value != "":
@@ -81,14 +101,15 @@ class SpanForm(Record):
 
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
+    """All forms of spans, by name."""
     forms: dict[str, SpanForm] = {}
     tables = read_table("span_forms.toml")["form"]
     for name, table in tables.items():
-        if "like" in table:
+        if "like" in table:  # as that form, but for what this one says itself
             table = {**tables[table["like"]], **table}
             del table["like"]
         fields: dict[str, Any] = {}
-        finders: dict[str, tuple[tuple[str, Callable[[object], object] | None], ...]] = {}
+        finders: dict[str, tuple[PathFinder, ...]] = {}
         for key, value in table.items():
             if key in SpanForm.__struct_fields__:
                 fields[key] = value
@@ -130,15 +151,17 @@ def _known_attributes() -> Mapping[str, tuple[str, int]]:
 
 def parts_of_attributes(attributes: Values) -> dict[str, object]:
     """The parts that attributes tell, such as ``input`` or ``session``, each with its value."""
-    known = _known_attributes()
-    best: dict[str, tuple[int, object]] = {}
+    known_attributes = _known_attributes()
+    parts: dict[str, object] = {}
+    best_ranks: dict[str, int] = {}
     for key, value in attributes.items():
-        if key not in known or value is None or value == "":
+        if key not in known_attributes or value is None or value == "":
             continue
-        part, rank = known[key]
-        if part not in best or rank < best[part][0]:
-            best[part] = (rank, value)
-    return {part: value for part, (_, value) in best.items()}
+        part, rank = known_attributes[key]
+        if part not in best_ranks or rank < best_ranks[part]:
+            best_ranks[part] = rank
+            parts[part] = value
+    return parts
 
 
 def _unnested(attributes: Values) -> Values:
@@ -194,12 +217,11 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         outer: the record that it is in: of the span above, or of the trace.
     """
     attributes = _attributes(form, record)
-    if any(type(value) is dict for value in attributes.values()):
-        parts = parts_of_attributes(_unnested(attributes))
-    else:
-        parts = parts_of_attributes(attributes)
+    has_objects = any(type(value) is dict for value in attributes.values())
+    parts = parts_of_attributes(_unnested(attributes) if has_objects else attributes)
     id = str(form.first("id", record) or "")
     parent = form.first("parent", record)
+    # A span that stands within another one need not name it.
     if parent is None and form.inner and outer is not record:
         parent = form.first("id", outer)
 
@@ -207,6 +229,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         value = form.first(name, record)
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what the trace says, its first span says
+        # The form's own fields count more than attributes, which any instrumentation may add.
         if value is None:
             value = parts.get(name)
         return opened_json(value, _JSON_BEGINS) if form.is_json else value
@@ -215,10 +238,16 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     documents, before = _documents_of_span(kind, attributes, find)
     error = None
     status = str(form.first("status", record) or "").lower()
-    if status in _ERRORS or (not status and form.first("error", record) is not None):
+    # A span with a status says by it whether it failed; without one, an error says it.
+    has_error = not status and form.first("error", record) is not None
+    if status in _ERROR_STATUSES or has_error:
         error = str(find("error") or "error")
+    # Of a tool without traces, a span that stands alone is one.
+    trace = str(form.first("trace", record) or form.first("trace", outer) or id)
+    # What a search put out is read into `documents`: to keep it twice would double the file.
+    has_documents = kind in (RETRIEVER, RERANKER)
     return Span(
-        trace=str(form.first("trace", record) or form.first("trace", outer) or id),
+        trace=trace,
         id=id,
         parent=str(parent) if parent else None,
         name=str(record.get("name") or ""),
@@ -226,7 +255,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         start=form.first("start", record),
         end=form.first("end", record),
         input=find("input"),
-        output=None if kind in (RETRIEVER, RERANKER) else find("output"),
+        output=None if has_documents else find("output"),
         documents=documents,
         before=before,
         error=error,
@@ -237,7 +266,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
 
 def _documents_of_span(
     kind: str, attributes: Values, find: Find
-) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]] | None]:
+) -> tuple[Documents | None, Documents | None]:
     """The documents that a retriever found or a reranker left, and those a reranker was given."""
     if kind == RETRIEVER:
         documents = _attribute_documents(attributes, "documents")
@@ -250,12 +279,13 @@ def _documents_of_span(
 
 
 def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
+    """What `Span.about` says of a span: only what its trace takes from a span of its kind."""
     names: list[str] = []
     if kind == MODEL:
         names += _TOKENS
     if is_root or kind == RETRIEVER:
         names += ["session", "user", "tags", "metadata"]
-    names.append("feedback")
+    names.append("feedback")  # a user's, on whatever span it was noted
     about: dict[str, Any] = {}
     for name in names:
         value = find(name)
@@ -265,15 +295,16 @@ def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
 
 
 def _attributes(form: SpanForm, record: Values) -> Values:
+    """The attributes of a span by their names, however the form writes them."""
     if form.attributes.endswith("*"):
         # A table has a column for each attribute, one with them all, or both.
-        prefix = form.attributes[:-1]
-        columns = {
-            name.removeprefix(prefix): value
-            for name, value in record.items()
-            if name.startswith(prefix)
-        }
-        return {**as_object(record.get(prefix.rstrip("."))), **columns}
+        prefix = form.attributes.removesuffix("*")
+        attributes_column = record.get(prefix.rstrip("."))
+        attributes_by_name = dict(as_object(attributes_column))
+        for name, value in record.items():
+            if name.startswith(prefix):
+                attributes_by_name[name.removeprefix(prefix)] = value
+        return attributes_by_name
     attributes = opened_json(_cached_getter(form.attributes)(record))
     if is_list(attributes):
         return _otlp_object(attributes)
@@ -284,7 +315,7 @@ def _otlp_value(value: object, depth: int = 0) -> object:
     """The value that OTLP wraps in an object with its type as the key."""
     if not is_object(value) or not value or depth > _DEEPEST:
         return None
-    type_name, content = next(iter(value.items()))
+    type_name, content = next(iter(value.items()))  # the only key
     if type_name in ("arrayValue", "array_value"):
         items = as_list(as_object(content).get("values"))
         return [_otlp_value(item, depth + 1) for item in items]
@@ -305,9 +336,10 @@ def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
 # --- documents
 
 _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
+"""A Python object as it is printed, such as ``<Document(id=1)>``: a tool had no text of it."""
 
 
-def _attribute_documents(attributes: Values, name: str) -> list[dict[str, Any]] | None:
+def _attribute_documents(attributes: Values, name: str) -> Documents | None:
     """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
     for prefix in span_words("attributes")[name]:
         fields_by_number = numbered(attributes, prefix)
@@ -326,20 +358,21 @@ _OF_FRAMEWORKS = frozenset(
 """Forms of a dump that are no store's: `documents_of` knows more of their documents."""
 
 
-def retrieved_in(value: object) -> list[dict[str, Any]] | None:
+def retrieved_in(value: object) -> Documents | None:
     """The documents in what a search returned: a store's response, or any list of documents."""
     value = opened_json(value)
     documents = documents_of(value)
     if is_list(value) and documents is not None:
-        is_plain = all("id" in document and "text" in document for document in documents)
-        if is_plain:
+        # With ids and texts nothing is missing for which a store's form would have to be known.
+        is_complete = all("id" in document and "text" in document for document in documents)
+        if is_complete:
             return documents
-    store_documents = _of_store(value)
+    store_documents = _documents_of_response(value)
     return documents if store_documents is None else store_documents
 
 
-def _of_store(value: object) -> list[dict[str, Any]] | None:
-    """The hits of a store's response, read as a dump of such responses is."""
+def _documents_of_response(value: object) -> Documents | None:
+    """The hits of a store's response, read as a dump of such responses is; None if it is none."""
     responses = [value]
     if is_object(value):
         for name in span_words("names")["documents"]:
@@ -350,52 +383,75 @@ def _of_store(value: object) -> list[dict[str, Any]] | None:
             if form.name in _OF_FRAMEWORKS or form.unwrap(response) is None:
                 continue
             record = DumpRecord("", None, {"response": response})
+            # What only looks like a response of this form may be one of a later form.
             with suppress(DataError, ValueProblem):
-                decoder = guess_mapping([record], form=form, overrides={"chunks": "response"})
-                documents: list[dict[str, Any]] = []
-                for retrieval in decoder.raw(record):
-                    for hit in retrieval.hits:
-                        document = _of_hit(decoder, hit)
-                        if document is not None:
-                            documents.append(document)
-                return documents
+                return _documents_in_form(record, form)
     return None
+
+
+def _documents_in_form(record: DumpRecord, form: DumpForm) -> Documents:
+    """The hits of a record whose field ``response`` holds a response of a form.
+
+    Raises:
+        DataError: its hits have no text that is found.
+        ValueProblem: a hit holds what its form does not allow.
+    """
+    decoder = guess_mapping([record], form=form, overrides={"chunks": "response"})
+    documents: Documents = []
+    for retrieval in decoder.raw(record):
+        for hit in retrieval.hits:
+            document = _document_of_hit(decoder, hit)
+            if document is not None:
+                documents.append(document)
+    return documents
 
 
 _NO_ID = "#1"
 """What a dump calls its first chunk if it has no id."""
 
 
-def _of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
+def _document_of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
     """A hit as a document. Each is read alone, since ids may be shared: see `DistinctChunks`."""
     chunk = next(iter(from_form(decoder, [hit]).chunks), None)
     if chunk is None:
         return None
-    parts: dict[str, Any] = {
-        "id": chunk.id if chunk.id != _NO_ID else None,
-        "text": chunk.text or None,
-        "score": chunk.score,
-        "metadata": dict(chunk.metadata) or None,
-    }
+    return _with_parts(
+        id=chunk.id if chunk.id != _NO_ID else None,
+        text=chunk.text or None,
+        score=chunk.score,
+        metadata=dict(chunk.metadata) or None,
+    )
+
+
+def _with_parts(*, id: object, text: object, score: object, metadata: object) -> dict[str, Any]:
+    """A document as an object of the parts that are not None."""
+    parts = {"id": id, "text": text, "score": score, "metadata": metadata}
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:
+def documents_of(value: object, depth: int = 0) -> Documents | None:
     """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
         for name in span_words("names")["documents"]:
-            documents = documents_of(value[name], depth + 1) if name in value else None
+            if name not in value:
+                continue
+            documents = documents_of(value[name], depth + 1)
             if documents is not None:
                 return documents
         return None
     if not is_list(value):
         return None
-    hits = [_document(item) for item in value]
-    if len(value) == 1 and hits == [None] and is_list(value[0]):  # a list for the one query
-        return documents_of(value[0], depth + 1) if depth < _DEEPEST else None
-    documents = [hit for hit in hits if hit is not None]
-    return documents if documents or not value else None
+    documents_in_list: Documents = []
+    for item in value:
+        document = _document(item)
+        if document is not None:
+            documents_in_list.append(document)
+    if documents_in_list or not value:
+        return documents_in_list
+    if len(value) == 1 and is_list(value[0]) and depth < _DEEPEST:  # a list for the one query
+        return documents_of(value[0], depth + 1)
+    return None
 
 
 def _document(value: object) -> dict[str, Any] | None:
@@ -405,12 +461,13 @@ def _document(value: object) -> dict[str, Any] | None:
         # The printed form of a Python object is no text of a document.
         return {"text": value} if value and not _REPR.fullmatch(value) else None
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
+        # LangChain's pair of a document and its score.
         document = _document(value[0])
         return None if document is None else {**document, "score": value[1]}
     if not is_object(value):
         return None
     value = constructed(value)
-    if any(name.startswith("document.") for name in value):
+    if any(name.startswith("document.") for name in value):  # OpenInference's names
         value = {name.removeprefix("document."): part for name, part in value.items()}
     if "role" in value or "tool_calls" in value:
         return None  # a message
@@ -423,6 +480,10 @@ def _document(value: object) -> dict[str, Any] | None:
 
 
 def _document_of_fields(fields: Values) -> dict[str, Any] | None:
+    """The document that an object's fields describe; None without a text and an id.
+
+    What the object itself lacks may stand in its metadata.
+    """
     names = span_words("names")
     metadata: Values = {}
     for name in names["metadata"]:
@@ -439,32 +500,41 @@ def _document_of_fields(fields: Values) -> dict[str, Any] | None:
     if text is None and id is None:
         return None
     score = _first_value(fields, named("hit")["score"], lambda value: value)
-    parts: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
-    return {name: part for name, part in parts.items() if part is not None}
+    return _with_parts(id=id, text=text, score=score, metadata=metadata or None)
 
 
 def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
-    """The first of these fields that holds what `plain` takes, as it gives it."""
+    """The first of these fields that holds a value of use, as a plain one.
+
+    Args:
+        plain: makes a plain value of a field's; None of one that is of no use.
+    """
     for name in names:
-        value = plain(fields[name]) if name in fields else None
+        if name not in fields:
+            continue
+        value = plain(fields[name])
         if value is not None:
             return value
     return None
 
 
 def _plain_text(value: object) -> str | None:
+    """The text that a field holds, in an object, in several parts or as it is; else None."""
     return value.get("text") if is_object(value) else text_of(value)  # type: ignore[return-value]
 
 
 def _plain_id(value: object) -> str | None:
+    """The id that a field holds, as text: a text or a whole number, and not a truth value."""
     return str(value) if value != "" and type(value) in (str, int) else None
 
 
 # --- what was asked and answered
 
-_USER = frozenset({"user", "human", "humanmessage"})
-_GENERATION = frozenset({"message", "generation_info", "finish_reason", "delta"})
-_SYSTEM = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
+_USER_ROLES = frozenset({"user", "human", "humanmessage"})
+_SYSTEM_ROLES = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
+_ROLES = _USER_ROLES | _SYSTEM_ROLES | {"system", "tool"}
+_GENERATION_FIELDS = frozenset({"message", "generation_info", "finish_reason", "delta"})
+"""An object with one of these is an answer of a model, as frameworks wrap it."""
 
 
 def question_in(value: object) -> str | None:
@@ -494,9 +564,12 @@ def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
 
 
 def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
+    """The text of a part under one of the names for it, or in the only field of an object."""
     value = constructed(value)
     for name in span_words("names")[part]:
-        text = _speech_in(value[name], part, depth + 1) if name in value else None
+        if name not in value:
+            continue
+        text = _speech_in(value[name], part, depth + 1)
         if text is not None:
             return text
     if len(value) != 1:
@@ -514,35 +587,38 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
         return None
     roles = [_role(value) for value in values]
     if all(roles):
-        speaker = _USER if part == "question" else _SYSTEM
-        messages = [value for value, role in zip(values, roles, strict=True) if role in speaker]
-        if not messages:
-            return None
-        last = messages[-1]
-        content = last[1] if is_list(last) else last  # a pair of role and content
-        return _speech_in(content, part, depth + 1)
-    parts = [opened_json(value) for value in values]
-    if all(is_object(item) and item.get("type") == "text" for item in parts):
-        return text_of(parts)
-    if len(values) > 1:
+        speaker_roles = _USER_ROLES if part == "question" else _SYSTEM_ROLES
+        for message, role in zip(reversed(values), reversed(roles), strict=True):
+            if role in speaker_roles:
+                content = message[1] if is_list(message) else message  # a pair of role and content
+                return _speech_in(content, part, depth + 1)
         return None
-    only = parts[0]
-    if is_object(only) and _GENERATION.isdisjoint(only):
+    items = [opened_json(value) for value in values]
+    if all(is_object(item) and item.get("type") == "text" for item in items):
+        return text_of(items)
+    # Which of several would be the text is not known; a single object may be a document.
+    if len(items) > 1:
         return None
-    if isinstance(only, str) and _REPR.fullmatch(only):
+    item = items[0]
+    if is_object(item) and _GENERATION_FIELDS.isdisjoint(item):
         return None
-    return _speech_in(only, part, depth + 1)
+    if isinstance(item, str) and _REPR.fullmatch(item):
+        return None
+    return _speech_in(item, part, depth + 1)
 
 
 def _role(value: object) -> str:
     """Who speaks in a message; empty for what is no message."""
     if is_list(value) and len(value) == 2 and isinstance(value[0], str):
-        role = value[0].lower()
-        return role if role in _USER | _SYSTEM | {"system", "tool"} else ""
+        name = value[0].lower()
+        return name if name in _ROLES else ""
     value = opened_json(value)
     if not is_object(value):
         return ""
     value = constructed(value)
-    written = value.get("role") or (value.get("type") if "content" in value else "")
-    # A part of a text in several parts has this type.
-    return str(written or "").lower() if written != "text" else ""
+    role = value.get("role")
+    if not role and "content" in value:
+        role = value.get("type")  # LangChain's name for it
+    if role == "text":  # a part of a text in several parts has this type
+        return ""
+    return str(role or "").lower()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -19,6 +18,10 @@ from ragbench.masking import hide_arguments
 from ragbench.safe_text import listed_names
 
 _MOST_NODES = 100_000
+"""Values of a file, those of an alias counted wherever it is used: a few lines of aliases to
+aliases may stand for billions."""
+_LONGEST_SHOWN = 60
+"""Characters of a value that a message names."""
 
 
 class YamlFile(Record):
@@ -31,11 +34,14 @@ class YamlFile(Record):
 
     def problem(self, place: Place, message: str) -> Problem:
         """A problem at a place: at its line, or that of the nearest thing around it."""
-        known: Place = ()
-        for part in place:  # what stands nowhere, such as a key that is missing, is passed over
-            known = (*known, part) if (*known, part) in self.lines else known
-        named = next((part for part in reversed(place) if isinstance(part, str)), None)
-        return Problem(path=self.path, line=self.lines[known], field=named, message=message)
+        nearest: Place = ()
+        for part in place:
+            # What stands nowhere, such as a key that is missing, is passed over.
+            if (*nearest, part) in self.lines:
+                nearest = (*nearest, part)
+        keys = [part for part in place if isinstance(part, str)]
+        key = keys[-1] if keys else None
+        return Problem(path=self.path, line=self.lines[nearest], field=key, message=message)
 
 
 def read_yaml(path: Path) -> YamlFile:
@@ -87,6 +93,7 @@ _AS_WRITTEN = {
 
 @cache
 def _data_loader() -> Any:
+    """The class of PyYAML's loader that takes texts as `parse_yaml_data` says."""
     import yaml
 
     loader: Any = type("DataLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
@@ -97,6 +104,14 @@ def _data_loader() -> Any:
 
 
 def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile:
+    """What the bytes of a file hold.
+
+    Args:
+        most: values that it may hold.
+
+    Raises:
+        DataError: it is no YAML, or holds more.
+    """
     import yaml
 
     try:
@@ -109,6 +124,7 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
             node = loader.get_single_node()
             if node is None:
                 raise _refusal(path, "is empty")
+            # First, as this refuses what would grow without end when it is constructed.
             lines = dict(_lines(path, node, most))
             value = loader.construct_document(node)
         finally:
@@ -116,7 +132,8 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"is not YAML: {error.problem or error.context}"
-        raise _refusal(path, message, None if mark is None else mark.line + 1) from error
+        line = None if mark is None else mark.line + 1
+        raise _refusal(path, message, line) from error
     except RecursionError as error:
         raise _refusal(path, "is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
@@ -125,31 +142,36 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
 
 
 def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
-    """The line of each place, in depth; anchors are followed wherever they are used."""
+    """The line of each place, in depth; anchors are followed wherever they are used.
+
+    Args:
+        root: the node of PyYAML that is the whole file.
+        most: nodes that are followed, so that aliases to aliases end.
+    """
     import yaml
 
+    # Each with its place, its line from 0, and the ids of the nodes that it is in.
     waiting: list[tuple[Place, int, Any, frozenset[int]]] = [((), 0, root, frozenset())]
-    seen = 0
+    count = 0
     while waiting:
-        place, line, node, around = waiting.pop()
-        seen += 1
-        if id(node) in around or seen > most:
+        place, line, node, outer_ids = waiting.pop()
+        count += 1
+        if id(node) in outer_ids or count > most:
             raise _refusal(path, "an alias leads into itself, or to too much", line + 1)
         yield place, line + 1
-        within = around | {id(node)}
+        ids = outer_ids | {id(node)}
         if isinstance(node, yaml.MappingNode):
-            keys: set[str] = set()
+            names: set[str] = set()
             for key, value in node.value:
                 name = str(key.value)
-                if name in keys:
-                    raise _refusal(
-                        path, f"the key '{name}' is given twice", key.start_mark.line + 1
-                    )
-                keys.add(name)
-                waiting.append(((*place, name), key.start_mark.line, value, within))
+                key_line = key.start_mark.line
+                if name in names:
+                    raise _refusal(path, f"the key '{name}' is given twice", key_line + 1)
+                names.add(name)
+                waiting.append(((*place, name), key_line, value, ids))
         elif isinstance(node, yaml.SequenceNode):
             for position, value in enumerate(node.value):
-                waiting.append(((*place, position), value.start_mark.line, value, within))
+                waiting.append(((*place, position), value.start_mark.line, value, ids))
 
 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
@@ -175,8 +197,9 @@ class SettingsFile:
     def finish(self) -> None:
         """Refuses the file when anything was wrong."""
         if self.problems:
-            found = dict.fromkeys(self.problems)  # a wrong model is reported once
-            raise DataError(sorted(found, key=lambda problem: problem.line or 0))
+            # What two stages name, such as a wrong model, is reported once.
+            distinct = dict.fromkeys(self.problems)
+            raise DataError(sorted(distinct, key=lambda problem: problem.line or 0))
 
     def at(self, place: Place) -> Any:
         """The value at a place; None when there is nothing."""
@@ -184,8 +207,8 @@ class SettingsFile:
         for part in place:
             if is_object(value):
                 # YAML takes some keys for numbers or dates; their places name them as texts.
-                by_text = {str(key): item for key, item in value.items()}
-                value = cast("Any", value).get(part, by_text.get(str(part)))
+                item_by_name = {str(key): item for key, item in value.items()}
+                value = cast("Any", value).get(part, item_by_name.get(str(part)))
             elif is_list(value) and isinstance(part, int):
                 value = value[part]
             else:
@@ -199,11 +222,14 @@ class SettingsFile:
             if value is not None:
                 self.wrong(place, f"expected 'name: value' entries, found {shown(value)}")
             return {}
-        found = {str(key): item for key, item in value.items()}
-        unknown = [] if known is None else [key for key in found if key not in known]
-        for key in unknown:
-            self.wrong((*place, key), f"unknown key.{listed_names(key, known or ())}")
-        return {key: item for key, item in found.items() if key not in unknown}
+        mapping: dict[str, Any] = {}
+        for key, item in value.items():
+            name = str(key)
+            if known is None or name in known:
+                mapping[name] = item
+            else:
+                self.wrong((*place, name), f"unknown key.{listed_names(name, known)}")
+        return mapping
 
     def items(self, place: Place) -> list[Any]:
         """The list at a place; empty, and a problem, when there is none."""
@@ -218,24 +244,37 @@ class SettingsFile:
 
     def section(self, place: Place, kind: type[ValueT]) -> ValueT | None:
         """The mapping at a place as a dataclass; None, and its problems, where it is wrong."""
-        given = self.mapping(place)
-        return self.built(
-            place, given, lambda: from_settings(kind, given, where=".".join(map(str, place)))
-        )
+        settings = self.mapping(place)
+        path = ".".join(map(str, place))
+        return self.built(place, settings, lambda: from_settings(kind, settings, where=path))
 
-    def built(self, place: Place, given: object, make: Callable[[], ValueT]) -> ValueT | None:
-        """What can be made of the settings at a place; None, and problems, where that fails."""
+    def built(self, place: Place, settings: object, make: Callable[[], ValueT]) -> ValueT | None:
+        """What can be made of the settings at a place; None, and problems, where that fails.
+
+        Args:
+            settings: the value at the place, by whose keys an error is brought to its line.
+            make: makes it.
+        """
         try:
             return make()
         except (ConfigError, MissingExtraError) as error:
-            keys = [*map(str, given)] if is_object(given) else []
-            for inner, message in problems_of(error):
-                if not inner or inner[0] not in keys:
-                    named = "(^|: |unknown |'){}[ ']"
-                    found = (k for k in keys if re.search(named.format(re.escape(k)), message))
-                    inner = tuple(islice(found, 1))
-                self.wrong((*place, *inner), message)
+            keys = [str(key) for key in settings] if is_object(settings) else []
+            for inner_place, message in problems_of(error):
+                # An error that does not say where it is, or says it in other names, may still
+                # speak of one of the keys.
+                if not inner_place or inner_place[0] not in keys:
+                    key = _key_in_message(keys, message)
+                    inner_place = () if key is None else (key,)
+                self.wrong((*place, *inner_place), message)
         return None
+
+
+def _key_in_message(keys: Sequence[str], message: str) -> str | None:
+    """The first of these keys that a message names where messages name their subject."""
+    for key in keys:
+        if re.search(f"(^|: |unknown |'){re.escape(key)}[ ']", message):
+            return key
+    return None
 
 
 def shown(value: object) -> str:
@@ -245,7 +284,7 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     text = repr(value)
-    return f"{text[:60]} ..." if len(text) > 60 else text
+    return f"{text[:_LONGEST_SHOWN]} ..." if len(text) > _LONGEST_SHOWN else text
 
 
 def is_own(name: object) -> bool:

@@ -92,7 +92,7 @@ class DumpForm(Record):
         """The hits of each response; None when one of them has none that are recognised."""
         hits_by_query: list[Hits] = []
         for response in responses:
-            hits = [] if response == [] else self.hits(response)
+            hits: Hits | None = [] if response == [] else self.hits(response)
             if hits is None:
                 return None
             hits_by_query.append(hits)
