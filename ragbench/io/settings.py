@@ -78,7 +78,7 @@ def from_settings(
     """
     if not _is_record(target):
         try:
-            return cast("Any", target)(**settings)
+            return target(**settings)
         except TypeError as error:
             raise ConfigError(f"{where}: {error}") from error
     fields = setting_fields(target)
@@ -87,7 +87,7 @@ def from_settings(
     try:
         # Also where problems are known: the record may find further ones in the values.
         if is_complete:
-            built = cast("Any", target)(**values)
+            built = target(**values)
             if not problems:
                 return built
     except ConfigError as error:  # out of its range
