@@ -73,10 +73,10 @@ class FormatInfo(Record):
 @cache
 def formats() -> Mapping[str, FormatInfo]:
     """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
-    return {
-        name: msgspec.convert({**row, "name": name}, FormatInfo)
-        for name, row in read_table("formats.toml").items()
-    }
+    infos: dict[str, FormatInfo] = {}
+    for name, row in read_table("formats.toml").items():
+        infos[name] = msgspec.convert({**row, "name": name}, FormatInfo)
+    return infos
 
 
 @cache
@@ -89,45 +89,75 @@ def readers() -> Registry:
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].xml"))
 """Formats that are no text: how their files begin, and what stands in there."""
-_SQUAD, _DEEPEVAL = frozenset({"paragraphs", "qas"}), ("testCases", "conversationalTestCases")
-_FIRST = 20
-_TRACE_FILES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
+_SQUAD = frozenset({"paragraphs", "qas"})
+_DEEPEVAL = ("testCases", "conversationalTestCases")
+_RECORDS_TO_LOOK_AT = 20
+_TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 
 @cache
-def _by_suffix() -> Mapping[str, str]:
-    known = formats().values()
-    return {suffix: i.name for i in known for suffix in i.suffixes if i.name != "text"}
+def _format_by_suffix() -> Mapping[str, str]:
+    format_by_suffix: dict[str, str] = {}
+    for info in formats().values():
+        if info.name == "text":  # such a file may also hold a ranking, or a table
+            continue
+        for suffix in info.suffixes:
+            format_by_suffix[suffix] = info.name
+    return format_by_suffix
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
+    """The name of a source's format; None where nothing can be read, which is among the problems.
+
+    Raises:
+        UnreadableError: the format is not recognised, or the file is empty.
+        DataError: the records are of a known tool, and such that ragbench does not read.
+    """
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
-    found, text = detect_container(source, kind, problems)
-    if kind == "documents" or found not in CONTAINERS:
-        return "trec" if found == "run-file" else found
-    whole: object = None
-    if found == "jsonl":
-        records = [*map(shown_value, text.split("\n", _FIRST)[:_FIRST])]
-        whole = records[0]
-    elif found in ("json", "yaml"):
-        whole = shown_value(text) if found == "json" else _yaml_value(source)
-        records = [*_shown_records(whole)[:_FIRST], whole]
-    else:
-        records = _first_rows(source, found, text)
-    if found == "json" or len(records) == 1:  # spans, perhaps
-        first = whole[0] if is_list(whole) and whole else whole
-        records += array_of(first, OUTER)[1][:1]
-    objects = [cast("Mapping[str, object]", one) for one in records if isinstance(one, Mapping)]
-    signs = [sign for record in objects if (sign := sign_of(record)) is not None]
+    container, text = detect_container(source, kind, problems)
+    if kind == "documents" or container not in CONTAINERS:
+        return "trec" if container == "run-file" else container
+    whole, records = _shown_records(source, container, text)
+    if container == "json" or len(records) == 1:
+        # Spans may stand one level deeper, in the object that an exporter sends.
+        outermost = whole[0] if is_list(whole) and whole else whole
+        _, inner_records = array_of(outermost, OUTER)
+        records += inner_records[:1]
+    signs = list(_signs_of(records))
     if any(sign.spans for sign in signs):
         return "traces"
-    refused = next((sign.what for sign in signs if sign.what), None)
-    if refused is not None:
-        raise DataError([Problem(message=f"it holds {refused}", path=source.name)])
-    is_one = found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl")
-    envelope = _envelope(whole) if is_one or found == "yaml" else None
-    return envelope or (signs[0].form if signs else found)
+    for sign in signs:
+        if sign.what:
+            raise DataError([Problem(message=f"it holds {sign.what}", path=source.name)])
+    # The lines of a file that calls itself JSONL are records; else one line may be a whole result.
+    is_whole = container in ("json", "yaml") or _format_by_suffix().get(source.suffix) != "jsonl"
+    form = _envelope(whole) if is_whole else None
+    if form is None and signs:
+        form = signs[0].form
+    return form or container
+
+
+def _shown_records(source: Source, container: str, text: str) -> tuple[object, list[object]]:
+    """What can be seen of the first records in the beginning of a file.
+
+    Args:
+        source: the file.
+        container: one of `CONTAINERS`.
+        text: the beginning of the file, where it is text.
+
+    Returns:
+        The JSON or YAML value of the whole file, or its first line; None of a table. And the
+        records, of which such a value may be one.
+    """
+    if container == "jsonl":
+        lines = text.split("\n", _RECORDS_TO_LOOK_AT)[:_RECORDS_TO_LOOK_AT]
+        records = [shown_value(line) for line in lines]
+        return records[0], records
+    if container in ("json", "yaml"):
+        whole = shown_value(text) if container == "json" else _yaml_value(source)
+        return whole, [*_records_in_value(whole)[:_RECORDS_TO_LOOK_AT], whole]
+    return None, _first_rows(source, container, text)
 
 
 def _yaml_value(source: Source) -> object:
@@ -139,7 +169,7 @@ def _yaml_value(source: Source) -> object:
     return None
 
 
-def _shown_records(whole: object) -> Sequence[object]:
+def _records_in_value(whole: object) -> Sequence[object]:
     """The records of a JSON value, as far as its beginning shows them."""
     if is_list(whole):
         return whole
@@ -154,9 +184,16 @@ def _shown_records(whole: object) -> Sequence[object]:
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
-    """As `detect_format`; of a form that only the fields show it is what the records stand in.
+    """What the records of a source stand in, such as JSONL, whichever tool wrote their fields.
 
-    With it the beginning of the file, as far as it is text.
+    `detect_format` goes on from here and looks at the fields.
+
+    Returns:
+        The name of a format, None where nothing can be read; and the beginning of the file, as far
+        as it is text.
+
+    Raises:
+        UnreadableError: the format is not recognised, or the file is empty.
     """
     if source.hub is not None:
         return "hf", ""
@@ -165,29 +202,47 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     head = source.head(problems)
     if head is None:
         return None, ""
-    if not head.strip() or head.startswith(_SQLITE_MAGIC):
-        database = "it is an SQLite file; name the folder of the run"
-        raise UnreadableError(
-            database if head.strip() else f"the file is empty: it holds no {kind}"
-        )
-    binary = (name for name, magic, part in _BINARY if head.startswith(magic) and part in head)
-    if (found := next(binary, None)) is not None:
-        return found, ""
+    if not head.strip():
+        raise UnreadableError(f"the file is empty: it holds no {kind}")
+    if head.startswith(_SQLITE_MAGIC):
+        message = "it is an SQLite file; name the folder of the run"
+        raise UnreadableError(message)
+    binary_format = _binary_format(head)
+    if binary_format is not None:
+        return binary_format, ""
     text = decode_head(head, source.encoding).lstrip()
     if kind == "cases" and looks_like_a_run(text):
         return "run-file", text
-    found = _by_suffix().get(source.suffix)
-    if found is None or found == "json":
-        found = _shape(text, found)
-    if found is None:
-        why = "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
-        if source.suffix != ".py":
-            why = f"the format is not recognised; name one of: {', '.join(formats())}"
-        raise UnreadableError(why)
-    return found, text
+    container = _format_by_suffix().get(source.suffix)
+    # Under the suffix of JSON there is often a record per line.
+    if container is None or container == "json":
+        container = _shape(text, container)
+    if container is None:
+        raise UnreadableError(_unrecognised(source))
+    return container, text
+
+
+def _unrecognised(source: Source) -> str:
+    """What is said of a file in no known format, with what to do."""
+    if source.suffix == ".py":
+        return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
+    return f"the format is not recognised; name one of: {', '.join(formats())}"
+
+
+def _binary_format(head: bytes) -> str | None:
+    """The format of a file that is no text; None of a text."""
+    for name, magic, part in _BINARY:
+        if head.startswith(magic) and part in head:
+            return name
+    return None
 
 
 def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
+    """The format of a folder, by the files in it.
+
+    Raises:
+        UnreadableError: no format is known by such files.
+    """
     if arrow.is_saved_folder(folder):
         return "hf"
     if source.child(CASES_FILE):
@@ -196,17 +251,18 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
         return "beir"
     if _is_trec(source, folder, kind):
         return "trec"
-    if kind == "cases" and (folder / JOURNAL_FILE).is_file():
-        return "run"
-    files = trace_files(source) if kind == "cases" else []
-    if files and all(map(_holds_traces, files)):
-        return "traces"
-    if kind == "documents":
+    if kind == "cases":
+        if (folder / JOURNAL_FILE).is_file():
+            return "run"
+        files = trace_files(source)
+        if files and all(map(_holds_traces, files)):
+            return "traces"
+    else:
         if source.child(CORPUS_FILE):
             return "ragbench"
         # A README beside data files is not a corpus.
-        tabular = any(_by_suffix().get(path.suffix.lower()) for path in folder.iterdir())
-        if not tabular and next(converted.text_files(folder), None) is not None:
+        has_data = any(path.suffix.lower() in _format_by_suffix() for path in folder.iterdir())
+        if not has_data and next(converted.text_files(folder), None) is not None:
             return "text"
     raise UnreadableError(
         f"the folder holds no {kind} in a form that is recognised: expected cases.jsonl and "
@@ -216,7 +272,7 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
 
 
 def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
-    """Whether it has topics; or, of cases, judgements alone."""
+    """Whether a folder has TREC's topics; or, where cases are read, its judgements alone."""
     if source.first_child(QUERY_FILES) is not None:
         return True
     has_judgements = trec_qrels(source) is not None or (folder / QRELS_FOLDER).is_dir()
@@ -233,78 +289,129 @@ def trace_files(source: Source) -> list[Source]:
     """The files of a folder that may hold traces, by name; the file itself if it is one."""
     if source.path is None or not source.is_folder:
         return [source]
-    names = sorted(p.name for p in source.path.iterdir() if p.suffix.lower() in _TRACE_FILES)
-    return [file for name in names if (file := source.child(name)) is not None]
+    paths = source.path.iterdir()
+    names = sorted(path.name for path in paths if path.suffix.lower() in _TRACE_SUFFIXES)
+    files: list[Source] = []
+    for name in names:
+        file = source.child(name)
+        if file is not None:
+            files.append(file)
+    return files
 
 
 def _shape(text: str, by_suffix: str | None) -> str | None:
-    first, newline, rest = text.partition("\n")
+    """The format of a text by its first characters; what its suffix says where they do not tell.
+
+    Args:
+        text: the beginning of a file, without blanks before it.
+        by_suffix: the format that the file's suffix stands for: ``json``, or None.
+    """
+    first_line, newline, further_lines = text.partition("\n")
     if text.startswith("["):
         return "json"
     if text.startswith("{"):
         _, articles = array_of(shown_value(text), ("data",))
         if articles and is_object(articles[0]) and not _SQUAD.isdisjoint(articles[0]):
             return "squad"
-        return _object_shape(first, bool(newline), rest, by_suffix)
+        return _object_shape(first_line, bool(newline), further_lines, by_suffix)
     if by_suffix is None:
         # Any text may hold commas: a table is believed only when a column has a known name.
         for separator in ("\t", ",", ";", "|"):
-            cells = [cell.strip().strip('"') for cell in first.split(separator)]
+            cells = [cell.strip().strip('"') for cell in first_line.split(separator)]
             if len(cells) > 1 and any(map(is_known_field, cells)):
                 return "tsv" if separator == "\t" else "csv"
     return by_suffix
 
 
-def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> str:
-    # One object a line, or one object over the whole file?
+def _object_shape(
+    first_line: str, is_ended: bool, further_lines: str, by_suffix: str | None
+) -> str:
+    """Whether a text that begins with an object has one object a line (JSONL), or is one (JSON).
+
+    Args:
+        first_line: the first line, which is cut where the head of the file ends before it does.
+        is_ended: whether the first line is whole.
+        further_lines: what comes after it in the head of the file.
+        by_suffix: the format that the file's suffix stands for: ``json``, or None.
+    """
     try:
-        value: object = orjson.loads(first)
+        value = orjson.loads(first_line)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
-        cut = not ended and len(first) >= HEAD_BYTES // 4
-        shown = shown_value(first) if cut else None
-        if is_object(shown) and _holds_columns(shown):
-            return "json"
-        if by_suffix == "json" and is_object(shown) and (questions_of(shown) or "input" in shown):
-            return "jsonl"  # one record, and perhaps more of them below it
-        return by_suffix or ("jsonl" if cut else "json")
-    if rest.lstrip().startswith("{"):
+        is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
+        return _cut_object_shape(first_line, by_suffix) if is_cut else by_suffix or "json"
+    if further_lines.lstrip().startswith("{"):
         return "jsonl"
-    if is_object(value) and _holds_columns(value):
+    # The single line of the file: a table by columns, a record, or an object around the records.
+    if _holds_columns(value):
         return "json"
-    if not is_object(value) or questions_of(value):
-        return by_suffix or "jsonl"
-    if lists_of_objects(value):
-        return by_suffix or "json"
-    # A single line that is a record itself.
-    return "jsonl" if any(map(is_known_field, value)) else by_suffix or "jsonl"
+    if not questions_of(value):
+        if lists_of_objects(value):
+            return by_suffix or "json"
+        if any(map(is_known_field, value)):
+            return "jsonl"
+    return by_suffix or "jsonl"
+
+
+def _cut_object_shape(line: str, by_suffix: str | None) -> str:
+    """As `_object_shape`, of a line so long that its end is not seen."""
+    shown = shown_value(line)
+    if is_object(shown):
+        if _holds_columns(shown):
+            return "json"
+        if by_suffix == "json" and (questions_of(shown) or "input" in shown):
+            return "jsonl"  # one record, and perhaps more of them below it
+    return by_suffix or "jsonl"
 
 
 def _holds_columns(value: Mapping[str, Any]) -> bool:
     """Whether it has many questions: a list of them, or an object by row as pandas writes it."""
-    return any(
-        is_object(one) or (is_list(one) and one and not is_object(one[0]))
-        for one in questions_of(value)
-    )
+    for questions in questions_of(value):
+        if is_object(questions):
+            return True
+        if is_list(questions) and questions and not is_object(questions[0]):
+            return True
+    return False
 
 
 # --- forms of records
 
 
 class Sign(Record):
-    """What records of a form have: all of some fields, some of others, types, beginnings."""
+    """By which a record is known to be of a tool: its fields, their types, how they begin."""
 
     form: str
-    all: frozenset[str]
+    """The format of such records."""
+    all: frozenset[str] = frozenset()
+    """Fields that the record must have, each of them."""
     some: frozenset[str] = frozenset()
+    """Fields of which it must have `least`."""
     none: frozenset[str] = frozenset()
+    """Fields of which it must have none."""
     least: int = 0
-    types: Mapping[str, tuple[type, ...]]
+    types: Mapping[str, tuple[type, ...]] = {}
+    """Types that the values of fields must have."""
     starts: Mapping[str, str] = {}
+    """Texts that the values of fields must begin with."""
     spans: str = ""
     """Of spans the form in ``span_forms.toml``; a cell of a table may spell their objects."""
     what: str = ""
     """What they are, and what to do, where they are not read."""
+
+    def fits(self, record: Mapping[str, object]) -> bool:
+        """Whether a record is of this form."""
+        names = record.keys()
+        if not self.all <= names or not self.none.isdisjoint(names):
+            return False
+        if len(self.some & names) < self.least:
+            return False
+        for name, types in self.types.items():
+            value = record[name]
+            if isinstance(value, types):
+                continue
+            if not self.spans or not str(value).lstrip().startswith(("{", "[")):
+                return False
+        return all(str(record[name]).startswith(text) for name, text in self.starts.items())
 
 
 _TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
@@ -314,30 +421,35 @@ _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response 
 
 @cache
 def _signs() -> list[Sign]:
+    """The signs of all forms, in the order in which they are tried.
+
+    Those of spans come first: what holds spans has their fields beside those of a plain record.
+    """
     spans = read_table("span_forms.toml")
-    rows: list[dict[str, Any]] = [
-        {
-            "form": "traces",
-            "spans": name,
-            "all": sign,
-            "none": form.get("none", ""),
-            "types": form.get("types", {}),
-        }
-        for name, form in spans["form"].items()
-        for sign in form["signs"]
-    ]
-    refused: list[dict[str, Any]] = [
-        {"form": "traces", "none": _PLAIN_FIELDS, **row} for row in spans["refused"]
-    ]
     signs: list[Sign] = []
-    for row in (*rows, *read_table("signs.toml")["sign"], *refused):
-        named = ((name, row[name]) for name in ("all", "some", "none") if name in row)
-        fields = {name: frozenset(names.split()) for name, names in named}
-        kinds = row.get("types", {}).items()
-        types = {name: _TYPES[kind] for name, kind in kinds if name in fields["all"]}
-        given: dict[str, Any] = {**row, **fields, "types": types}
-        signs.append(Sign(**given))
+    for name, form in spans["form"].items():
+        row = {"form": "traces", "spans": name}
+        for key in ("none", "types"):
+            if key in form:
+                row[key] = form[key]
+        signs += [_sign({**row, "all": fields}) for fields in form["signs"]]
+    signs += map(_sign, read_table("signs.toml")["sign"])
+    signs += [_sign({"form": "traces", "none": _PLAIN_FIELDS, **row}) for row in spans["refused"]]
     return signs
+
+
+def _sign(row: Mapping[str, Any]) -> Sign:
+    """A sign of a row of ``signs.toml``, where the names of fields stand in one text."""
+    values = dict(row)
+    for key in ("all", "some", "none"):
+        if key in row:
+            values[key] = frozenset(row[key].split())
+    types: dict[str, tuple[type, ...]] = {}
+    for name, type_name in row.get("types", {}).items():
+        if name in values["all"]:  # a form of spans has the types of the fields of all its signs
+            types[name] = _TYPES[type_name]
+    values["types"] = types
+    return Sign(**values)
 
 
 _EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|execution_time")
@@ -346,11 +458,11 @@ _EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|e
 
 def langsmith_experiment(names: Iterable[str]) -> bool:
     """Whether the columns of a table are those of a LangSmith experiment."""
-    texts = [*map(str, names)]
+    columns = [str(name) for name in names]
     return (
-        any(name.startswith("inputs.") for name in texts)
-        and any(name.startswith("outputs.") for name in texts)
-        and any(_EXPERIMENT.fullmatch(name) for name in texts)
+        any(column.startswith("inputs.") for column in columns)
+        and any(column.startswith("outputs.") for column in columns)
+        and any(_EXPERIMENT.fullmatch(column) for column in columns)
     )
 
 
@@ -359,64 +471,95 @@ _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
 
 def mlflow_results(names: Iterable[str]) -> bool:
     """Whether the columns of a table are those that ``mlflow.evaluate`` writes."""
-    texts = [*map(str, names)]
-    return "outputs" in texts and any(_MLFLOW_SCORE.fullmatch(name) for name in texts)
+    columns = [str(name) for name in names]
+    return "outputs" in columns and any(_MLFLOW_SCORE.fullmatch(column) for column in columns)
 
 
 def sign_of(record: Mapping[str, object]) -> Sign | None:
     """By which a record is known to be of a tool; None when its fields say nothing of one."""
-    keys = record.keys()
-    if langsmith_experiment(keys):
-        return Sign(form="langsmith", all=frozenset(), types={})
-    if mlflow_results(keys):
-        return Sign(form="mlflow", all=frozenset(), types={})
+    # These two are patterns of names, which no table of names holds.
+    if langsmith_experiment(record.keys()):
+        return Sign(form="langsmith")
+    if mlflow_results(record.keys()):
+        return Sign(form="mlflow")
     for sign in _signs():
-        if (
-            sign.all <= keys
-            and len(sign.some & keys) >= sign.least
-            and sign.none.isdisjoint(keys)
-            and all(
-                isinstance(value := record[name], kinds)
-                or (sign.spans and str(value).lstrip()[:1] in ("{", "["))
-                for name, kinds in sign.types.items()
-            )
-            and all(str(record[name]).startswith(text) for name, text in sign.starts.items())
-        ):
+        if sign.fits(record):
             return sign
     return None
 
 
+def _signs_of(records: Iterable[object]) -> Iterator[Sign]:
+    """The sign of each record that has one."""
+    for record in records:
+        if isinstance(record, Mapping):
+            sign = sign_of(cast("Mapping[str, object]", record))
+            if sign is not None:
+                yield sign
+
+
+_PROMPTFOO_SETUP = frozenset({"prompts", "providers", "targets", "defaultTest"})
+_PROMPTFOO_SUMMARY = frozenset({"evalId", "config", "shareableUrl"})
+
+
 def _envelope(whole: object) -> str | None:
-    """The form of a JSON object that holds its records deeper; None when it is no such object."""
+    """The form of a JSON object that holds its records deeper; None when it is no such object.
+
+    Raises:
+        UnreadableError: it is a file of a known tool that holds no cases.
+    """
     if not is_object(whole):
         return None
-    keys, results = whole.keys(), whole.get("results")
-    for other in read_table("signs.toml")["other"]:
-        if keys >= {*other["all"].split()}:
-            refused = f"it is {other['what']}"
-            raise UnreadableError(refused)
-    has_cases, _ = array_of(whole, ("cases",))
-    if "schema_version" in keys and not has_cases and not {"query", "question"} & keys:
-        raise UnreadableError("it is a result that ragbench wrote, without questions")
-    if "tests" in keys and not {"prompts", "providers", "targets", "defaultTest"}.isdisjoint(keys):
+    _refuse_without_cases(whole)
+    names = whole.keys()
+    if "tests" in names and not _PROMPTFOO_SETUP.isdisjoint(names):
         return "promptfoo-config"
-    predictions = as_list(whole.get("predictions"))
-    if {*keys} == {"predictions"} and predictions and all(map(_is_prediction, predictions)):
+    if _holds_predictions(whole):
         return "llamaindex-predictions"
-    if "testRunData" in keys or array_of(whole, _DEEPEVAL)[0]:
+    if "testRunData" in names or array_of(whole, _DEEPEVAL)[0]:
         return "deepeval"
+    results = whole.get("results")
     if is_object(results):
-        first = as_object(next(iter(as_list(results.get("results"))), None))
-        marks = {"evalId", "config", "shareableUrl"} & keys
-        return "promptfoo" if marks or "vars" in first else None
-    if {"models", "metrics", "documents"} <= keys or array_of(whole, ("tasks",))[0]:
+        # promptfoo has results within its results.
+        rows = as_list(results.get("results"))
+        has_tests = bool(rows) and "vars" in as_object(rows[0])
+        if has_tests or not _PROMPTFOO_SUMMARY.isdisjoint(names):
+            return "promptfoo"
+        return None
+    if names >= {"models", "metrics", "documents"} or array_of(whole, ("tasks",))[0]:
         return "mtrag"
-    sign = sign_of(as_object(next(iter(as_list(results)), None)))
-    return None if sign is None else sign.form
+    for sign in _signs_of(as_list(results)[:1]):
+        return sign.form
+    return None
+
+
+def _refuse_without_cases(whole: Mapping[str, object]) -> None:
+    """Says what a file is that is known to hold no cases, such as a summary of scores.
+
+    Raises:
+        UnreadableError: it is one.
+    """
+    names = whole.keys()
+    for sign in read_table("signs.toml")["other"]:
+        if names >= set(sign["all"].split()):
+            message = f"it is {sign['what']}"
+            raise UnreadableError(message)
+    has_cases, _ = array_of(whole, ("cases",))
+    if "schema_version" in names and not has_cases and names.isdisjoint({"query", "question"}):
+        raise UnreadableError("it is a result that ragbench wrote, without questions")
+
+
+def _holds_predictions(whole: Mapping[str, object]) -> bool:
+    """Whether an object is LlamaIndex's: a list of predictions, and nothing else."""
+    predictions = as_list(whole.get("predictions"))
+    return (
+        set(whole) == {"predictions"}
+        and bool(predictions)
+        and all(map(_is_prediction, predictions))
+    )
 
 
 def _is_prediction(value: object) -> bool:
-    """Whether a record is one of LlamaIndex: an answer with its contexts, and nothing else."""
+    """Whether a record is LlamaIndex's prediction: an answer and its contexts, nothing else."""
     return is_object(value) and bool(value) and value.keys() <= {"response", "contexts"}
 
 
@@ -427,16 +570,21 @@ def _first_rows(source: Source, container: str, text: str) -> list[object]:
             return []  # a stream is read only once, and a name on the hub is worth a request
         rows = reader_of(container)(source, kind="cases", problems=Problems())
         return [row.values for row in islice(rows, 1)]
-    header, _, rest = text.partition("\n")
+    header, _, rows_text = text.partition("\n")
+    # Excel tells which separator it used in a line of its own.
     if header.strip('" \r').lower().startswith("sep="):
-        header, _, rest = rest.partition("\n")
+        header, _, rows_text = rows_text.partition("\n")
     header = header.rstrip("\r")
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
-        names, *row = islice(csv.reader(StringIO(f"{header}\n{rest}"), delimiter=separator), 2)
-        return [dict.fromkeys(names), *(dict(zip(names, cells, strict=False)) for cells in row)]
+        lines = csv.reader(StringIO(f"{header}\n{rows_text}"), delimiter=separator)
+        names, *rows_of_cells = islice(lines, 2)
     except (csv.Error, ValueError):
         return []
+    records: list[object] = [dict.fromkeys(names)]
+    for cells in rows_of_cells:
+        records.append(dict(zip(names, cells, strict=False)))
+    return records
 
 
 @cache
@@ -452,10 +600,23 @@ def reader_of(name: str) -> RowReader:
 def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
-    """The rows of a source in whatever container they stand."""
+    """The rows of a source in whatever container they stand.
+
+    Args:
+        source: the file.
+        problems: what is wrong with the file and its rows.
+        arrays: paths in a JSON object at which the rows may be, such as ``results.results``.
+
+    Raises:
+        UnreadableError: it is none of `CONTAINERS`.
+    """
     container, text = detect_container(source, "cases", problems)
-    keys = as_object(shown_value(text)) if arrays and container != "json" else ()
-    if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
+    has_array = container == "json"
+    if arrays and not has_array:
+        # A single line may also be an object around one of the arrays.
+        names = as_object(shown_value(text))
+        has_array = any(path.partition(".")[0] in names for path in arrays)
+    if has_array:
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:
         yield from reader_of(container)(source, kind="cases", problems=problems)

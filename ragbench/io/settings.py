@@ -63,39 +63,30 @@ def from_settings(
 ) -> Any:
     """Calls a dataclass with settings, after looking at their names and types.
 
-    A function, or a class that is none, is called with them as they are. Paths are relative to the
-    folder.
+    A function, or a class that is none, is called with them as they are.
+
+    Args:
+        target: what is called.
+        settings: its arguments by name, as a file or a user's call has them.
+        where: what messages name the settings, such as ``pipeline.retrieval``.
+        made: what makes values that no file can hold, such as a language model, by the type of
+            the field. It is called with None where the settings do not name the field.
+        folder: that of the file; paths among the settings are relative to it.
 
     Raises:
         SettingsError: names, types or values are wrong; it holds every problem.
     """
-    if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
+    if not _is_record(target):
         try:
-            return cast("Any", target)(**settings)
+            return target(**settings)
         except TypeError as error:
             raise ConfigError(f"{where}: {error}") from error
     fields = setting_fields(target)
-    known = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
-    problems: list[tuple[Place, str]] = [
-        ((key,), f"{where}: unknown setting '{key}'.{listed_names(key, known)}")
-        for key in settings
-        if key not in known
-    ]
-    values: dict[str, Any] = {}
-    hints = typing.get_type_hints(target, include_extras=True)
-    settings = placed(settings, hints, folder)
-    for name, field in fields.items():
-        given = name in settings and name in known
-        if given or not _has_default(field):
-            try:
-                if not given and hints[name] not in (made or {}):
-                    raise ConfigError(f"{where}: the setting '{name}' is missing")
-                value = settings[name] if given else None
-                values[name] = _value(value, hints[name], f"{where}: {name}", made or {})
-            except ConfigError as error:
-                problems += [((name, *place), message) for place, message in problems_of(error)]
+    values, problems = _field_values(target, settings, where, made or {}, folder)
+    is_complete = all(name in values or _has_default(field) for name, field in fields.items())
     try:
-        if all(name in values or _has_default(field) for name, field in fields.items()):
+        # Also where problems are known: the record may find further ones in the values.
+        if is_complete:
             built = target(**values)
             if not problems:
                 return built
@@ -104,12 +95,55 @@ def from_settings(
     raise SettingsError(problems)
 
 
+def _field_values(
+    target: Any, settings: Mapping[str, object], where: str, makers: Makers, folder: Path
+) -> tuple[dict[str, Any], list[tuple[Place, str]]]:
+    """The values that settings give a dataclass's fields, and what is wrong with the settings."""
+    fields = setting_fields(target)
+    # A field that the program itself fills is none that a user may name.
+    names = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
+    problems: list[tuple[Place, str]] = []
+    for key in settings:
+        if key not in names:
+            message = f"{where}: unknown setting '{key}'.{listed_names(key, names)}"
+            problems.append(((key,), message))
+    values: dict[str, Any] = {}
+    hints = typing.get_type_hints(target, include_extras=True)
+    settings = placed(settings, hints, folder)
+    for name, field in fields.items():
+        is_set = name in settings and name in names
+        if not is_set and _has_default(field):
+            continue
+        try:
+            if not is_set and hints[name] not in makers:
+                raise ConfigError(f"{where}: the setting '{name}' is missing")
+            value = settings[name] if is_set else None
+            values[name] = _value(value, hints[name], f"{where}: {name}", makers)
+        except ConfigError as error:
+            problems += _problems_below(name, error)
+    return values, problems
+
+
 def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place, str]]:
-    """The problems of an error; a line of one that knows no places may begin with one's name."""
+    """The problems of an error, each with its place.
+
+    Args:
+        error: one with places, or one whose message has a problem per line.
+        names: names of settings. A line that begins with one of them is about that setting.
+    """
     if isinstance(error, SettingsError):
         return list(error.problems)
-    lines = str(error).splitlines()
-    return [((first,) if (first := line.split(" ")[0]) in names else (), line) for line in lines]
+    problems: list[tuple[Place, str]] = []
+    for line in str(error).splitlines():
+        first_word = line.split(" ")[0]
+        place = (first_word,) if first_word in names else ()
+        problems.append((place, line))
+    return problems
+
+
+def _problems_below(key: str | int, error: ConfigError) -> list[tuple[Place, str]]:
+    """The problems of a value, with places that begin at what holds the value under the key."""
+    return [((key, *place), message) for place, message in problems_of(error)]
 
 
 def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
@@ -135,73 +169,96 @@ def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
 
     The range that a type names is looked at where the record is made.
     """
-    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
     if get_origin(hint) in (Union, types.UnionType):
         if value is None and types.NoneType in get_args(hint):
             return None
-        others = [one for one in get_args(hint) if one is not types.NoneType]
-        if len(others) == 1:
-            return _value(value, others[0], where, makers)
+        value_types = [member for member in get_args(hint) if member is not types.NoneType]
+        if len(value_types) == 1:
+            return _value(value, value_types[0], where, makers)
     if hint in makers:
         return makers[hint](value)
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if origin is collections.abc.Sequence and isinstance(value, (list, tuple)):
-        listed = enumerate(cast("Sequence[object]", value))
-        return tuple(_each(listed, arguments[0], where, makers).values())
+        items = enumerate(cast("Sequence[object]", value))
+        return tuple(_values_by_key(items, arguments[0], where, makers).values())
     if origin is collections.abc.Mapping and isinstance(value, Mapping):
-        return _each(cast("Mapping[Any, object]", value).items(), arguments[1], where, makers)
+        entries = cast("Mapping[Any, object]", value).items()
+        return _values_by_key(entries, arguments[1], where, makers)
     if _is_record(hint) and isinstance(value, Mapping):
-        given = {str(key): one for key, one in cast("Mapping[object, object]", value).items()}
-        return from_settings(hint, given, where=where, made=makers)
+        settings: dict[str, object] = {}
+        for key, item in cast("Mapping[object, object]", value).items():
+            settings[str(key)] = item
+        return from_settings(hint, settings, where=where, made=makers)
     return converted(value, hint, where)
 
 
-def _each(items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers) -> Any:
+def _values_by_key(
+    items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers
+) -> dict[Any, Any]:
+    """The values of a list or a mapping, each read as the same type.
+
+    Raises:
+        SettingsError: values are wrong; it holds the problems of all of them.
+    """
     values: dict[Any, Any] = {}
     problems: list[tuple[Place, str]] = []
     for key, item in items:
-        at = f"{where}[{key}]" if isinstance(key, int) else f"{where}.{key}"
+        item_name = f"{where}[{key}]" if isinstance(key, int) else f"{where}.{key}"
         try:
-            values[key] = _value(item, hint, at, makers)
+            values[key] = _value(item, hint, item_name, makers)
         except ConfigError as error:
-            problems += [((key, *place), message) for place, message in problems_of(error)]
+            problems += _problems_below(key, error)
     if problems:
         raise SettingsError(problems)
     return values
 
 
 def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> Any:
-    """A value as a type; not strict, texts such as those of the environment are read as numbers."""
+    """A value as a type; not strict, texts such as those of the environment are read as numbers.
+
+    Raises:
+        ConfigError: the value is none of the type; the message begins with ``where``.
+    """
     choices: Sequence[object] = ()
     if get_origin(hint) is Literal:
         choices = get_args(hint)
     elif isinstance(hint, type) and issubclass(hint, Enum):
-        choices = [one.value for one in hint]
+        choices = [member.value for member in hint]
     try:
-        found: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
+        result: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
     except msgspec.ValidationError as error:
         if not strict and isinstance(value, str) and re.match(r"\.\d", value):  # as people write .9
             return converted(f"0{value}", hint, where, strict=False)
-        wanted = f"one of {', '.join(map(str, choices))}" if choices else _wanted(str(error))
-        raise ConfigError(f"{where} must be {wanted}, not {value!r}") from None
+        if choices:
+            expected = f"one of {', '.join(map(str, choices))}"
+        else:
+            expected = _expected(str(error))
+        raise ConfigError(f"{where} must be {expected}, not {value!r}") from None
     except (TypeError, NotImplementedError):  # a type of the user's own
         return value
-    if isinstance(found, float) and not math.isfinite(found):
+    if isinstance(result, float) and not math.isfinite(result):
         raise ConfigError(f"{where} must be {_KINDS['float']}, not {value!r}")
-    return found
+    return result
 
 
 def _unknown(kind: type, value: object) -> object:
     raise NotImplementedError
 
 
-def _wanted(message: str) -> str:
+def _expected(message: str) -> str:
     """What msgspec expected, in words; with the bounds that it names."""
-    found = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
-    if found is None:
+    match = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
+    if match is None:
         return message
-    kinds = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null")
-    return f"{kinds} {found[2] or ''}{found[3]}" if found[3] else kinds
+    type_names, of_length, bound = match.groups()
+    kinds = [_KINDS.get(name, name) for name in type_names.split(" | ") if name != "null"]
+    expected = " or ".join(kinds)
+    if bound:
+        expected += f" {of_length or ''}{bound}"
+    return expected
 
 
 BuiltT = TypeVar("BuiltT")
@@ -225,14 +282,11 @@ def build_named(
     """
     if isinstance(given, protocol):
         return given
-    what = registry.kind.removesuffix("s")
+    noun = registry.kind.removesuffix("s")
     if not isinstance(given, (str, Mapping)):
         lacks = _lacking(given, protocol)
-        raise ConfigError(f"{given!r} is no name, and no {what} either: it lacks {lacks}")
-    if isinstance(given, str):
-        name, settings = given, dict[str, object]()
-    else:
-        name, settings = _parts(cast("Mapping[object, object]", given), registry, what)
+        raise ConfigError(f"{given!r} is no name, and no {noun} either: it lacks {lacks}")
+    name, settings = _name_and_settings(cast("Any", given), registry, noun)
 
     def nested(value: object) -> BuiltT:
         return build_named(
@@ -243,7 +297,7 @@ def build_named(
         if value is not None:
             raise ConfigError(f"{name}: 'chat' is not a setting: it is the run's language model")
         if chat is None:
-            raise ConfigError(f"the {what} '{name}' needs a language model, and none was given")
+            raise ConfigError(f"the {noun} '{name}' needs a language model, and none was given")
         return chat
 
     made: dict[Any, Any] = {protocol: nested, ChatModel: language_model}
@@ -254,13 +308,27 @@ def build_named(
     else:
         built = from_settings(registry.load(name), settings, where=name, made=made, folder=folder)
     if not isinstance(built, protocol):
-        raise ConfigError(f"'{name}' is not a {what}: it lacks {_lacking(built, protocol)}")
+        raise ConfigError(f"'{name}' is not a {noun}: it lacks {_lacking(built, protocol)}")
     return built
 
 
+def _name_and_settings(
+    given: str | Mapping[object, object], registry: Registry, noun: str
+) -> tuple[str, dict[str, object]]:
+    """The two parts of a mapping with ``name`` and settings; of a name alone without settings."""
+    if isinstance(given, str):
+        return given, {}
+    settings = {str(key): value for key, value in given.items()}
+    name = settings.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"a {noun} needs a 'name'. Known: " + ", ".join(registry.targets()))
+    return name, settings
+
+
 def _lacking(value: object, protocol: type) -> str:
-    needed = (*inspect.get_annotations(protocol), *vars(protocol))
-    return ", ".join(one for one in needed if one[0] != "_" and not hasattr(value, one))
+    """The public attributes and methods of a protocol that a value does not have."""
+    names = (*inspect.get_annotations(protocol), *vars(protocol))
+    return ", ".join(name for name in names if name[0] != "_" and not hasattr(value, name))
 
 
 def built_own(
@@ -271,7 +339,18 @@ def built_own(
     made: Makers | None = None,
     offers: Callable[[object], bool] | None = None,
 ) -> Any:
-    """What a user's class or function makes of settings; an instance is taken as it is."""
+    """What a user's class or function makes of settings; an instance is taken as it is.
+
+    Args:
+        place: where the user's code is, such as ``file.py:Class``.
+        settings: the arguments of the class or function.
+        folder: where the file, or the module, is looked for.
+        made: what makes values that no file can hold; see `from_settings`.
+        offers: whether a value of the module is meant where the place names none.
+
+    Raises:
+        ConfigError: there is no such thing, it takes no such settings, or it fails.
+    """
     target = load_target(place, search_path=folder, offers=offers)
     if not inspect.isclass(target) and not inspect.isroutine(target):
         if settings:
@@ -285,41 +364,34 @@ def built_own(
         raise ConfigError(f"'{place}' raised {error_text(error)}") from error
 
 
-def _parts(given: Mapping[Any, Any], registry: Registry, what: str) -> tuple[str, dict[str, Any]]:
-    settings = {str(key): value for key, value in given.items()}
-    name = settings.pop("name", None)
-    if not isinstance(name, str):
-        raise ConfigError(f"a {what} needs a 'name'. Known: " + ", ".join(registry.targets()))
-    return name, settings
-
-
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:
     """The JSON schema of what `ragbench.io.settings` builds a dataclass of."""
     if not _is_record(target):
         return {"type": "object"}
     hints = typing.get_type_hints(target, include_extras=True)
-    documented = field_docs(target)
+    descriptions = field_docs(target)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for field in setting_fields(target).values():
         schema = _schema(hints[field.name], special or {})
         if schema is None or field.metadata.get("given"):  # made of what no file can hold
             continue
-        described: dict[str, Any] = {}
-        if field.name in documented:
-            described["description"] = documented[field.name]
+        if field.name in descriptions:
+            schema["description"] = descriptions[field.name]
         if not _has_default(field):
             required.append(field.name)
         elif isinstance(field.default, (bool, int, float, str)):
-            described["default"] = field.default
-        properties[field.name] = {**schema, **described}
-    found: dict[str, Any] = {
+            schema["default"] = field.default
+        properties[field.name] = schema
+    schema_of_target: dict[str, Any] = {
         "type": "object",
         "description": summary_of(target),
         "properties": properties,
         "additionalProperties": False,
     }
-    return {**found, "required": required} if required else found
+    if required:
+        schema_of_target["required"] = required
+    return schema_of_target
 
 
 def summary_of(target: object) -> str:
@@ -329,17 +401,24 @@ def summary_of(target: object) -> str:
 
 
 def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """The JSON schema of a field's type, a new one each time; None of what no file can hold.
+
+    Args:
+        hint: the type.
+        special: schemas of types that have one of their own.
+    """
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is collections.abc.Sequence:
-        listed = _schema(get_args(hint)[0], special)
-        return None if listed is None else {**listed, "minItems": get_args(hint)[1].min_length}
+        sequence, length = get_args(hint)[:2]
+        schema = _schema(sequence, special)
+        return None if schema is None else {**schema, "minItems": length.min_length}
     if get_origin(hint) is collections.abc.Sequence:
         items = _schema(get_args(hint)[0], special)
         return None if items is None else {"type": "array", "items": items}
     if _is_record(hint):
         return schema_of_settings(hint, special)
-    inner = [one for one in get_args(hint) if _is_record(one)]
-    if inner:
-        return {"anyOf": [_schema(inner[0], special), {"type": "null"}]}
+    record_types = [member for member in get_args(hint) if _is_record(member)]
+    if record_types:  # a record or None
+        return {"anyOf": [_schema(record_types[0], special), {"type": "null"}]}
     try:
         return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
     except (TypeError, KeyError):
@@ -359,24 +438,30 @@ def placed(settings: Mapping[str, Any], hints: Mapping[str, Any], folder: Path) 
     return {key: _placed(value, hints.get(key), folder) for key, value in settings.items()}
 
 
-_OF_MODELS = ("api_key_file", "cache")
+_PATHS_OF_MODELS = ("api_key_file", "cache")
 
 
 def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The same for the settings of a language model."""
-    return {
-        key: beside(folder, value) if key in _OF_MODELS and value not in ("", "off") else value
-        for key, value in settings.items()
-    }
+    """Settings of a language model as a file in a folder has them, with its paths beside it."""
+    values = dict(settings)
+    for key in _PATHS_OF_MODELS:
+        if values.get(key, "") not in ("", "off"):  # a cache may be off
+            values[key] = beside(folder, values[key])
+    return values
 
 
 def _placed(value: Any, hint: Any, folder: Path) -> Any:
-    kinds = (hint, *get_args(hint))
+    """A setting's value; beside the folder if it is a path."""
     if not isinstance(value, str) or not value:
         return value
-    if FilePath in kinds:
+    type_parts = (hint, *get_args(hint))
+    if FilePath in type_parts:
         return beside(folder, value)
-    # What lies in the working folder alone is not what the file names.
-    here = Path(beside(folder, value))
-    is_path = ModelPath in kinds and (here.exists() or Path(value).exists())
-    return str(here) if is_path else value
+    if ModelPath not in type_parts:
+        return value
+    path = Path(beside(folder, value))
+    # What lies in the working folder alone is not what the file names: the model is then missing,
+    # and not looked for by a name elsewhere.
+    if path.exists() or Path(value).exists():
+        return str(path)
+    return value
