@@ -10,123 +10,255 @@ import pytest
 from ragbench.stats.agreement import Scored, best_of, kendall_tau, tau_interval
 from tests.cli.runs import Ragbench, lines
 
-THINGS = "amber basalt copper diamond emerald flint garnet hematite iron jade".split()  # noqa: SIM905
+THINGS = (
+    "amber",
+    "basalt",
+    "copper",
+    "diamond",
+    "emerald",
+    "flint",
+    "garnet",
+    "hematite",
+    "iron",
+    "jade",
+)
 PLACES = ("harbour", "museum", "station")
+# Thirty things at places: what each document and each question is about.
+SUBJECTS = [(thing, place) for place in PLACES for thing in THINGS]
+
 FILLER = "The keeper notes the weather, the visitors and the hour in a book by the door. " * 12
-NEAR = "Of the {} in the {} the register says little, whatever anybody asks about it."
-COPIED = "{} is kept at the {} since the year of the flood"
-REAL = "Where does the {1} keep its {0} today?"
-NAMES = [(THINGS[row % 10], PLACES[row // 10]) for row in range(30)]
+NEIGHBOUR = (
+    "Of the {thing} in the {place} the register says little, whatever anybody asks about it."
+)
+ANSWER = "{thing} is kept at the {place} since the year of the flood"
+# A made-up question that repeats the sentence of its answer, and a real one.
+COPIED = ANSWER
+REAL = "Where does the {place} keep its {thing} today?"
 
 
-def questions(form: str, ids: list[str] | None = None, cluster: str | None = None) -> list[Any]:
-    return [
-        {
-            "query": form.format(*names),
-            "reference_context_ids": ids or [f"d{at}"],
-            "cluster": cluster,
+def questions(form: str, **fields: Any) -> list[dict[str, Any]]:
+    """A question about each subject, whose gold is its long document; with other fields."""
+    rows = []
+    for number, (thing, place) in enumerate(SUBJECTS):
+        row: dict[str, Any] = {
+            "query": form.format(thing=thing, place=place),
+            "reference_context_ids": [f"d{number}"],
         }
-        for at, names in enumerate(NAMES)
-    ]
+        rows.append(row | fields)
+    return rows
 
 
-def asked(made: list[Any], real: list[Any] | None = None) -> tuple[str, ...]:
-    """Thirty long documents whose answer is a short sentence, thirty short ones beside them."""
-    long = [
-        {"id": f"d{row}", "title": names[1], "text": f"{FILLER}{COPIED.format(*names)}. {FILLER}"}
-        for row, names in enumerate(NAMES)
-    ]
-    near = [{"id": f"n{row}", "text": NEAR.format(*names)} for row, names in enumerate(NAMES)]
+def corpus() -> list[dict[str, str]]:
+    """Of each subject a long document with a short answer in it, and a short neighbour."""
+    documents = []
+    for number, (thing, place) in enumerate(SUBJECTS):
+        answer = ANSWER.format(thing=thing, place=place)
+        text = f"{FILLER}{answer}. {FILLER}"
+        documents.append({"id": f"d{number}", "title": place, "text": text})
+        neighbour = NEIGHBOUR.format(thing=thing, place=place)
+        documents.append({"id": f"n{number}", "text": neighbour})
+    return documents
+
+
+def fidelity(
+    made: list[dict[str, Any]], real: list[dict[str, Any]] | None = None
+) -> tuple[str, ...]:
+    """The command over made-up questions and, by default, all thirty real ones."""
     return (
+        "fidelity",
         lines("made.jsonl", made),
         "--real",
         lines("real.jsonl", questions(REAL) if real is None else real),
         "--corpus",
-        lines("corpus.jsonl", [*long, *near]),
+        lines("corpus.jsonl", corpus()),
         "--embedder",
         "none",
         "-q",
     )
 
 
-def test_copied_sentences_are_easier_and_said_to_be_copied(ragbench: Ragbench) -> None:
-    done = ragbench("fidelity", *asked(questions(COPIED)), "--json").ends(1)
-    found = done.json
-    mrr = {one["name"]: (one["real"], one["made"]) for one in found["retrievers"]}
-    assert len(mrr) == 12
+# --- from the command line
+
+
+def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
+    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
+
+    assert document["made"]["copied"] == 1.0
+    assert document["real"]["copied"] < 1.0
+    inflation = document["inflation"]
+    gap = document["made"]["mrr"] - document["real"]["mrr"]
+    assert inflation["value"] == pytest.approx(gap)
+    assert 0 < inflation["low"] < inflation["value"]
     # A short neighbour beats the long document, but where the question repeats its sentence.
-    expected = {"bm25 b=0": (0.5, 1.0), "bm25": (0.25, 1.0), "bm25 b=1": (0.0, 0.5)}
-    assert {name: mrr[name] for name in expected} == expected
-    assert found["made"]["copied"] == 1.0 > found["real"]["copied"]
-    gap = pytest.approx(found["made"]["mrr"] - found["real"]["mrr"])
-    assert 0 < found["inflation"]["low"] < found["inflation"]["value"] == gap
-    assert found["best"] == "bm25 b=0"
-    chosen = [real for real, made in mrr.values() if made == 1.0]
-    assert len(found["chosen"]) == len(chosen)
-    assert found["cost"]["mean"] == pytest.approx(0.5 - sum(chosen) / len(chosen))
-    assert [(one["questions"], one["tau"]) for one in found["draws"]] == [(5, 1), (10, 1), (15, 1)]
-    assert (found["worth"], found["draws"][1]["better"]) == ("do not use", 1.0)
-    assert found["verdict"].startswith("Ten real questions rank retrievers better than these 30")
-    assert ragbench("fidelity", *asked(questions(COPIED)), "--json").out == done.out
+    mrr = {row["name"]: (row["real"], row["made"]) for row in document["retrievers"]}
+    assert len(mrr) == 12
+    assert mrr["bm25 b=0"] == (0.5, 1.0)
+    assert mrr["bm25"] == (0.25, 1.0)
+    assert mrr["bm25 b=1"] == (0.0, 0.5)
+
+
+def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragbench) -> None:
+    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
+
+    # All retrievers with the best score over the made-up questions are chosen alike.
+    assert document["best"] == "bm25 b=0"
+    chosen = [row["real"] for row in document["retrievers"] if row["made"] == 1.0]
+    assert len(document["chosen"]) == len(chosen)
+    assert document["cost"]["mean"] == pytest.approx(0.5 - sum(chosen) / len(chosen))
+
+
+def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) -> None:
+    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
+
+    draws = [(draw["questions"], draw["tau"]) for draw in document["draws"]]
+    assert draws == [(5, 1), (10, 1), (15, 1)]
+    assert document["draws"][1]["better"] == 1.0
+    assert document["worth"] == "do not use"
+    verdict = "Ten real questions rank retrievers better than these 30"
+    assert document["verdict"].startswith(verdict)
+
+
+def test_the_same_command_prints_the_same(ragbench: Ragbench) -> None:
+    command = (*fidelity(questions(COPIED)), "--json")
+    first = ragbench(*command)
+
+    assert ragbench(*command).out == first.out
 
 
 def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
-    found = ragbench("fidelity", *asked(questions(REAL)), "--json").ok().json
-    assert (found["worth"], found["tau"]["value"]) == ("as good as real ones", 1.0)
-    assert (found["shared"], found["cost"]["mean"], found["inflation"]["value"]) == (30, 0.0, 0.0)
-    shown = ragbench("fidelity", *asked(questions(REAL))).ok().out
-    assert "15 real questions, half of yours, rank no better than these 30." in shown
-    assert "choice        'bm25 b=0' by both" in shown
-    assert len(shown.splitlines()) <= 40
+    document = ragbench(*fidelity(questions(REAL)), "--json").ok().json
+
+    assert document["worth"] == "as good as real ones"
+    assert document["tau"]["value"] == 1.0
+    assert document["shared"] == 30
+    assert document["cost"]["mean"] == 0.0
+    assert document["inflation"]["value"] == 0.0
 
 
-def test_it_cannot_tell(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ("29 made-up, 0 real", "one of the sets finds every retriever")
-    unfound = [
-        made | {"reference_context_ids": [f"d{20 + at % 10}"]}
-        for at, made in enumerate(questions("zzz"))
-    ]
-    ragbench("fidelity", *asked(unfound)).ends(3, *wanted)
+def test_the_answer_is_told_in_words_on_one_screen(ragbench: Ragbench) -> None:
+    done = ragbench(*fidelity(questions(REAL))).ok(
+        "15 real questions, half of yours, rank no better than these 30.",
+        "choice        'bm25 b=0' by both",
+    )
+
+    assert len(done.out.splitlines()) <= 40
+
+
+def test_questions_that_find_nothing_leave_it_open(ragbench: Ragbench) -> None:
+    unfound = questions("zzz")
+    for number, question in enumerate(unfound):
+        question["reference_context_ids"] = [f"d{20 + number % 10}"]
+
+    done = ragbench(*fidelity(unfound))
+
+    done.ends(3, "29 made-up, 0 real", "one of the sets finds every retriever")
+
+
+def test_real_questions_that_disagree_among_themselves_leave_it_open(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No two halves agree as much as this.
     monkeypatch.setattr("ragbench.verbs.fidelity._LEAST_CEILING", 1.1)
-    told = "halves of the 30 real questions do not agree"
-    ragbench("fidelity", *asked(questions(COPIED))).ends(3, told)
+
+    done = ragbench(*fidelity(questions(COPIED)))
+
+    done.ends(3, "halves of the 30 real questions do not agree")
 
 
 @pytest.mark.parametrize(
     ("made", "real", "message"),
     [
-        ({}, 12, "only 12 of 12 real questions in 12 clusters have gold"),
-        ({"ids": ["x1"]}, 30, "are needed (gold x1, corpus d0)"),
-        ({"cluster": "one"}, 30, "questions in 1 clusters have gold"),
+        pytest.param(
+            questions(COPIED),
+            questions(REAL)[:12],
+            "only 12 of 12 real questions in 12 clusters have gold",
+            id="too few real questions",
+        ),
+        pytest.param(
+            questions(COPIED, reference_context_ids=["x1"]),
+            questions(REAL),
+            "are needed (gold x1, corpus d0)",
+            id="gold of another corpus",
+        ),
+        pytest.param(
+            questions(COPIED, cluster="one"),
+            questions(REAL),
+            "questions in 1 clusters have gold",
+            id="all in one cluster",
+        ),
     ],
 )
-def test_one_clear_error(ragbench: Ragbench, made: Any, real: int, message: str) -> None:
-    done = ragbench("fidelity", *asked(questions(COPIED, **made), questions(REAL)[:real]))
-    assert (done.code, done.out, done.err.count("Error"), message in done.err) == (2, "", 1, True)
+def test_what_cannot_be_compared_is_refused_with_one_error(
+    ragbench: Ragbench, made: list[Any], real: list[Any], message: str
+) -> None:
+    done = ragbench(*fidelity(made, real)).refused(message)
+
+    assert done.out == ""
+    assert done.err.count("Error") == 1
+
+
+# --- the statistics, by hand
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "tau"),
+    ("scores", "other_scores", "tau"),
     [
-        ((3, 2, 1), (30, 20, 10), 1.0),
-        ((3, 2, 1), (1, 2, 3), -1.0),
-        ((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6),  # five pairs agree, one does not
-        ((3, 2, 1), (3, 1, 1), 2 / 6**0.5),  # a tie on one side: tau-b
-        ((1, 1, 1), (3, 2, 1), None),
+        pytest.param((3, 2, 1), (30, 20, 10), 1.0, id="the same order"),
+        pytest.param((3, 2, 1), (1, 2, 3), -1.0, id="turned"),
+        pytest.param((4, 3, 2, 1), (4, 3, 1, 2), 4 / 6, id="five pairs agree, one does not"),
+        pytest.param((3, 2, 1), (3, 1, 1), 2 / 6**0.5, id="a tie on one side: tau-b"),
     ],
 )
-def test_tau(first: tuple[float, ...], second: tuple[float, ...], tau: float | None) -> None:
-    found = float(kendall_tau(np.array(first, float), np.array(second, float))[0])
-    assert found == pytest.approx(tau) if tau is not None else np.isnan(found)
+def test_kendall_tau_by_hand(
+    scores: tuple[float, ...], other_scores: tuple[float, ...], tau: float
+) -> None:
+    (computed,) = kendall_tau(np.array(scores, float), np.array(other_scores, float))
+
+    assert computed == pytest.approx(tau)
 
 
-def test_draws_keep_clusters_together_and_intervals_hold_their_value() -> None:
-    table = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
-    scored = Scored.of(table, ["a", "a", None, None])
-    assert scored.means.tolist() == [0.5, 0.25]
-    parts = {(*part.tolist(), *rest.tolist()) for part, rest in scored.parts(1, 50, 0)}
-    assert parts == {(1, 0, 0, 0.5), (0, 1, 2 / 3, 0), (0, 0, 2 / 3, 1 / 3)}
-    assert np.isfinite([*scored.parts(4, 50, 0)]).all()  # something is always left to compare with
-    found = tau_interval(0.5, np.linspace(0.0, 0.4, 401))
-    assert (found.low, found.high) == pytest.approx((0.002, 0.998))
+def test_scores_that_are_all_equal_have_no_tau() -> None:
+    (computed,) = kendall_tau(np.array([1.0, 1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+
+    assert np.isnan(computed)
+
+
+# Scores of two retrievers over four questions, of which the first two are a cluster.
+SCORES = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+CLUSTERS = ["a", "a", None, None]
+
+
+def test_means_are_those_of_the_questions() -> None:
+    assert Scored.of(SCORES, CLUSTERS).means.tolist() == [0.5, 0.25]
+
+
+def test_draws_keep_clusters_together() -> None:
+    scored = Scored.of(SCORES, CLUSTERS)
+
+    drawn_means = set()
+    for part, rest in scored.parts(1, 50, 0):
+        drawn_means.add((*part.tolist(), *rest.tolist()))
+
+    # The means of what is drawn and of what remains: the cluster, the third or the fourth question.
+    assert drawn_means == {
+        (1, 0, 0, 0.5),
+        (0, 1, 2 / 3, 0),
+        (0, 0, 2 / 3, 1 / 3),
+    }
+
+
+def test_a_draw_of_everything_leaves_something_to_compare_with() -> None:
+    means = [*Scored.of(SCORES, CLUSTERS).parts(4, 50, 0)]
+
+    assert np.isfinite(means).all()
+
+
+def test_an_interval_of_tau_holds_its_value() -> None:
+    interval = tau_interval(0.5, np.linspace(0.0, 0.4, 401))
+
+    assert interval.low == pytest.approx(0.002)
+    assert interval.high == pytest.approx(0.998)
+
+
+def test_equally_good_retrievers_share_the_first_place() -> None:
     assert best_of(np.array([1.0, 3.0, 3.0])).tolist() == [[0.0, 0.5, 0.5]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,63 +12,121 @@ from ragbench.core.validation import Verdict
 from ragbench.validators.self_test import ANSWER_KINDS, KINDS, AnsweredQuestion, self_test
 from tests.cli.runs import PELLORIN, Ragbench
 
-REST = "It burned down twice, and three families lived there for a long time."
+AFTER_THE_ANSWER = "It burned down twice, and three families lived there for a long time."
+MILLS = [("Tarn", 31), ("Ebro", 42), ("Ouse", 53), ("Loire", 64)]
 
 
-def pairs() -> list[AnsweredQuestion]:
-    found: list[AnsweredQuestion] = []
-    for town, number in (("Tarn", 31), ("Ebro", 42), ("Ouse", 53), ("Loire", 64)):
+def answered_questions() -> list[AnsweredQuestion]:
+    """Of four mills; the answer is always 1910."""
+    questions = []
+    for town, number in MILLS:
         before = f"In the {number} year plan of 1900 mill M{number}, at {town}, was built in "
-        question = f"When was mill M{number} at {town} built in the {number} year plan?"
-        place: Any = {"start": len(before), "end": len(before) + 4, "document": town}
-        found.append(AnsweredQuestion(question=question, text=f"{before}1910. {REST}", **place))
-    return found
+        question = AnsweredQuestion(
+            question=f"When was mill M{number} at {town} built in the {number} year plan?",
+            text=f"{before}1910. {AFTER_THE_ANSWER}",
+            start=len(before),
+            end=len(before) + len("1910"),
+            document=town,
+        )
+        questions.append(question)
+    return questions
 
 
 class Always:
-    """Says what it was made to say, and keeps what it was asked."""
+    """A validator that always says the same, and keeps what it was asked."""
 
     name = identity = "always"
 
-    def __init__(self, present: bool) -> None:
-        self._present = present
+    def __init__(self, answer_present: bool) -> None:
+        self.answer_present = answer_present
         self.asked: list[tuple[str, str]] = []
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         self.asked.append((query, chunks[0].text))
         verdict = build_validator("lexical").validate(query, chunks)
-        return replace(verdict, answer_present=self._present)
+        return replace(verdict, answer_present=self.answer_present)
 
 
-@pytest.mark.parametrize("present", [True, False])
-def test_who_always_says_the_same_is_right_about_one_half(present: bool) -> None:
-    found = self_test(Always(present), pairs(), limit=3)
-    assert [one.kind for one in found.kinds] == [*KINDS]
-    for one in found.kinds:
-        assert one.answers == (one.kind in ANSWER_KINDS)
-        assert one.right.total == 3
-        assert one.right.count == (3 if one.answers is present else 0)
-        assert len(one.wrong) == 3 - one.right.count
+# --- validators that always say the same
 
 
-def test_each_rule_changes_one_thing() -> None:
-    questions = {one.question for one in pairs()}
-    validator = Always(present=True)
-    kinds = {one.kind: one for one in self_test(validator, pairs(), limit=4).kinds}
-    asked = iter(validator.asked)
-    for kind, one in kinds.items():
-        for _ in range(one.right.total):
-            question, text = next(asked)
-            emptied = kind in ("echo", "says-unknown", "injection")
-            assert ("1910" in text) is not emptied
-            of_passage = kind in ("identifier", "template")
-            assert (question in questions) is (emptied or of_passage or kind in ANSWER_KINDS)
+@pytest.mark.parametrize("answer_present", [True, False], ids=["yes", "no"])
+def test_every_kind_is_tried_as_often_as_the_limit_says(answer_present: bool) -> None:
+    report = self_test(Always(answer_present), answered_questions(), limit=3)
+
+    assert [result.kind for result in report.kinds] == list(KINDS)
+    assert {result.right.total for result in report.kinds} == {3}
+
+
+def test_a_yes_is_right_where_the_answer_is_there_and_only_there() -> None:
+    report = self_test(Always(answer_present=True), answered_questions(), limit=3)
+
+    for result in report.kinds:
+        assert result.answers == (result.kind in ANSWER_KINDS)
+        assert result.right.count == (3 if result.answers else 0)
+        assert len(result.wrong) == (0 if result.answers else 3)
+
+
+def test_a_no_is_right_where_the_answer_is_not_there_and_only_there() -> None:
+    report = self_test(Always(answer_present=False), answered_questions(), limit=3)
+
+    for result in report.kinds:
+        assert result.right.count == (0 if result.answers else 3)
+        assert len(result.wrong) == (3 if result.answers else 0)
+
+
+# --- what a rule changes
+
+# In the text: no answer is left in it, and the question stays.
+KINDS_WITHOUT_ANSWER = ("echo", "says-unknown", "injection")
+# In the text as well: an answer to something else is.
+KINDS_OF_ANOTHER_PASSAGE = ("identifier", "template")
+
+
+def asked_by_kind() -> dict[str, list[tuple[str, str]]]:
+    """The questions and texts that a validator is shown, in their order, by kind."""
+    validator = Always(answer_present=True)
+    report = self_test(validator, answered_questions(), limit=4)
+    questions = iter(validator.asked)
+    by_kind: dict[str, list[tuple[str, str]]] = {}
+    for result in report.kinds:
+        by_kind[result.kind] = [next(questions) for _ in range(result.right.total)]
+    return by_kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rule_takes_the_answer_out_of_the_text_or_leaves_it(kind: str) -> None:
+    for _, text in asked_by_kind()[kind]:
+        assert ("1910" in text) is (kind not in KINDS_WITHOUT_ANSWER)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rule_changes_the_question_or_leaves_it(kind: str) -> None:
+    questions = [pair.question for pair in answered_questions()]
+    changes_the_text = {*KINDS_WITHOUT_ANSWER, *KINDS_OF_ANOTHER_PASSAGE, *ANSWER_KINDS}
+
+    for question, _ in asked_by_kind()[kind]:
+        assert (question in questions) is (kind in changes_the_text)
+
+
+# --- from the command line
+
+SELF_TEST = (str(PELLORIN), "--self-test", "--limit", "3", "--validator", "lexical")
 
 
 def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
-    options = ("--self-test", "--limit", "3", "--validator", "lexical")
-    done = ragbench("validate", str(PELLORIN), *options, "--json").ok()
-    assert [one["kind"] for one in done.json["kinds"]] == [*KINDS]
-    assert ragbench("validate", str(PELLORIN), *options, "--json").out == done.out
-    said = ("no answer: right is a No", "says-unknown")
-    ragbench("validate", str(PELLORIN), *options).ok(*said)
+    document = ragbench("validate", *SELF_TEST, "--json").ok().json
+
+    assert [row["kind"] for row in document["kinds"]] == list(KINDS)
+
+
+def test_the_same_command_gives_the_same_figures(ragbench: Ragbench) -> None:
+    first = ragbench("validate", *SELF_TEST, "--json").ok()
+
+    assert ragbench("validate", *SELF_TEST, "--json").out == first.out
+
+
+def test_figures_are_told_in_words(ragbench: Ragbench) -> None:
+    done = ragbench("validate", *SELF_TEST)
+
+    done.ok("no answer: right is a No", "says-unknown")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,7 @@ def test_a_failing_operator_that_raises_leaves_its_cases_without_a_score(stored:
     assert report.changes[0].score is None
 
 
-def upper_end_of_the_recall_difference(folder: Path, clusters: list[str | None]) -> float:
+def upper_end_of_the_recall_difference(folder: Path, clusters: Sequence[str | None]) -> float:
     """Of one chunk against two, where the cases belong to these clusters."""
     plain = cases("easy a", "easy b", "hard c", "hard d", "hard e", "easy f")
     data = [replace(case, cluster=name) for case, name in zip(plain, clusters, strict=True)]

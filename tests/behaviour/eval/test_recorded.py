@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -39,13 +39,14 @@ METRICS = parse_metrics("recall@5, token_f1")
 
 
 def entry(
-    name: str, response: str | None = "Paris", *found: str, seconds: float | None = None
+    name: str, response: str | None = "Paris", *context_ids: str, seconds: float | None = None
 ) -> Entry:
+    """A case about Paris with the gold a and b, and what is recorded of it."""
     recorded: dict[str, Outcome[Any]] = {}
     if response is not None:
         recorded["generate"] = generated(response, seconds=seconds)
-    if found:
-        recorded["retrieve"] = retrieved(*found)
+    if context_ids:
+        recorded["retrieve"] = retrieved(*context_ids)
     case = Case(
         id=name, query=f"capital of {name}?", reference="Paris", reference_context_ids=("a", "b")
     )
@@ -56,66 +57,108 @@ def scored(entries: list[Entry], out: Path, rag: Any = None, **options: Any) -> 
     return evaluate(entries, rag, out=out, metrics=METRICS, **options)
 
 
-def figures(report: Report) -> dict[str, tuple[float | None, int]]:
-    return {s.metric.name: (s.score, s.measured) for s in report.summaries}
+def score_and_count(report: Report, metric: str) -> tuple[float | None, int]:
+    """The score of a metric, and over how many cases."""
+    summaries = {summary.metric.name: summary for summary in report.summaries}
+    return summaries[metric].score, summaries[metric].measured
 
 
 def test_a_recorded_latency_is_that_of_the_file(tmp_path: Path) -> None:
     report = scored([entry("x", "Paris", seconds=2.5)], tmp_path / "run")
+
     assert [(line.stage, line.mean) for line in report.latencies] == [("generate", 2.5)]
 
 
 def test_with_a_rag_only_what_is_missing_is_asked(tmp_path: Path) -> None:
     rag = NotingRAG()
-    entries = [entry("x", "Paris", "a"), entry("y", None, "a"), entry("z", "Paris")]
-    scored(entries, tmp_path / "run", rag)
+    whole = entry("x", "Paris", "a")
+    without_answer = entry("y", None, "a")
+    without_retrieval = entry("z", "Paris")
+
+    scored([whole, without_answer, without_retrieval], tmp_path / "run", rag)
+
     assert rag.retrieved == ["capital of z?"]
     assert rag.generated == ["capital of y?"]
-    known = {
-        case.trace.case.id: (case.trace.retrieval.known, case.trace.generation.known)
-        for case in open_traces(tmp_path / "run")
-    }
-    assert known == {
+
+
+def test_a_stored_run_says_what_was_recorded_and_what_was_asked(tmp_path: Path) -> None:
+    data = [entry("x", "Paris", "a"), entry("y", None, "a"), entry("z", "Paris")]
+
+    scored(data, tmp_path / "run", NotingRAG())
+
+    origins = {}
+    for scored_case in open_traces(tmp_path / "run"):
+        trace = scored_case.trace
+        origins[trace.case.id] = (trace.retrieval.known, trace.generation.known)
+    assert origins == {
         "x": (Known.RECORDED, Known.RECORDED),
         "y": (Known.RECORDED, Known.ASKED),
         "z": (Known.ASKED, Known.RECORDED),
     }
 
 
-def test_a_changed_record_is_scored_anew(tmp_path: Path) -> None:
+def test_a_changed_answer_is_scored_anew(tmp_path: Path) -> None:
     scored([entry("x", "Paris", "a")], tmp_path / "run")
-    assert figures(scored([entry("x", "Lyon", "a")], tmp_path / "run"))["token_f1"] == (0.0, 1)
-    assert figures(scored([entry("x", "Lyon", "a", "b")], tmp_path / "run"))["recall@5"] == (1.0, 1)
-    gone = [entry("x", None, "a"), entry("y")]
-    assert figures(scored(gone, tmp_path / "run"))["token_f1"] == (1.0, 1)
+
+    report = scored([entry("x", "Lyon", "a")], tmp_path / "run")
+
+    assert score_and_count(report, "token_f1") == (0.0, 1)
+
+
+def test_a_changed_retrieval_is_scored_anew(tmp_path: Path) -> None:
+    scored([entry("x", "Paris", "a")], tmp_path / "run")
+
+    report = scored([entry("x", "Paris", "a", "b")], tmp_path / "run")
+
+    assert score_and_count(report, "recall@5") == (1.0, 1)
+
+
+def test_an_answer_that_is_no_longer_recorded_is_no_longer_scored(tmp_path: Path) -> None:
+    scored([entry("x", "Lyon", "a")], tmp_path / "run")
+
+    report = scored([entry("x", None, "a"), entry("y", "Paris")], tmp_path / "run")
+
+    assert score_and_count(report, "token_f1") == (1.0, 1)
 
 
 def test_a_record_stays_with_its_case_in_another_order(tmp_path: Path) -> None:
-    given = [entry("x", "Paris", "a"), entry("y", "Lyon", "b"), entry("z", "Rome")]
-    for some in (given[:2], given[::-1]):
-        rows = scored(some, tmp_path / "run").rows()
-        answers = [one.recorded["generate"].value for one in some]
-        assert [row.response for row in rows] == [one.response for one in answers if one]
+    x, y, z = entry("x", "Paris", "a"), entry("y", "Lyon", "b"), entry("z", "Rome")
+    scored([x, y], tmp_path / "run")
+
+    report = scored([z, y, x], tmp_path / "run")
+
+    responses = [(row.id, row.response) for row in report.rows()]
+    assert responses == [("z", "Rome"), ("y", "Lyon"), ("x", "Paris")]
 
 
 def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path: Path) -> None:
     rag = OnlyGenerates(answer="Paris")
-    report = scored([entry("x", None, "a"), entry("y", None)], tmp_path / "run", rag)
+    with_contexts, without_contexts = entry("x", None, "a"), entry("y", None)
+
+    report = scored([with_contexts, without_contexts], tmp_path / "run", rag)
+
     assert rag.asked == [("capital of x?", ["text of a"])]
-    assert figures(report)["token_f1"] == (1.0, 1)
-    reasons = {s.metric.name: s.reasons for s in report.summaries}
+    assert score_and_count(report, "token_f1") == (1.0, 1)
+    reasons = {summary.metric.name: summary.reasons for summary in report.summaries}
     assert reasons["token_f1"] == (("not recorded", 1),)
 
 
-def answered(id_: str, response: str | GenerationResult, **said: Any) -> Entry:
-    value = GenerationResult(response) if isinstance(response, str) else response
-    outcome: Outcome[Any] = Outcome(status=Status.MEASURED, value=value)
-    return Entry(case=Case(id=id_, query="q", **said), recorded={"generate": outcome})
+# --- notes about recorded answers and retrievals
 
 
-def notes_of(data: list[Entry], folder: Path, metrics: str, about: str) -> tuple[Report, list[str]]:
-    report = evaluate(data, out=folder, metrics=parse_metrics(metrics))
-    return report, [note for note in report.notes if about in note]
+def answered(id_: str, response: str | GenerationResult, **fields: Any) -> Entry:
+    """A case with these fields and a recorded answer."""
+    result = GenerationResult(response) if isinstance(response, str) else response
+    outcome: Outcome[Any] = Outcome(status=Status.MEASURED, value=result)
+    return Entry(case=Case(id=id_, query="q", **fields), recorded={"generate": outcome})
+
+
+def notes_about(report: Report, word: str) -> list[str]:
+    return [note for note in report.notes if word in note]
+
+
+def values_by_case(report: Report, column: int = 0) -> dict[str, float | None]:
+    return {row.id: row.cells[column].value for row in report.rows()}
 
 
 def test_how_declined_answers_are_known_is_reported(tmp_path: Path) -> None:
@@ -125,9 +168,11 @@ def test_how_declined_answers_are_known_is_reported(tmp_path: Path) -> None:
         answered("c", "27", reference="27"),
         answered("d", GenerationResult("pass", abstained=True), reference="27"),
     ]
-    report, notes = notes_of(data, tmp_path, "token_f1", "declin")
+
+    report = evaluate(data, out=tmp_path, metrics=parse_metrics("token_f1"))
+
     assert report.stages[-1].abstained == 2
-    assert notes == [
+    assert notes_about(report, "declin") == [
         "1 answer counts as declined by how it reads: where the RAG says `abstained` itself, that "
         "counts instead.",
         "1 answer declines in one sentence and goes on in others: counted as answered.",
@@ -142,11 +187,12 @@ def test_a_case_whose_reference_declines_is_unanswerable(tmp_path: Path) -> None
         answered("c", "I don't know.", reference=silent, answerable=True),
         answered("d", "I don't know.", reference=silent, alternative_references=("Paris",)),
     ]
-    report, notes = notes_of(data, tmp_path, "abstention_accuracy", "unanswerable")
-    cells = {row.id: row.cells[0].value for row in report.rows()}
-    # a declines rightly, b answers though there is nothing, c declines what has an answer
-    assert cells == {"a": 1.0, "b": 0.0, "c": 0.0, "d": None}
-    assert notes == [
+
+    report = evaluate(data, out=tmp_path, metrics=parse_metrics("abstention_accuracy"))
+
+    # a declines rightly, b answers though there is nothing, c declines what has an answer.
+    assert values_by_case(report) == {"a": 1.0, "b": 0.0, "c": 0.0, "d": None}
+    assert notes_about(report, "unanswerable") == [
         "2 cases are taken as unanswerable: the reference says that there is no answer. "
         "`answerable` in the dataset overrides that."
     ]
@@ -161,135 +207,241 @@ def test_citation_marks_that_count_as_words_are_noted(tmp_path: Path) -> None:
         answered("d", "[1, 2]", reference="[1, 2]"),  # what was asked for is a list
         answered("e", "27 [1]"),  # nothing to compare with
     ]
-    report, (note,) = notes_of(data, tmp_path, "token_f1,exact_match", "citation")
+
+    report = evaluate(data, out=tmp_path, metrics=parse_metrics("token_f1,exact_match"))
+
+    (note,) = notes_about(report, "citation")
     assert note.startswith("2 answers hold citation marks such as [1], the references none: ")
     assert "token_f1, exact_match count them as words" in note
-    cells = {row.id: row.cells[1].value for row in report.rows()}
-    assert cells == {"a": 0.0, "b": 0.0, "c": 1.0, "d": 1.0, "e": None}
+    exact_matches = values_by_case(report, column=1)
+    assert exact_matches == {"a": 0.0, "b": 0.0, "c": 1.0, "d": 1.0, "e": None}
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_scores_that_rise_as_distances_do_are_noted(tmp_path: Path, sign: int) -> None:
-    value = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=[sign * 0.2, sign * 0.9])
-    retrieved = {"retrieve": Outcome(status=Status.MEASURED, value=value)}
-    data = [Entry(case=Case(id="1", query="?", reference_context_ids=("a",)), recorded=retrieved)]
-    report, notes = notes_of(data, tmp_path, "MRR", "as distances do")
-    assert len(notes) == (1 if sign == 1 else 0)
+def report_of_scores(folder: Path, *scores: float) -> Report:
+    """Of one case whose gold chunk a stands before c, with these scores."""
+    result = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=list(scores))
+    recorded: dict[str, Outcome[Any]] = {"retrieve": Outcome(status=Status.MEASURED, value=result)}
+    case = Case(id="1", query="?", reference_context_ids=("a",))
+    data = [Entry(case=case, recorded=recorded)]
+    return evaluate(data, out=folder, metrics=parse_metrics("MRR"))
+
+
+def test_scores_that_rise_as_distances_do_are_noted(tmp_path: Path) -> None:
+    report = report_of_scores(tmp_path, 0.2, 0.9)
+
+    assert len(notes_about(report, "as distances do")) == 1
     assert report.summaries[0].score == 1.0  # the list's order is what counts
 
 
+def test_scores_that_fall_are_not_noted(tmp_path: Path) -> None:
+    report = report_of_scores(tmp_path, -0.2, -0.9)
+
+    assert notes_about(report, "as distances do") == []
+    assert report.summaries[0].score == 1.0
+
+
 def test_answers_that_were_cut_off_are_noted(tmp_path: Path) -> None:
-    said = [{"finish_reason": "length"}, {"stop_reason": "max_tokens"}, {"done_reason": "stop"}]
-    data = [
-        answered(str(at), GenerationResult("The answer is", metadata=shown), reference="27")
-        for at, shown in enumerate([*said, {"finish_reason": "MAX_TOKENS"}, {}])
+    cut_off = [
+        {"finish_reason": "length"},
+        {"stop_reason": "max_tokens"},
+        {"finish_reason": "MAX_TOKENS"},
     ]
-    _, (note,) = notes_of(data, tmp_path, "exact_match", "cut off")
+    whole = [{"done_reason": "stop"}, {}]
+    data = []
+    for number, metadata in enumerate([*cut_off, *whole]):
+        result = GenerationResult("The answer is", metadata=metadata)
+        data.append(answered(str(number), result, reference="27"))
+
+    report = evaluate(data, out=tmp_path, metrics=parse_metrics("exact_match"))
+
+    (note,) = notes_about(report, "cut off")
     assert note.startswith("3 answers were cut off at a limit of tokens")
     assert note.endswith("Raise max_tokens.")
 
 
 def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_path: Path) -> None:
     """What was compared before it was known that nothing can be does not count."""
-    found = [scored([entry("x", "Paris", "elsewhere")], tmp_path / "run") for _ in range(2)]
-    assert not found[0].is_comparable
-    assert found[0].causes == found[1].causes
+    data = [entry("x", "Paris", "elsewhere")]
+    first = scored(data, tmp_path / "run")
+
+    second = scored(data, tmp_path / "run")
+
+    assert not first.is_comparable
+    assert second.causes == first.causes
 
 
-# --- a stored run as the source of another evaluation
+# --- a first run that reads and scores in one go
 
 
-def at_once(entries: Iterable[Entry], out: Path, stop: Callable[[], bool] = lambda: False) -> None:
+def never() -> bool:
+    return False
+
+
+def at_once(entries: Iterable[Entry], out: Path, stop: Callable[[], bool] = never) -> None:
     """A run of a source whose first entries have recorded retrievals and answers."""
     info = SourceInfo(path="x", form="x", mapping={}, recorded={"retrieve": 1, "generate": 1})
-    found, settings = EntrySource(info=info, read=lambda: iter(entries)), EvalSettings(source="x")
+    source = EntrySource(info=info, read=lambda: iter(entries))
+    settings = EvalSettings(source="x")
     request = RunRequest(out=out, metrics=METRICS, settings=settings, stopped=stop)
-    run_evaluation(found, request)
+    run_evaluation(source, request)
 
 
-def golden(number: int, gold: str, *found: str, **more: Any) -> Entry:
-    one = entry(f"c{number}", f"It is {number % 7}.", *found)
-    known = {"reference": f"It is {number}.", "reference_context_ids": (gold,), **more}
-    return replace(one, case=replace(one.case, **known))
+def stop_after(calls: int) -> Callable[[], bool]:
+    """Says from the next call on that the run is to stop."""
+    numbers = count(1)
+    return lambda: next(numbers) > calls
+
+
+def golden(number: int, gold: str, *context_ids: str, **fields: Any) -> Entry:
+    """A case with one gold chunk, and an answer that is right for the first seven numbers."""
+    recorded = entry(f"c{number}", f"It is {number % 7}.", *context_ids)
+    case = replace(
+        recorded.case, reference=f"It is {number}.", reference_context_ids=(gold,), **fields
+    )
+    return replace(recorded, case=case)
 
 
 SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge")
 
 
+def entries_with_ids() -> list[Entry]:
+    return [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)]
+
+
+def entries_with_texts() -> list[Entry]:
+    """Of so many a sample is checked, which depends on how many there are."""
+    return [
+        golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)
+    ]
+
+
+def shifted_entries() -> list[Entry]:
+    """What was retrieved is the gold of cases far behind it."""
+    return [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)]
+
+
+def entries_with_a_late_stage() -> list[Entry]:
+    last = Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})
+    return [golden(1, "a", "a"), last]
+
+
 @pytest.mark.parametrize(
-    "given",
+    "entries",
     [
-        [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)],
-        # Of so many a sample is checked, which depends on how many there are.
-        [golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)],
-        # What was retrieved is the gold of cases far behind it.
-        [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)],
-        [golden(1, "a", "a"), Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})],
+        pytest.param(entries_with_ids(), id="ids"),
+        pytest.param(entries_with_texts(), id="texts"),
+        pytest.param(shifted_entries(), id="shifted"),
+        pytest.param(entries_with_a_late_stage(), id="a stage that only the last case has"),
     ],
-    ids=["ids", "texts", "shifted", "a stage that only the last case has"],
 )
 def test_a_first_run_is_as_if_all_cases_had_been_read_before(
-    tmp_path: Path, given: list[Entry]
+    tmp_path: Path, entries: list[Entry]
 ) -> None:
-    settings, out, other = EvalSettings(source="x"), tmp_path / "run", tmp_path / "read before"
-    at_once(given, out)
-    first = written(out)
-    for place in (other, other, out):
-        scored(given, place, settings=settings)
-        assert written(place) == first
+    settings = EvalSettings(source="x")
+    at_once(entries, tmp_path / "at once")
+    expected = written(tmp_path / "at once")
+
+    scored(entries, tmp_path / "read before", settings=settings)
+    assert written(tmp_path / "read before") == expected
+
+    # And so it stays in the next run, of either kind.
+    scored(entries, tmp_path / "read before", settings=settings)
+    assert written(tmp_path / "read before") == expected
+    scored(entries, tmp_path / "at once", settings=settings)
+    assert written(tmp_path / "at once") == expected
 
 
-def test_a_first_run_keeps_all_cases_or_none(tmp_path: Path) -> None:
-    for given, stop, error in (
-        ([golden(1, "a", "a")] * 2, lambda: False, DataError),
-        ([golden(1, "a", "a")], lambda: True, InterruptedRunError),
-    ):
-        with pytest.raises(error):
-            at_once(given, tmp_path / "run", stop)
-        assert list(tmp_path.iterdir()) == []
+def test_a_first_run_with_an_id_twice_leaves_nothing(tmp_path: Path) -> None:
+    same = golden(1, "a", "a")
+
+    with pytest.raises(DataError):
+        at_once([same, same], tmp_path / "run")
+
+    assert list(tmp_path.iterdir()) == []
 
 
-GIVEN = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)]
+def test_a_first_run_that_is_stopped_before_it_scored_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InterruptedRunError):
+        at_once([golden(1, "a", "a")], tmp_path / "run", stop_after(0))
+
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("after", [515, 1030, 1100])
-def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, after: int) -> None:
-    asked = count(1)
+# More than two blocks of 512 cases: a run stores what it has scored block by block.
+THREE_BLOCKS = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)]
+
+
+@pytest.mark.parametrize("calls", [515, 1030, 1100])
+def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, calls: int) -> None:
     with pytest.raises(InterruptedRunError, match="the same command continues"):
-        at_once(GIVEN, tmp_path / "run", lambda: next(asked) > after)
-    assert {s.measured for s in report_of(tmp_path / "run").summaries} <= {512, 1024}
-    for name in ("run", "whole"):
-        at_once(GIVEN, tmp_path / name)
+        at_once(THREE_BLOCKS, tmp_path / "run", stop_after(calls))
+    for summary in report_of(tmp_path / "run").summaries:
+        assert summary.measured in (512, 1024)
+
+    at_once(THREE_BLOCKS, tmp_path / "run")
+
+    at_once(THREE_BLOCKS, tmp_path / "whole")
     assert written(tmp_path / "run") == written(tmp_path / "whole")
 
 
 def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: Path) -> None:
-    out, asked = tmp_path / "run", count(1)
+    def entries_that_end_in_an_error() -> Iterator[Entry]:
+        for number in range(1024):
+            yield golden(number, "a", "a")
+        raise ZeroDivisionError
+
+    out = tmp_path / "run"
     out.mkdir()
     with pytest.raises(ZeroDivisionError):
-        at_once((golden(n, "a", "a") if n < 1024 else GIVEN[1 // 0] for n in count()), out)
+        at_once(entries_that_end_in_an_error(), out)
     with pytest.raises(RunMismatchError, match="the command that began it continues"):
         report_of(out)
+
+    # Other cases under the same ids, stopped after the first block.
     with pytest.raises(InterruptedRunError):
-        at_once(GIVEN, out, lambda: next(asked) > 1104)
+        at_once(THREE_BLOCKS, out, stop_after(1104))
+
     with sqlite3.connect(out / "journal.sqlite") as db:
         assert db.execute("SELECT count(DISTINCT case_id) FROM scores").fetchone() == (512,)
 
 
-def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
+# --- a stored run as the source of another evaluation
+
+
+def interrupted_run(folder: Path) -> None:
+    """A run over a and b that was stopped when a had its answer and b its retrieval."""
     rag = NotingRAG()
     with pytest.raises(InterruptedRunError):
-        run(cases("a", "b"), rag, tmp_path, stopped=lambda: bool(rag.generated))
-    found = list(entries(tmp_path))
-    assert [sorted(entry.recorded) for entry in found] == [["generate", "retrieve"], ["retrieve"]]
-    took = next(open_traces(tmp_path)).trace.generation.seconds
-    assert took and found[0].recorded["generate"].seconds == took
+        run(cases("a", "b"), rag, folder, stopped=lambda: bool(rag.generated))
 
 
-def test_a_folder_without_a_run(tmp_path: Path) -> None:
+def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
+    interrupted_run(tmp_path)
+
+    a, b = entries(tmp_path)
+
+    assert sorted(a.recorded) == ["generate", "retrieve"]
+    assert sorted(b.recorded) == ["retrieve"]
+
+
+def test_an_entry_of_a_stored_run_has_the_time_that_was_measured(tmp_path: Path) -> None:
+    interrupted_run(tmp_path)
+
+    a, _ = entries(tmp_path)
+
+    measured = next(open_traces(tmp_path)).trace.generation.seconds
+    assert measured
+    assert a.recorded["generate"].seconds == measured
+
+
+def test_a_folder_without_a_run_has_no_entries(tmp_path: Path) -> None:
     with pytest.raises(RunMismatchError, match="not a run folder"):
         list(entries(tmp_path))
+
+
+def test_a_folder_whose_manifest_says_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_bytes(b"no journal")
     (tmp_path / "manifest.json").write_text("{}", "utf-8")
+
     with open_source(tmp_path) as source, pytest.raises(DataError, match="not a manifest"):
         list(source)

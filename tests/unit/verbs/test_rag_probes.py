@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,49 +16,90 @@ QUESTION = "How many days of leave?"
 
 
 def texts(query: str, count: int) -> RetrievalResult:
-    found = [f"{query} {n}" for n in range(count)]
-    return RetrievalResult(found, context_ids=[f"id {text}" for text in found])
+    """As many texts as asked for, each of which names the query."""
+    contexts = [f"{query} {number}" for number in range(count)]
+    return RetrievalResult(contexts, context_ids=[f"id {text}" for text in contexts])
 
 
 class Sound(RAGInterface):
-    """Finds texts that name the query, answers with the first of its contexts; but for faults."""
+    """Finds texts that name the query, answers with the first of its contexts.
 
-    def __init__(self, **faults: Callable[..., Any]) -> None:
-        super().__init__()
-        self.found: Callable[..., RetrievalResult] = faults.get(
-            "found", lambda query, top_k, _: texts(query, top_k)
-        )
-        self.said: Callable[..., str] = faults.get(
-            "said", lambda query, contexts: f"{query}: {contexts[0]}"
-        )
-        self.turned: Callable[[list[Any]], list[Any]] = faults.get("turned", list)
+    Each fault below overrides one of its methods.
+    """
+
+    def find(self, query: str, top_k: int, batch_size: int) -> RetrievalResult:
+        return texts(query, top_k)
+
+    def answer(self, query: str, contexts: list[str]) -> str:
+        return f"{query}: {contexts[0]}"
+
+    def ordered(self, results: list[Any]) -> list[Any]:
+        return results
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        return self.turned([self.found(query, top_k or 3, len(queries)) for query in queries])
+        results = [self.find(query, top_k or 3, len(queries)) for query in queries]
+        return self.ordered(results)
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult]:
-        pairs = zip(queries, contexts_list, strict=True)
-        return self.turned([GenerationResult(self.said(query, found)) for query, found in pairs])
+        results = []
+        for query, contexts in zip(queries, contexts_list, strict=True):
+            results.append(GenerationResult(self.answer(query, contexts)))
+        return self.ordered(results)
 
 
-def alone(query: str, top_k: int, beside: int) -> RetrievalResult:
-    if beside > 1:
-        raise ValueError("one at a time")
-    return texts(query, top_k)
+class MixesUpABatch(Sound):
+    def ordered(self, results: list[Any]) -> list[Any]:
+        return results[::-1]
 
 
-NUMBERS = itertools.count()
-RESTLESS: dict[str, Callable[..., Any]] = {
-    "found": lambda query, top_k, _: texts(f"{query} {next(NUMBERS)}", top_k),
-    "said": lambda _, contexts: f"{next(NUMBERS)} {contexts[0]}",
-}
+class FindsMoreInABatch(Sound):
+    def find(self, query: str, top_k: int, batch_size: int) -> RetrievalResult:
+        return texts(query, top_k + batch_size - 1)
+
+
+class IgnoresTopK(Sound):
+    def find(self, query: str, top_k: int, batch_size: int) -> RetrievalResult:
+        return texts(query, 5)
+
+
+class RetrievesForItself(Sound):
+    def answer(self, query: str, contexts: list[str]) -> str:
+        return f"27 days, for {query}"
+
+
+class TakesNoBatch(Sound):
+    def find(self, query: str, top_k: int, batch_size: int) -> RetrievalResult:
+        if batch_size > 1:
+            raise ValueError("one at a time")
+        return texts(query, top_k)
+
+
+class Restless(Sound):
+    """Never finds or says the same twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = itertools.count()
+
+    def find(self, query: str, top_k: int, batch_size: int) -> RetrievalResult:
+        return texts(f"{query} {next(self.numbers)}", top_k)
+
+    def answer(self, query: str, contexts: list[str]) -> str:
+        return f"{next(self.numbers)} {contexts[0]}"
+
+
+class Declines(Sound):
+    def answer(self, query: str, contexts: list[str]) -> str:
+        return "I don't know."
 
 
 class Async(AsyncRAGInterface):
+    """Has one context, whatever it is asked for."""
+
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         return [query]
 
@@ -66,88 +107,139 @@ class Async(AsyncRAGInterface):
         return contexts[0]
 
 
-Collected = dict[str, tuple[bool | None, str]]
+class TakesNoTopK(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str) -> list[str]:  # type: ignore[override]
+        return [query, query]
 
 
-def collected(probes: Callable[[], AsyncIterator[Probe]]) -> Collected:
-    async def collect() -> Collected:
-        return {found.name: (found.holds, found.detail) async for found in probes()}
+def one_call(query: str) -> dict[str, Any]:
+    """Retrieves and answers."""
+    return {"answer": "27 days", "contexts": ["There are 27 days of leave."]}
+
+
+# By name: whether the probe holds, None where it cannot be told; and what is said of it.
+Findings = dict[str, tuple[bool | None, str]]
+
+
+def findings_of(probes: Callable[[], AsyncIterator[Probe]]) -> Findings:
+    async def collect() -> Findings:
+        return {probe.name: (probe.holds, probe.detail) async for probe in probes()}
 
     return asyncio.run(collect())
 
 
-def tried(rag: Any) -> Collected:
+def probe(rag: Any) -> Findings:
+    """All probes of retrieval and of generation."""
     contexts = ["There are 27 days of leave."]
-    return collected(lambda: probe_retrieval(rag, QUESTION)) | collected(
-        lambda: probe_generation(rag, QUESTION, contexts)
-    )
+    retrieval = findings_of(lambda: probe_retrieval(rag, QUESTION))
+    generation = findings_of(lambda: probe_generation(rag, QUESTION, contexts))
+    return retrieval | generation
 
 
-ALL = {
-    "retrieval repeats",
-    "retrieval in batches",
-    "retrieval top_k",
-    "generation repeats",
-    "generation in batches",
-    "generation reads",
-}
+def test_a_sound_rag_passes_every_probe() -> None:
+    findings = probe(Sound())
+
+    holds = {name: holds for name, (holds, _) in findings.items()}
+    assert holds == {
+        "retrieval repeats": True,
+        "retrieval in batches": True,
+        "retrieval top_k": True,
+        "generation repeats": True,
+        "generation in batches": True,
+        "generation reads": True,
+    }
 
 
-def test_a_sound_rag_passes_all_and_an_asynchronous_one_with_one_context_too() -> None:
-    for rag, names in ((Sound(), ALL), (Async(), ALL - {"retrieval top_k"})):
-        found = tried(rag)
-        assert found.keys() == names
-        assert all(holds for holds, _ in found.values())
+def test_top_k_is_not_probed_where_there_is_one_context() -> None:
+    findings = probe(Async())
+
+    holds = {name: holds for name, (holds, _) in findings.items()}
+    assert holds == {
+        "retrieval repeats": True,
+        "retrieval in batches": True,
+        "generation repeats": True,
+        "generation in batches": True,
+        "generation reads": True,
+    }
 
 
 @pytest.mark.parametrize(
-    ("faults", "doubts"),
+    ("rag", "probe_names", "detail"),
     [
-        (
-            {"turned": lambda results: results[::-1]},
-            {"retrieval in batches": "the other's", "generation in batches": "the other's"},
+        pytest.param(
+            MixesUpABatch(),
+            ["retrieval in batches", "generation in batches"],
+            "the other's",
+            id="gives a question the results of another",
         ),
-        (
-            {"found": lambda query, top_k, beside: texts(query, top_k + beside - 1)},
-            {"retrieval in batches": "another result in a batch"},
+        pytest.param(
+            FindsMoreInABatch(),
+            ["retrieval in batches"],
+            "another result in a batch",
+            id="finds more in a batch",
         ),
-        (
-            {"found": lambda query, *_: texts(query, 5)},
-            {"retrieval top_k": "asked for 1 context it gives 5"},
+        pytest.param(
+            IgnoresTopK(),
+            ["retrieval top_k"],
+            "asked for 1 context it gives 5",
+            id="ignores top_k",
         ),
-        (
-            {"said": lambda query, _: f"27 days, for {query}"},  # retrieves for itself
-            {"generation reads": "does not come from the contexts"},
+        pytest.param(
+            RetrievesForItself(),
+            ["generation reads"],
+            "does not come from the contexts",
+            id="retrieves for itself",
         ),
-        ({"found": alone}, {"retrieval again": "ValueError: one at a time"}),
-        (RESTLESS, {"retrieval repeats": "two results", "generation repeats": "two results"}),
+        pytest.param(
+            TakesNoBatch(),
+            ["retrieval again"],
+            "ValueError: one at a time",
+            id="takes no batch",
+        ),
+        pytest.param(
+            Restless(),
+            ["retrieval repeats", "generation repeats"],
+            "two results",
+            id="gives two results for one question",
+        ),
     ],
 )
 def test_each_fault_is_found_and_no_other(
-    faults: dict[str, Callable[..., Any]], doubts: dict[str, str]
+    rag: RAGInterface, probe_names: Sequence[str], detail: str
 ) -> None:
-    found = tried(Sound(**faults))
-    assert {name for name, (holds, _) in found.items() if holds is False} == doubts.keys()
-    for name, said in doubts.items():
-        assert said in found[name][1]
+    findings = probe(rag)
+
+    failed = [name for name, (holds, _) in findings.items() if holds is False]
+    assert failed == list(probe_names)
+    for name in probe_names:
+        assert detail in findings[name][1]
 
 
 def test_a_rag_that_refuses_a_number_says_so_in_an_evaluation_too() -> None:
-    class Fixed(RAGInterface, families=("retrieval",)):
-        def retrieve(self, query: str) -> list[str]:  # type: ignore[override]
-            return [query, query]
+    findings = findings_of(lambda: probe_retrieval(TakesNoTopK(), QUESTION))
 
-    found = collected(lambda: probe_retrieval(Fixed(), QUESTION))
-    assert found["retrieval top_k"][0] is None
-    assert "asked for 1 context it raises" in found["retrieval top_k"][1]
+    holds, detail = findings["retrieval top_k"]
+    assert holds is None
+    assert "asked for 1 context it raises" in detail
 
 
-def test_what_varies_by_itself_or_declines_cannot_be_told() -> None:
-    found = tried(Sound(**RESTLESS))
-    assert found["retrieval in batches"][0] is found["generation in batches"][0] is None
-    answer = {"answer": "27 days", "contexts": ["There are 27 days of leave."]}
-    for rag, why in (
-        (Sound(said=lambda *_: "I don't know."), "it declined the question"),
-        (as_rag(lambda query: answer), "it retrieves and answers in one call"),
-    ):
-        assert tried(rag)["generation reads"] == (None, why)
+def test_batches_of_a_rag_that_varies_by_itself_cannot_be_compared() -> None:
+    findings = probe(Restless())
+
+    assert findings["retrieval in batches"][0] is None
+    assert findings["generation in batches"][0] is None
+
+
+@pytest.mark.parametrize(
+    ("rag", "reason"),
+    [
+        pytest.param(Declines(), "it declined the question", id="declines"),
+        pytest.param(
+            as_rag(one_call), "it retrieves and answers in one call", id="one call for both"
+        ),
+    ],
+)
+def test_whether_an_answer_comes_from_its_contexts_cannot_always_be_told(
+    rag: Any, reason: str
+) -> None:
+    assert probe(rag)["generation reads"] == (None, reason)

@@ -16,79 +16,109 @@ from ragbench.gate.gate import gate
 from ragbench.verbs.settle import settle
 from tests.unit.gate.builders import column, config, run, with_cases
 
-CASES = 40
+# --- a drop of .05 of which nothing can be said
 
 
 def undecided(direction: Direction) -> tuple[RunScores, RunScores, GateConfig]:
-    """Five cases won, five lost: nothing can be said of a drop of .05."""
+    """Forty cases, five of them won and five lost: this run, the baseline and the rules."""
     metric = column("m", direction=direction)
-    before = run({"m": [1.0, 0.0] * (CASES // 2)}, metric)
-    now = run({"m": [0.0, 1.0] * 5 + [1.0, 0.0] * (CASES // 2 - 5)}, metric)
-    return now, before, config({"alpha": 0.025}, m={"max_drop": 0.05})
+    baseline = run({"m": [1.0, 0.0] * 20}, metric)
+    current = run({"m": [0.0, 1.0] * 5 + [1.0, 0.0] * 15}, metric)
+    return current, baseline, config({"alpha": 0.025}, m={"max_drop": 0.05})
 
 
-def asked(before: float, now: float) -> Callable[..., tuple[RunScores, RunScores]]:
-    """Systems that are right with these chances, whatever they are asked."""
+Ask = Callable[..., tuple[RunScores, RunScores]]
+
+
+def numbered(scores: RunScores) -> RunScores:
+    """The same with the ids 0, 1 and so on."""
+    cases = [replace(case, id=str(number)) for number, case in enumerate(scores.cases)]
+    return with_cases(scores, cases)
+
+
+def systems(baseline: float, current: float) -> Ask:
+    """Two systems that are right with these chances, whatever they are asked."""
     draw = random.Random(3)
 
     def ask(_: int, __: Sequence[str], drawn: Sequence[str]) -> tuple[RunScores, RunScores]:
-        pair: list[RunScores] = []
-        for chance in (before, now):
-            scores = [float(draw.random() < chance) for _ in drawn]
-            found = run({"m": scores})
-            cases = (replace(case, id=str(at)) for at, case in enumerate(found.cases))
-            pair.append(with_cases(found, cases))
-        return pair[0], pair[1]
+        baseline_scores = [float(draw.random() < baseline) for _ in drawn]
+        current_scores = [float(draw.random() < current) for _ in drawn]
+        return numbered(run({"m": baseline_scores})), numbered(run({"m": current_scores}))
 
     return ask
 
 
-def settled(before: float, now: float, *, direction: Direction) -> GateResult:
-    after, earlier, wanted = undecided(direction)
-    verdict = gate(after, earlier, wanted)
-    assert [check.is_open_drop for check in verdict.checks].count(True) == 1
-    return settle(verdict, after, earlier, wanted, asked(before, now), most=4_000)
+def settled(direction: Direction, ask: Ask) -> GateResult:
+    current, baseline, rules = undecided(direction)
+    verdict = gate(current, baseline, rules)
+    open_drops = [check for check in verdict.checks if check.is_open_drop]
+    assert len(open_drops) == 1
+    return settle(verdict, current, baseline, rules, ask, most=4_000)
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "direction", "ground"),
+    ("direction", "baseline", "current"),
     [
-        (0.8, 0.4, Direction.HIGHER, Ground.SETTLED_WORSE),
-        (0.95, 0.95, Direction.HIGHER, Ground.SETTLED_NOT_WORSE),
-        (0.2, 0.7, Direction.LOWER, Ground.SETTLED_WORSE),
-        (0.7, 0.1, Direction.LOWER, Ground.SETTLED_NOT_WORSE),
+        pytest.param(Direction.HIGHER, 0.8, 0.4, id="higher is better"),
+        pytest.param(Direction.LOWER, 0.2, 0.7, id="lower is better"),
     ],
 )
-def test_what_was_open_is_settled(
-    before: float, now: float, direction: Direction, ground: Ground
+def test_a_system_that_is_worse_fails(
+    direction: Direction, baseline: float, current: float
 ) -> None:
-    verdict = settled(before, now, direction=direction)
-    (check,) = [check for check in verdict.checks if check.ground is ground]
-    is_worse = ground is Ground.SETTLED_WORSE
-    assert verdict.outcome is (GateOutcome.FAILED if is_worse else GateOutcome.PASSED)
+    verdict = settled(direction, systems(baseline, current))
+
+    (check,) = [check for check in verdict.checks if check.ground is Ground.SETTLED_WORSE]
+    assert verdict.outcome is GateOutcome.FAILED
     assert check.settled is not None
-    sign = 1 if direction is Direction.HIGHER else -1
-    assert check.settled.drop == pytest.approx(sign * (before - now), abs=0.15)
+    assert check.settled.drop == pytest.approx(abs(baseline - current), abs=0.15)
     assert "undecided" not in verdict.headline
 
 
-def test_nothing_is_asked_where_nothing_is_open() -> None:
-    before, now = run({"m": [1.0] * 20}), run({"m": [0.0] * 20})
-    wanted = config(m={"max_drop": 0.05})
-    verdict = gate(now, before, wanted)
+@pytest.mark.parametrize(
+    ("direction", "baseline", "current", "drop"),
+    [
+        pytest.param(Direction.HIGHER, 0.95, 0.95, 0.0, id="higher is better"),
+        pytest.param(Direction.LOWER, 0.7, 0.1, -0.6, id="lower is better"),
+    ],
+)
+def test_a_system_that_is_not_worse_passes(
+    direction: Direction, baseline: float, current: float, drop: float
+) -> None:
+    verdict = settled(direction, systems(baseline, current))
 
-    def never(*_: object) -> tuple[RunScores, RunScores]:
+    (check,) = [check for check in verdict.checks if check.ground is Ground.SETTLED_NOT_WORSE]
+    assert verdict.outcome is GateOutcome.PASSED
+    assert check.settled is not None
+    assert check.settled.drop == pytest.approx(drop, abs=0.15)
+    assert "undecided" not in verdict.headline
+
+
+# --- other verdicts
+
+
+def test_nothing_is_asked_where_nothing_is_open() -> None:
+    def must_not_be_asked(*_: object) -> tuple[RunScores, RunScores]:
         raise AssertionError("asked")
 
-    assert settle(verdict, now, before, wanted, never, most=10) == verdict
+    baseline, current = run({"m": [1.0] * 20}), run({"m": [0.0] * 20})
+    rules = config(m={"max_drop": 0.05})
+    verdict = gate(current, baseline, rules)
+
+    assert settle(verdict, current, baseline, rules, must_not_be_asked, most=10) == verdict
 
 
-@pytest.mark.parametrize(("now", "code"), [(0.1, 1), (0.6, 0)])
-def test_a_total_loss_on_few_documents_is_settled_too(now: float, code: int) -> None:
+@pytest.mark.parametrize(
+    ("chance", "exit_code"),
+    [pytest.param(0.1, 1, id="it is worse"), pytest.param(0.6, 0, id="it is as good")],
+)
+def test_a_total_loss_on_few_documents_is_settled_too(chance: float, exit_code: int) -> None:
     """One of four had been right, and none is now: chance may explain it, and does not pass."""
-    before, after = run({"m": [1.0, 0.0, 0.0, 0.0]}), run({"m": [0.0] * 4})
-    wanted = config({"alpha": 0.025}, m={"max_drop": 0.2})
-    verdict = gate(after, before, wanted)
+    baseline, current = run({"m": [1.0, 0.0, 0.0, 0.0]}), run({"m": [0.0, 0.0, 0.0, 0.0]})
+    rules = config({"alpha": 0.025}, m={"max_drop": 0.2})
+    verdict = gate(current, baseline, rules)
     assert verdict.outcome.exit_code == 3
-    found = settle(verdict, after, before, wanted, asked(0.6, now), most=4_000)
-    assert found.outcome.exit_code == code
+
+    result = settle(verdict, current, baseline, rules, systems(0.6, chance), most=4_000)
+
+    assert result.outcome.exit_code == exit_code
