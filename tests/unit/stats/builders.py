@@ -13,10 +13,12 @@ from ragbench.stats.paired import PairedSample
 def sample(
     differences: Iterable[float], clusters: Sequence[str | None] | None = None, first: int = 0
 ) -> PairedSample:
-    """Cases from ``first`` on, each of which moved from 0 by so much."""
-    after = {str(at): float(value) for at, value in enumerate(differences, first)}
-    labels = None if clusters is None else dict(zip(after, clusters, strict=True))
-    return pair(dict.fromkeys(after, 0.0), after, clusters=labels)
+    """Cases from the number ``first`` on, each of which moved from 0 by its difference."""
+    after = {str(number): float(value) for number, value in enumerate(differences, first)}
+    before = dict.fromkeys(after, 0.0)
+    if clusters is None:
+        return pair(before, after)
+    return pair(before, after, clusters=dict(zip(after, clusters, strict=True)))
 
 
 def question(
@@ -26,17 +28,28 @@ def question(
     largest_drop: float | None = 1.0,
     clusters: Sequence[str | None] | None = None,
 ) -> RegressionQuestion:
-    found = sample(differences, clusters)
-    return RegressionQuestion(sample=found, tolerance=tolerance, largest_drop=largest_drop)
+    return RegressionQuestion(
+        sample=sample(differences, clusters), tolerance=tolerance, largest_drop=largest_drop
+    )
 
 
-def stepped_down(drawn: np.ndarray) -> list[float]:
-    """P-values of tests (rows) by everything that could have been (columns); the first one was."""
-    observed = drawn[:, 0]
-    order = np.argsort(-observed)
-    found, largest = [0.0] * len(drawn), 0.0
-    for step, test in enumerate(order):
-        highest = drawn[order[step:]].max(axis=0)
-        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
-        found[int(test)] = largest
-    return found
+def stepped_down(statistics: np.ndarray) -> list[float]:
+    """P-values corrected for several tests, from the strongest one to the weakest.
+
+    Args:
+        statistics: a row for each test, a column for each arrangement; the first column is the
+            observed one.
+    """
+    observed = statistics[:, 0]
+    strongest_first = np.argsort(-observed)
+    p_values = [0.0] * len(statistics)
+    largest_p_value = 0.0
+    for step, test in enumerate(strongest_first):
+        # The tests that are rejected already do not count.
+        highest = statistics[strongest_first[step:]].max(axis=0)
+        # Less a little, so that rounding does not part equal statistics.
+        is_as_far_out = highest >= observed[test] - 1e-9
+        # No test has a smaller p-value than a stronger one.
+        largest_p_value = max(largest_p_value, float(is_as_far_out.mean()))
+        p_values[int(test)] = largest_p_value
+    return p_values

@@ -4,161 +4,307 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from ragbench.errors import InputError
-from ragbench.stats.corrected import Plan, corrected_difference, corrected_mean
+from ragbench.stats.corrected import Corrected, Plan, corrected_difference, corrected_mean
+
+Labels = list[float | None]
+"""What people said of each case; None where nobody was asked."""
 
 JUDGED = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
-LABELS = [1.0, 0.0, 0.0, 0.0, None, None]
+LABELS: Labels = [1.0, 0.0, 0.0, 0.0, None, None]
+
+
+def mean_of(judged: list[float], labels: Labels, clusters: list[int] | None = None) -> Corrected:
+    estimate = corrected_mean(judged, labels, clusters)
+    assert estimate is not None
+    return estimate
+
+
+def difference_of(judged: list[float], labels: Labels, same: list[bool] | None = None) -> Corrected:
+    estimate = corrected_difference(judged, labels, same=same or [])
+    assert estimate is not None
+    return estimate
+
+
+def interval(estimate: Corrected) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+# --- a mean
 
 
 def test_a_mean_by_hand() -> None:
-    # slope .5, residuals .5, -.5, 0, 0: 0 + .5 * .5; variance .5^2 * .25 / 6 + .5 / (4 * 2)
-    found = corrected_mean(JUDGED, LABELS)
-    assert found is not None
-    assert found.mean == pytest.approx(0.25)
-    assert found.standard_error == pytest.approx(math.sqrt(7 / 96))
-    assert found.correlation == pytest.approx(1 / math.sqrt(3))
-    assert (found.cases, found.labels, found.degrees) == (6, 4, 2)
-    assert (found.low, found.high) == (None, None)  # four labels show no interval
-    # A metric that no case has a value of.
-    assert (corrected_mean([], []), corrected_difference([], [])) == (None, None)
+    estimate = mean_of(JUDGED, LABELS)
+
+    # Slope .5; residuals .5, -.5, 0, 0 have the mean 0; the judge's mean is .5.
+    assert estimate.mean == pytest.approx(0 + 0.5 * 0.5)
+    # .5^2 * .25 / 6 + .5 / (4 * 2)
+    assert estimate.standard_error == pytest.approx(math.sqrt(7 / 96))
+    assert estimate.correlation == pytest.approx(1 / math.sqrt(3))
+    assert estimate.cases == 6
+    assert estimate.labels == 4
+    assert estimate.degrees == 2
+
+
+def test_four_labels_show_no_interval() -> None:
+    estimate = mean_of(JUDGED, LABELS)
+
+    assert (estimate.low, estimate.high) == (None, None)
+    assert estimate.p_above(0.0) == 0.5
+
+
+def test_five_labels_show_an_interval() -> None:
+    low, high = interval(mean_of(JUDGED, [1.0, 0.0, 0.0, 0.0, 1.0, None]))
+
+    assert 0 <= low < high <= 1
+
+
+@pytest.mark.parametrize("judged", [[], [1.0]], ids=["no case", "no label"])
+def test_without_a_label_there_is_no_estimate(judged: list[float]) -> None:
+    no_labels: Labels = [None] * len(judged)
+
+    assert corrected_mean(judged, no_labels) is None
+    assert corrected_difference(judged, no_labels) is None
+
+
+HALF_LABELLED: Labels = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[None] * 6]
 
 
 @pytest.mark.parametrize(
     ("judged", "labels", "expected"),
     [
-        # A judge that never varies corrects nothing: the labels' own mean, Wilson with t(4).
-        ([1.0] * 12, [1, 0, 1, 0, 1, 0, *[None] * 6], 0.5),
-        # Labels that all agree: an interval still, of as many labels as there are.
-        ([1.0, 0.0] * 6, [1, 1, 1, 1, 1, 1, *[None] * 6], 1.0),
-        # One that is right about all it was asked is believed about the rest.
-        ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6], [1, 0, 1, 0, 1, 0, *[None] * 6], 0.75),
+        pytest.param(
+            [1.0] * 12, HALF_LABELLED, 0.5, id="a judge that never varies: the labels' own mean"
+        ),
+        pytest.param(
+            [1.0, 0.0] * 6, [*[1.0] * 6, *[None] * 6], 1.0, id="labels that all agree: an interval"
+        ),
+        # Half of the six labelled ones and all six others: 9 of 12.
+        pytest.param(
+            [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[1.0] * 6],
+            HALF_LABELLED,
+            0.75,
+            id="a judge that is right about every label: believed about the others",
+        ),
     ],
 )
-def test_means_and_intervals(
-    judged: list[float], labels: list[float | None], expected: float
-) -> None:
-    found = corrected_mean(judged, labels)
-    assert found is not None and found.low is not None and found.high is not None
-    assert found.mean == pytest.approx(expected)
-    assert 0 <= found.low < found.high <= 1
+def test_means_and_intervals(judged: list[float], labels: Labels, expected: float) -> None:
+    estimate = mean_of(judged, labels)
+
+    low, high = interval(estimate)
+    assert estimate.mean == pytest.approx(expected)
+    assert 0 <= low < high <= 1
 
 
 def test_cases_of_a_cluster_are_one_observation() -> None:
-    judged, labels = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0] * 5, [1.0, 0.0, 1.0, None, None, None] * 5
-    alone = corrected_mean(judged, labels)
-    tripled = corrected_mean(
-        [value for value in judged for _ in range(3)],
-        [value for value in labels for _ in range(3)],
-        [at for at in range(30) for _ in range(3)],
-    )
-    assert alone is not None and tripled is not None
+    judged = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0] * 5
+    labels: Labels = [1.0, 0.0, 1.0, None, None, None] * 5
+    # The same 30 cases, each of them three times in a cluster: 0 to 29, 0 to 29, 0 to 29.
+    clusters = list(range(30)) * 3
+
+    alone = mean_of(judged, labels)
+    tripled = mean_of(judged * 3, labels * 3, clusters)
+
+    assert alone.labels == 15
+    assert tripled.labels == 45
+    assert tripled.degrees == alone.degrees
     assert tripled.standard_error == pytest.approx(alone.standard_error)
-    assert (tripled.low, tripled.high) == pytest.approx((alone.low, alone.high))
-    assert (alone.labels, tripled.labels, tripled.degrees) == (15, 45, alone.degrees)
-
-
-def test_the_same_answers_are_no_difference_without_a_label() -> None:
-    judged, labels = [1.0, 0.0, -1.0, 1.0] * 5, [1.0, 0.0, 0.0, None] * 5
-    half = corrected_difference(
-        judged + [0.0] * 20, labels + [None] * 20, same=[False] * 20 + [True] * 20
-    )
-    whole = corrected_difference(judged, labels)
-    assert half is not None and whole is not None
-    assert half.mean == pytest.approx(whole.mean / 2)
-    assert half.standard_error < whole.standard_error
-    # No label saw a difference, or one that the judge did not see: 0.025^(1/20) = 1 - 0.1684.
-    none = corrected_difference([0.0] * 40, [0.0] * 20 + [None] * 20)
-    assert none is not None and none.mean == 0.0
-    assert none.high == pytest.approx(0.1684, abs=1e-4)
-    # One of twenty did: as if one more had.
-    one = corrected_difference([0.0] * 40, [0.5, *[0.0] * 19] + [None] * 20)
-    assert one is not None and one.standard_error == pytest.approx(1 / 20)
-    assert none.p_above(0.2) > 0.98 > 0.5 > none.p_above(-0.2)
-
-
-def test_bad_input_is_refused() -> None:
-    assert corrected_mean([1.0], [None]) is None
-    with pytest.raises(InputError, match="one label, or None"):
-        corrected_mean([1.0, 0.0], [1.0])
-    with pytest.raises(InputError, match="finite"):
-        corrected_mean([1.0, 0.0], [math.nan, None])
+    assert interval(tripled) == pytest.approx(interval(alone))
 
 
 @pytest.mark.parametrize(("count", "seed"), [(30, 4), (80, 2)])
 def test_prediction_powered_inference_agrees(count: int, seed: int) -> None:
     """The formulas of ppi-python 0.2.3, which it was held against: it brings a package `tests`."""
     draw = np.random.default_rng(seed)
-    h = draw.normal(size=600)
-    f = 0.7 * h + draw.normal(size=600) * 0.6 + 0.3
-    found = corrected_mean(list(f), [*h[:count], *[None] * (600 - count)], bounds=None)
-    assert found is not None and found.low is not None and found.high is not None
-    slope = np.cov(h[:count], f[:count])[0, 1] / f[:count].var(ddof=1)
-    # There the labelled cases are none of the others, which changes the weight alone.
-    weight, rest = slope * (1 - count / 600), f[count:]
-    rectifier = h[:count] - weight * f[:count]
+    people = draw.normal(size=600)
+    judge = 0.7 * people + draw.normal(size=600) * 0.6 + 0.3
+    # The judge's scores of labelled cases and of the others, which there have no case in common:
+    # this changes the weight alone.
+    people_labelled = people[:count]
+    judge_labelled = judge[:count]
+    judge_unlabelled = judge[count:]
+    slope = np.cov(people_labelled, judge_labelled)[0, 1] / judge_labelled.var(ddof=1)
+    weight = slope * (1 - count / 600)
+    rectifier = people_labelled - weight * judge_labelled
     # That the slope is an estimate, too, they leave out.
-    steep = 1 + (f.mean() - f[:count].mean()) ** 2 / f[:count].var()
-    error = (steep * rectifier.var() / count + (weight * rest).var() / len(rest)) ** 0.5
-    assert found.mean == pytest.approx(weight * rest.mean() + rectifier.mean())
-    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)  # t for z
+    distance = judge.mean() - judge_labelled.mean()
+    slope_factor = 1 + distance**2 / judge_labelled.var()
+    variance_of_labels = slope_factor * rectifier.var() / count
+    variance_of_scores = (weight * judge_unlabelled).var() / len(judge_unlabelled)
+    error = math.sqrt(variance_of_labels + variance_of_scores)
+
+    labels: Labels = [*people_labelled, *[None] * (600 - count)]
+    estimate = corrected_mean(list(judge), labels, bounds=None)
+
+    assert estimate is not None
+    low, high = interval(estimate)
+    assert estimate.mean == pytest.approx(weight * judge_unlabelled.mean() + rectifier.mean())
+    # Theirs has the quantile of the normal distribution, ours that of Student's t.
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-def test_what_labels_can_be_expected_to_show() -> None:
+# --- a difference
+
+
+def test_the_same_answers_are_no_difference_without_a_label() -> None:
+    judged = [1.0, 0.0, -1.0, 1.0] * 5
+    labels: Labels = [1.0, 0.0, 0.0, None] * 5
+    # Twenty more cases, to which both systems gave the same answer.
+    same = [False] * 20 + [True] * 20
+
+    different = difference_of(judged, labels)
+    half_the_same = difference_of(judged + [0.0] * 20, labels + [None] * 20, same)
+
+    assert half_the_same.mean == pytest.approx(different.mean / 2)
+    assert half_the_same.standard_error < different.standard_error
+
+
+def test_twenty_labels_without_a_difference_leave_a_sixth_of_the_cases_open() -> None:
+    estimate = difference_of([0.0] * 40, [0.0] * 20 + [None] * 20)
+
+    assert estimate.mean == 0.0
+    # 0.025^(1/20) = 1 - 0.1684
+    assert interval(estimate) == pytest.approx((-0.1684, 0.1684), abs=1e-4)
+
+
+def test_a_p_value_is_small_where_the_limit_is_far_below_the_interval() -> None:
+    estimate = difference_of([0.0] * 40, [0.0] * 20 + [None] * 20)
+
+    assert estimate.p_above(0.2) > 0.98
+    assert estimate.p_above(0.0) == 0.5
+    assert estimate.p_above(-0.2) < 0.02
+
+
+def test_the_error_is_at_least_that_of_one_more_difference() -> None:
+    """A single label of twenty saw one: its own variance would be smaller."""
+    estimate = difference_of([0.0] * 40, [0.5, *[0.0] * 19] + [None] * 20)
+
+    assert estimate.standard_error == pytest.approx(1 / 20)
+
+
+# --- what is refused
+
+
+def test_labels_of_another_length_are_refused() -> None:
+    with pytest.raises(InputError, match="one label, or None"):
+        corrected_mean([1.0, 0.0], [1.0])
+
+
+def test_clusters_of_another_length_are_refused() -> None:
+    with pytest.raises(InputError, match="one cluster for each"):
+        corrected_mean([1.0, 0.0], [1.0, None], ["document"])
+
+
+def test_a_label_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="finite"):
+        corrected_mean([1.0, 0.0], [math.nan, None])
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="finite"):
+        corrected_mean([math.inf, 0.0], [1.0, None])
+
+
+# --- how many labels are needed
+
+
+@pytest.mark.parametrize(("labels", "chance"), [(4, 0.0), (60, 0.447), (100, 0.600), (197, 0.801)])
+def test_more_labels_show_a_margin_more_often(labels: int, chance: float) -> None:
     plan = Plan(margin=0.1, deviation=0.6, correlation=0.6, cases=300)
-    chances = [plan.chance(count) for count in (4, 60, 100, 197)]
-    assert chances == pytest.approx([0.0, 0.447, 0.600, 0.801], abs=0.001)
+
+    assert plan.chance(labels) == pytest.approx(chance, abs=0.001)
+
+
+def test_as_many_labels_are_needed_as_show_a_margin_four_times_of_five() -> None:
+    plan = Plan(margin=0.1, deviation=0.6, correlation=0.6, cases=300)
+
     assert plan.needed == 197
+    assert plan.chance(196) < 0.8 <= plan.chance(197)
+
+
+def test_a_margin_that_all_cases_labelled_would_not_show_needs_no_number() -> None:
     assert Plan(margin=0.01, deviation=0.6, correlation=0.6, cases=300).needed is None
+
+
+def test_a_margin_of_nothing_is_never_shown() -> None:
     assert Plan(margin=0.0, deviation=0.6, correlation=0.6, cases=300).chance(300) == 0.0
 
 
-def held(draws: int, count: int, rate: float, error: float, bias: float, clustered: bool) -> float:
-    source, right = random.Random(count * 7 + round(rate * 100)), 0
+# --- simulations
+
+
+def coverage(
+    draws: int, count: int, rate: float, misses: float, false_alarms: float, clustered: bool
+) -> float:
+    """The share of draws whose interval of 200 cases holds the true rate.
+
+    Args:
+        count: labels in each draw.
+        misses: how often the judge says 0 where people say 1.
+        false_alarms: how often it says 1 where people say 0.
+        clustered: whether every two cases are the same to people.
+    """
+    source = random.Random(count * 7 + round(rate * 100))
+    covered = 0
     for _ in range(draws):
-        h: list[float] = []
-        f: list[float] = []
+        people: list[float] = []
+        judge: list[float] = []
         clusters: list[int] = []
         for case in range(200):
             if clustered and case % 2:
-                h.append(h[-1])
+                people.append(people[-1])
                 clusters.append(clusters[-1])
             else:
-                h.append(float(source.random() < rate))
+                people.append(float(source.random() < rate))
                 clusters.append(case)
-            wrong = source.random() < (bias if h[-1] == 0 else error)
-            f.append(h[-1] if not wrong else 1 - h[-1])
-        asked = set(source.sample(range(200), count))
-        labels: Sequence[float | None] = [x if at in asked else None for at, x in enumerate(h)]
-        found = corrected_mean(f, labels, clusters)
-        assert found is not None and found.low is not None and found.high is not None
-        right += found.low <= rate <= found.high
-    return right / draws
+            error_rate = misses if people[-1] else false_alarms
+            is_wrong = source.random() < error_rate
+            judge.append(1 - people[-1] if is_wrong else people[-1])
+        labels: Labels = [None] * 200
+        for case in source.sample(range(200), count):
+            labels[case] = people[case]
+        low, high = interval(mean_of(judge, labels, clusters))
+        if low <= rate <= high:
+            covered += 1
+    return covered / draws
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("misses", "false_alarms"),
+    [(0.1, 0.3), (0.3, 0.1), (0.45, 0.45)],
+    ids=["lenient", "strict", "nearly blind"],
+)
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("rate", [0.09, 0.27, 0.55])
 @pytest.mark.parametrize("count", [20, 30, 50, 100])
-def test_intervals_hold_the_truth(count: int, rate: float, clustered: bool) -> None:
-    for error, bias in ((0.1, 0.3), (0.3, 0.1), (0.45, 0.45)):
-        # Three standard errors of 1,000 draws below what every judge was found to reach.
-        assert held(1000, count, rate, error, bias, clustered) >= 0.925 - 3 * 0.0083
+def test_intervals_hold_the_truth(
+    count: int, rate: float, clustered: bool, misses: float, false_alarms: float
+) -> None:
+    share = coverage(1000, count, rate, misses, false_alarms, clustered)
+
+    # Three standard errors of 1,000 draws below what every judge was found to reach.
+    assert share >= 0.925 - 3 * 0.0083
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("count", [20, 30, 50, 100])
 def test_equal_systems_are_not_called_different(count: int) -> None:
-    source, called = random.Random(count), 0
+    source = random.Random(count)
+    called_different = 0
     for _ in range(1000):
-        h = [source.choice((0, 0, 0, 1, -1)) for _ in range(300)]
-        f = [x + (source.random() < 0.13) for x in h]  # likes the second system's style
-        found = corrected_difference(f, [*map(float, h[:count]), *[None] * (300 - count)])
-        assert found is not None and found.low is not None and found.high is not None
-        called += not found.low <= 0 <= found.high
-    assert called / 1000 <= 0.07
+        people = [float(source.choice((0, 0, 0, 1, -1))) for _ in range(300)]
+        # The judge likes the second system's style, and at times gives it a point for that.
+        judge = [difference + (source.random() < 0.13) for difference in people]
+        labels: Labels = [*people[:count], *[None] * (300 - count)]
+        low, high = interval(difference_of(judge, labels))
+        if not low <= 0 <= high:
+            called_different += 1
+
+    assert called_different / 1000 <= 0.07

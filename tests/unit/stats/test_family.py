@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,106 +10,208 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.stats.family import family_test
+from ragbench.stats.family import SignFlipTest, family_test
 from ragbench.stats.paired import PairedSample
 from tests.unit.stats.builders import sample, stepped_down
 
-
-def p_value(values: list[float], null_mean: float | None = 0.0, **options: Any) -> float:
-    """Of one test: for a mean below the null, or away from 0."""
-    nulls = None if null_mean is None else [null_mean]
-    (found,) = family_test([sample(values)], null_means=nulls, **options).tests
-    return found.p_value
+Differences = dict[str, list[float]]
+"""Of each cluster: the differences of its cases."""
 
 
-def written_out(
-    tests: list[dict[str, list[float]]], null_means: list[float], *, two_sided: bool
+def loss_test(values: list[float], *, resamples: int = 10_000, seed: int = 0) -> SignFlipTest:
+    """The test of a single sample for a mean below 0."""
+    family = family_test([sample(values)], null_means=[0.0], resamples=resamples, seed=seed)
+    return family.tests[0]
+
+
+def counted_p_values(
+    tests: list[Differences], null_means: list[float], *, two_sided: bool
 ) -> list[float]:
     """Step-down p-values by every arrangement of the clusters' signs."""
-    names = sorted({name for test in tests for name in test})
-    totals = np.array(
-        [
-            [sum(value - null for value in test.get(name, [])) for name in names]
-            for test, null in zip(tests, null_means, strict=True)
-        ]
-    )
+    clusters: set[str] = set()
+    for test in tests:
+        clusters.update(test)
+    names = sorted(clusters)
+
+    # A row for each test, a column for each cluster: how far its cases are from the null together.
+    totals = np.zeros((len(tests), len(names)))
+    for row, (test, null_mean) in enumerate(zip(tests, null_means, strict=True)):
+        for column, name in enumerate(names):
+            totals[row, column] = sum(value - null_mean for value in test.get(name, []))
+
+    # The small number keeps a test in which nothing moved from 0 / 0.
     norms = np.sqrt((totals**2).sum(axis=1)) + 1e-300
+    # The first arrangement, of which every sign is 1, is the observed one.
     signs = np.array(list(product((1.0, -1.0), repeat=len(names))))
-    drawn = (totals / norms[:, None]) @ signs.T
-    return stepped_down(np.abs(drawn) if two_sided else -drawn)
+    statistics = (totals / norms[:, None]) @ signs.T
+    if two_sided:
+        return stepped_down(np.abs(statistics))
+    return stepped_down(-statistics)
 
 
+# --- one test
+
+
+# Few values, so that many arrangements have the same statistic.
 TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
 
 
-def test_drawn_p_values_are_near_the_exact_ones_and_the_same_numbers_everywhere() -> None:
-    stats: Any = importlib.import_module("scipy.stats")
-    values = [-1.0] * 24 + [1.0] * 12
+@given(st.lists(TIED, min_size=1, max_size=9))
+def test_a_p_value_of_a_loss_is_the_share_of_all_arrangements(values: list[float]) -> None:
+    clusters = {str(case): [value] for case, value in enumerate(values)}
+
+    family = family_test([sample(values)], null_means=[0.0])
+
+    expected = counted_p_values([clusters], [0.0], two_sided=False)
+    assert list(family.p_values) == pytest.approx(expected)
+
+
+@given(st.lists(TIED, min_size=1, max_size=9))
+def test_a_p_value_of_a_change_is_the_share_of_all_arrangements(values: list[float]) -> None:
+    clusters = {str(case): [value] for case, value in enumerate(values)}
+
+    family = family_test([sample(values)])
+
+    expected = counted_p_values([clusters], [0.0], two_sided=True)
+    assert list(family.p_values) == pytest.approx(expected)
+
+
+def test_three_losses_by_hand() -> None:
+    # One of the 2^3 arrangements is as low; for a change, so is the one with all signs turned.
+    losses = [sample([-1.0, -1.0, -1.0])]
+
+    assert family_test(losses, null_means=[0.0]).p_values == (1 / 8,)
+    assert family_test(losses).p_values == (2 / 8,)
+
+
+def test_where_nothing_moved_the_p_value_is_one() -> None:
+    family = family_test([sample([0.0, 0.0, 0.0])])
+
+    assert family.p_values == (1.0,)
+    assert family.size == 0
+    assert family.tests[0].informative == 0
+
+
+# Too many clusters to count all 2^36 arrangements.
+LOST_24_OF_36 = [-1.0] * 24 + [1.0] * 12
+
+
+def test_a_drawn_p_value_is_near_the_exact_one() -> None:
+    """Of 36 signs at most 12 are gains: a binomial tail."""
+    stats = pytest.importorskip("scipy.stats")
     exact = float(stats.binom.cdf(12, 36, 0.5))
-    assert abs(p_value(values, resamples=40_000) - exact) < 4 * (exact / 40_000) ** 0.5
-    assert p_value(values) == p_value(values[::-1])
-    assert p_value(values, seed=5) != p_value(values, seed=6)
+
+    drawn = loss_test(LOST_24_OF_36, resamples=40_000).p_value
+
+    standard_error = (exact / 40_000) ** 0.5
+    assert abs(drawn - exact) < 4 * standard_error
 
 
-def test_bad_options_are_refused() -> None:
-    for resamples, seed, option in ((0, 0, "resamples"), (1, -1, "seed")):
-        with pytest.raises(ConfigError, match=option):
-            family_test([sample([0.1])], resamples=resamples, seed=seed)
+def test_the_order_of_the_cases_changes_no_drawn_p_value() -> None:
+    assert loss_test(LOST_24_OF_36) == loss_test(LOST_24_OF_36[::-1])
+
+
+def test_another_seed_draws_another_p_value() -> None:
+    assert loss_test(LOST_24_OF_36, seed=5) != loss_test(LOST_24_OF_36, seed=6)
+
+
+@pytest.mark.parametrize(("resamples", "seed", "option"), [(0, 0, "resamples"), (1, -1, "seed")])
+def test_a_bad_option_is_named(resamples: int, seed: int, option: str) -> None:
+    with pytest.raises(ConfigError, match=option):
+        family_test([sample([0.1])], resamples=resamples, seed=seed)
+
+
+# --- several tests
 
 
 @pytest.mark.parametrize(("metrics", "cases"), [(2, 6), (9, 7)])
 def test_equal_metrics_are_one_test(metrics: int, cases: int) -> None:
     """All cases lost: 2^-n however often they are asked about; Holm would multiply it."""
-    found = family_test([sample([-1.0] * cases)] * metrics, null_means=[0.0] * metrics)
-    assert found.p_values == (2**-cases,) * metrics
-    assert (found.size, found.resolution) == (metrics, 0.0)
+    family = family_test([sample([-1.0] * cases)] * metrics, null_means=[0.0] * metrics)
+
+    assert family.p_values == (2**-cases,) * metrics
+    assert family.size == metrics
+    assert family.resolution == 0.0
 
 
-def test_correlated_metrics_lose_less_power_than_by_holm() -> None:
-    """Eight nearly equal metrics, all down: the joint level is far above a level divided by 8."""
+def test_metrics_that_are_nearly_equal_share_a_level() -> None:
+    """Eight metrics, all down together: a level far above 0.05 / 8 = 0.00625."""
     draw = np.random.default_rng(3)
     shared = draw.normal(-0.05, 0.2, 100)
-    samples = [sample([float(v) for v in shared + draw.normal(0, 0.02, 100)]) for _ in range(8)]
-    found = family_test(samples, null_means=[0.0] * 8)
-    assert 0.025 < found.level <= 0.05
-    apart = [sample([float(v) for v in draw.normal(0, 0.2, 100)]) for _ in range(8)]
-    assert 0.004 < family_test(apart, null_means=[0.0] * 8).level < 0.009  # 0.05 / 8 = 0.00625
-
-
-@given(st.lists(TIED, min_size=1, max_size=9))
-def test_a_p_value_is_the_share_of_all_arrangements(values: list[float]) -> None:
-    cases = {f"{at:02}": [value] for at, value in enumerate(values)}
-    for two_sided, null_mean in ((False, 0.0), (True, None)):
-        expected = written_out([cases], [0.0], two_sided=two_sided)
-        assert [p_value(values, null_mean)] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("two_sided", [True, False])
-def test_several_tests_step_down_over_every_arrangement(two_sided: bool) -> None:
-    """Ten clusters of one to three cases, of which the last test has eight; own limits each."""
-    draw = np.random.default_rng(21)
-    names = [f"d{at}" for at in range(10)]
-    shared = {name: draw.normal(-0.3, 0.5, 1 + at % 3) for at, name in enumerate(names)}
-    tests = [
-        {name: list(values) for name, values in shared.items()},
-        {name: list(values + draw.normal(0, 0.3, len(values))) for name, values in shared.items()},
-        {name: list(draw.normal(0.1, 5.0, 2)) for name in names},
-        {name: list(draw.normal(-0.4, 0.4, 2)) for name in names[:8]},
-    ]
-    null_means = [0.0] * 4 if two_sided else [0.0, -0.1, 0.5, -0.05]
     samples: list[PairedSample] = []
-    for test in tests:
-        cases = {f"{name}-{at}": v for name, values in test.items() for at, v in enumerate(values)}
-        samples.append(sample(cases.values(), [one.split("-")[0] for one in cases]))
-    found = family_test(samples, null_means=None if two_sided else null_means)
-    assert (found.size, found.resolution) == (4, 0.0)
-    expected = written_out(tests, null_means, two_sided=two_sided)
-    assert list(found.p_values) == pytest.approx(expected)
+    for _ in range(8):
+        samples.append(sample(shared + draw.normal(0, 0.02, 100)))
+
+    family = family_test(samples, null_means=[0.0] * 8)
+
+    assert 0.025 < family.level <= 0.05
+
+
+def test_independent_metrics_divide_the_level_by_their_number() -> None:
+    draw = np.random.default_rng(3)
+    samples: list[PairedSample] = []
+    for _ in range(8):
+        samples.append(sample(draw.normal(0, 0.2, 100)))
+
+    family = family_test(samples, null_means=[0.0] * 8)
+
+    # 0.05 / 8 = 0.00625
+    assert 0.004 < family.level < 0.009
+
+
+def sample_of_clusters(test: Differences) -> PairedSample:
+    differences: list[float] = []
+    clusters: list[str] = []
+    for name, values in test.items():
+        differences += values
+        clusters += [name] * len(values)
+    return sample(differences, clusters)
+
+
+def four_tests() -> list[Differences]:
+    """Ten clusters of one to three cases; two tests that are alike, a noisy one, one of eight."""
+    draw = np.random.default_rng(21)
+    names = [f"document {number}" for number in range(10)]
+    down: Differences = {}
+    for number, name in enumerate(names):
+        down[name] = draw.normal(-0.3, 0.5, 1 + number % 3).tolist()
+    alike: Differences = {}
+    for name, values in down.items():
+        alike[name] = [value + draw.normal(0, 0.3) for value in values]
+    noisy = {name: draw.normal(0.1, 5.0, 2).tolist() for name in names}
+    of_eight = {name: draw.normal(-0.4, 0.4, 2).tolist() for name in names[:8]}
+    return [down, alike, noisy, of_eight]
+
+
+@pytest.mark.parametrize(
+    ("null_means", "two_sided"),
+    [
+        pytest.param([0.0, 0.0, 0.0, 0.0], True, id="changes"),
+        pytest.param([0.0, -0.1, 0.5, -0.05], False, id="losses, each with a limit of its own"),
+    ],
+)
+def test_several_tests_step_down_over_every_arrangement(
+    null_means: list[float], two_sided: bool
+) -> None:
+    tests = four_tests()
+    samples = [sample_of_clusters(test) for test in tests]
+
+    family = family_test(samples, null_means=None if two_sided else null_means)
+
+    expected = counted_p_values(tests, null_means, two_sided=two_sided)
+    assert list(family.p_values) == pytest.approx(expected)
+    assert family.size == 4
+    assert family.resolution == 0.0
+    # Else the tests would not show that each step has a p-value of its own.
     assert len({round(p_value, 6) for p_value in expected}) >= 3
 
 
 def test_what_is_drawn_has_no_p_value_below_one_of_the_draws() -> None:
     """Of thirty losses no arrangement that is drawn is as extreme."""
-    both = [sample([-1.0] * 30), sample([-1.0] * 30, first=30)]
-    found = family_test(both, null_means=[0.0, 0.0], resamples=20_000)
-    assert (*found.p_values, found.resolution) == (1 / 20_001,) * 3
+    # Cases 0 to 29 and 30 to 59: the two tests have no cluster in common.
+    samples = [sample([-1.0] * 30), sample([-1.0] * 30, first=30)]
+
+    family = family_test(samples, null_means=[0.0, 0.0], resamples=20_000)
+
+    assert family.p_values == (1 / 20_001, 1 / 20_001)
+    assert family.resolution == 1 / 20_001

@@ -1,3 +1,5 @@
+"""Two runs side by side: which cases are compared, which way a difference points, and noise."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,86 +8,214 @@ import pytest
 from ragbench import pair
 from ragbench.errors import ConfigError, DataError, InputError
 from ragbench.stats.mean import ClusterTotals, variance_components
-from ragbench.stats.paired import LEFT_OUT, PairedSample
+from ragbench.stats.paired import PairedSample
+
+# --- which cases are compared
 
 
-def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:
-    sample = pair(
-        {"a": 1.0, "b": 0.5, "c": None, "d": 0.5, "e": None, "f": 0.1},
-        {"g": 0.3, "e": None, "d": None, "c": 0.2, "b": 0.75, "a": 0.0, "h": None},
-        clusters={"a": "doc", "b": "doc", "c": "doc"},
-    )
+# Only "a" and "b" have a score in both.
+BASELINE = {"a": 1.0, "b": 0.5, "c": None, "d": 0.5, "e": None, "f": 0.1}
+CANDIDATE = {"g": 0.3, "e": None, "d": None, "c": 0.2, "b": 0.75, "a": 0.0, "h": None}
+SHARED_DOCUMENT = {"a": "doc", "b": "doc", "c": "doc"}
+
+
+def test_only_cases_measured_in_both_are_compared() -> None:
+    sample = pair(BASELINE, CANDIDATE)
+
     assert sample.case_ids == ("a", "b")
     assert sample.differences.tolist() == [-1.0, 0.25]
+    assert sample.gained == 1
+    assert sample.lost == 1
+
+
+def test_means_are_of_the_compared_cases_alone() -> None:
+    sample = pair(BASELINE, CANDIDATE)
+
+    assert sample.before == (1.0 + 0.5) / 2
+    assert sample.after == (0.0 + 0.75) / 2
+
+
+def test_cases_that_cannot_be_compared_are_counted_by_reason() -> None:
+    sample = pair(BASELINE, CANDIDATE)
+
+    assert sample.left_out == {
+        "only in the baseline": 1,  # f
+        "only in this run": 2,  # g and h
+        "not measured in the baseline": 1,  # c
+        "not measured in this run": 1,  # d
+        "not measured in either": 1,  # e
+    }
+
+
+def test_runs_without_a_case_in_common_have_no_means() -> None:
+    sample = pair({"a": 1.0}, {"b": 1.0})
+
+    assert sample.case_ids == ()
+    assert (sample.before, sample.after) == (None, None)
+
+
+def test_differences_of_a_cluster_are_summed_up() -> None:
+    sample = pair(BASELINE, CANDIDATE, clusters=SHARED_DOCUMENT)
+
     assert sample.clusters == (0, 0)
-    assert (sample.gained, sample.lost) == (1, 1)
-    assert sample.left_out == dict(zip(LEFT_OUT, (1, 2, 1, 1, 1), strict=True))
-    assert (sample.before, sample.after) == (0.75, 0.375)
+    # -1 and .25, of two cases; the largest score is 1.
     assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,), rounding=2.0**-50)
-
-
-def test_all_scores_that_are_no_numbers_are_named() -> None:
-    with pytest.raises(DataError) as caught:
-        pair({"a": float("nan"), "b": 1.0}, {"b": float("inf")})
-    found = [(each.path, each.field) for each in caught.value.problems]
-    assert found == [("baseline", "a"), ("candidate", "b")]
-    assert "give None" in str(caught.value)
-
-
-def test_rounding_is_measured_against_the_largest_score_of_either_run() -> None:
-    for baseline, candidate in ((-8.0, 1.0), (1.0, -8.0), (8.0, 1.0)):
-        sample = pair({"a": baseline, "b": 0.5}, {"a": candidate, "b": 0.5})
-        assert sample.rounding == 8.0 * 2.0**-50
-    assert pair({}, {}).rounding == 0.0
-
-
-def test_repeats_are_turned_with_their_difference() -> None:
-    repeats = {"a": ((1.0, None), (3.0, 5.0))}
-    kept = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats)
-    assert kept.scores_by_case() == (((1.0, None), (3.0, 5.0)),)
-    turned = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats, higher_is_better=False)
-    assert turned.differences.tolist() == [3.0]
-    assert turned.scores_by_case() == (((-1.0, None), (-3.0, -5.0)),)
-    once = pair({"a": 4.0}, {"a": 1.0})
-    assert once.scores_by_case() == (((-3.0,), (0.0,)),)
 
 
 def test_samples_of_the_same_cases_name_their_clusters_alike() -> None:
     scores = {"a": 0.0, "b": 1.0}
+
     sample = pair(scores, scores, clusters={"a": "doc", "b": None})
-    assert [sample.key(place) for place in (0, 1)] == [("cluster", "doc"), "b"]
-    coded = PairedSample(differences=np.zeros(2), clusters=(4, 4))
-    assert coded.key(1) == 4
+
+    assert sample.key(0) == ("cluster", "doc")
+    assert sample.key(1) == "b"
+
+
+def test_a_sample_without_case_ids_names_its_clusters_by_code() -> None:
+    sample = PairedSample(differences=np.zeros(2), clusters=(4, 7))
+
+    assert sample.key(0) == 4
+    assert sample.key(1) == 7
+
+
+def test_every_score_that_is_no_number_is_named() -> None:
+    with pytest.raises(DataError) as caught:
+        pair({"a": float("nan"), "b": 1.0}, {"b": float("inf")})
+
+    places = [(problem.path, problem.field) for problem in caught.value.problems]
+    assert places == [("baseline", "a"), ("candidate", "b")]
+    assert "give None" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("scores", "expected", "needed"),
+    ("baseline", "candidate"),
     [
-        # Within: (1 + 1 + 1 + 1) / 2 = 2. Means 2 and 6: between squares 2 * (4 + 4) / 1 = 16;
-        # (16 - 2) / 2 = 7. 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
-        ([[1.0, 3.0], [5.0, 7.0]], (2.0, 7.0, 2.0, 1 / 8, 9.0), 3),
-        # Means 1 and 4, within 2 / 1. Centre 6 / 3 = 2: squares 2 * 1 + 1 * 4 = 6, and
-        # n0 = 3 - (4 + 1) / 3 = 4 / 3, so that between = (6 - 2) / (4 / 3). 2 / (4 / 3)
-        # = 1.5 of 4.5.
-        ([[0.0, 2.0], [4.0], []], (2.0, 3.0, 4 / 3, 1 / 3, 5.0), 6),
-        ([[1.0], [2.0], []], (None, None, 1.0, None, None), None),
-        ([[1.0, 2.0]], (0.5, None, 2.0, None, None), None),
-        ([[0.5, 0.5], [0.5, 0.5]], (0.0, 0.0, 2.0, 0.0, 0.0), 1),
-        ([], (None, None, None, None, None), None),
+        pytest.param(-8.0, 1.0, id="a low score of the baseline"),
+        pytest.param(1.0, -8.0, id="a low score of the candidate"),
+        pytest.param(8.0, 1.0, id="a high score"),
     ],
 )
-def test_the_noise_of_repeats_by_hand(
-    scores: list[list[float]], expected: tuple[float | None, ...], needed: int | None
+def test_rounding_is_measured_against_the_largest_score_of_either_run(
+    baseline: float, candidate: float
 ) -> None:
-    parts = variance_components({str(at): each for at, each in enumerate(scores)})
-    assert (parts.cases, parts.scores) == (sum(map(bool, scores)), sum(map(len, scores)))
-    found = (parts.within, parts.between, parts.repeats, parts.share_within, parts.once)
-    assert found == pytest.approx(expected)
-    assert parts.repeats_for(0.1) == needed
+    sample = pair({"a": baseline, "b": 0.5}, {"a": candidate, "b": 0.5})
+
+    assert sample.rounding == 8.0 * 2.0**-50
 
 
-def test_bad_input_is_refused() -> None:
+def test_without_a_score_there_is_no_rounding() -> None:
+    assert pair({}, {}).rounding == 0.0
+
+
+# --- which way a difference points
+
+
+def test_where_lower_is_better_a_lower_score_is_a_gain() -> None:
+    sample = pair({"a": 4.0}, {"a": 1.0}, higher_is_better=False)
+
+    assert sample.differences.tolist() == [3.0]
+    assert sample.gained == 1
+    assert sample.lost == 0
+
+
+# Each case: the scores in the candidate, then those in the baseline.
+REPEATS = {"a": ((1.0, None), (3.0, 5.0))}
+
+
+def test_repeats_stand_behind_their_difference() -> None:
+    sample = pair({"a": 4.0}, {"a": 1.0}, repeats=REPEATS)
+
+    assert sample.scores_by_case() == (((1.0, None), (3.0, 5.0)),)
+
+
+def test_repeats_are_turned_with_their_difference() -> None:
+    sample = pair({"a": 4.0}, {"a": 1.0}, repeats=REPEATS, higher_is_better=False)
+
+    assert sample.differences.tolist() == [3.0]
+    assert sample.scores_by_case() == (((-1.0, None), (-3.0, -5.0)),)
+
+
+def test_without_repeats_two_scores_differ_by_the_difference() -> None:
+    sample = pair({"a": 4.0}, {"a": 1.0})
+
+    assert sample.scores_by_case() == (((-3.0,), (0.0,)),)
+
+
+# --- the noise of repeats
+
+
+def test_the_noise_of_two_cases_by_hand() -> None:
+    parts = variance_components({"a": [1.0, 3.0], "b": [5.0, 7.0]})
+
+    assert (parts.cases, parts.scores) == (2, 4)
+    assert parts.repeats == 2.0
+    # (1 + 1 + 1 + 1) / 2
+    assert parts.within == 2.0
+    # Means 2 and 6: between squares 2 * (4 + 4) / 1 = 16; (16 - 2) / 2.
+    assert parts.between == 7.0
+    # The mean of two repeats: 2 / 2 of 7 + 2 / 2.
+    assert parts.share_within == 1 / 8
+    # One score of a case: 7 + 2.
+    assert parts.once == 9.0
+    # 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
+    assert parts.repeats_for(0.1) == 3
+
+
+def test_the_noise_of_cases_with_unlike_numbers_of_repeats_by_hand() -> None:
+    parts = variance_components({"a": [0.0, 2.0], "b": [4.0], "not measured": []})
+
+    assert (parts.cases, parts.scores) == (2, 3)
+    # 3 - (4 + 1) / 3
+    assert parts.repeats == pytest.approx(4 / 3)
+    # (1 + 1) / 1
+    assert parts.within == 2.0
+    # Means 1 and 4, centre 6 / 3 = 2: squares 2 * 1 + 1 * 4 = 6; (6 - 2) / (4 / 3).
+    assert parts.between == pytest.approx(3.0)
+    # 2 / (4 / 3) = 1.5 of 4.5.
+    assert parts.share_within == pytest.approx(1 / 3)
+    assert parts.once == pytest.approx(5.0)
+    assert parts.repeats_for(0.1) == 6
+
+
+def test_cases_scored_once_show_no_noise() -> None:
+    parts = variance_components({"a": [1.0], "b": [2.0], "not measured": []})
+
+    assert (parts.cases, parts.scores, parts.repeats) == (2, 2, 1.0)
+    assert (parts.within, parts.between) == (None, None)
+    assert (parts.share_within, parts.once) == (None, None)
+    assert parts.repeats_for(0.1) is None
+
+
+def test_a_single_case_shows_no_spread_between_cases() -> None:
+    parts = variance_components({"a": [1.0, 2.0]})
+
+    assert (parts.within, parts.repeats) == (0.5, 2.0)
+    assert (parts.between, parts.share_within, parts.once) == (None, None, None)
+    assert parts.repeats_for(0.1) is None
+
+
+def test_scores_that_are_all_equal_have_no_noise() -> None:
+    parts = variance_components({"a": [0.5, 0.5], "b": [0.5, 0.5]})
+
+    assert (parts.within, parts.between, parts.once) == (0.0, 0.0, 0.0)
+    assert parts.share_within == 0.0
+    assert parts.repeats_for(0.1) == 1
+
+
+def test_without_a_case_nothing_is_known_of_noise() -> None:
+    parts = variance_components({})
+
+    assert (parts.cases, parts.scores) == (0, 0)
+    assert (parts.within, parts.between, parts.repeats) == (None, None, None)
+    assert (parts.share_within, parts.once) == (None, None)
+    assert parts.repeats_for(0.1) is None
+
+
+def test_a_repeat_that_is_no_number_is_named() -> None:
     with pytest.raises(InputError, match="case 'b': score 1"):
         variance_components({"a": [1.0], "b": [1.0, float("nan")]})
+
+
+def test_a_share_of_noise_that_every_number_of_repeats_has_is_refused() -> None:
     with pytest.raises(ConfigError):
         variance_components({"a": [1.0, 3.0]}).repeats_for(1.0)
