@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_ids, describe, is_list, is_missing
 
@@ -24,7 +24,7 @@ _ALTERNATIVES = (
 
 def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question."""
-    for row in container_rows(source, problems, named("array")["cases"]):
+    for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name != "retrieval_gt":

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 import orjson
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_list, is_object
 
@@ -40,7 +40,7 @@ _SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
 
 def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question."""
-    for row in container_rows(source, problems, named("array")["azure"]):
+    for row in container_rows(source, problems, field_names("array")["azure"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name in _CONTEXT:
@@ -77,7 +77,7 @@ def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
     for chunk in chunks.values():
         text = chunk
         if is_object(chunk):
-            text = next((chunk[name] for name in named("hit")["text"] if name in chunk), None)
+            text = next((chunk[name] for name in field_names("hit")["text"] if name in chunk), None)
         texts.append(text)
     if not all(isinstance(text, str) for text in texts):
         return {"retrieved_contexts": [orjson.dumps(chunks).decode()]}

@@ -25,7 +25,7 @@ from typing import TypeVar
 from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.expected import promptfoo_expectations
-from ragbench.io.fields import case_fields, named, outcome_fields, read_table
+from ragbench.io.fields import case_fields, field_names, outcome_fields, read_table
 from ragbench.io.limits import UnreadableError
 from ragbench.io.promptfoo_asserts import references
 from ragbench.io.read import FieldMap
@@ -39,7 +39,7 @@ Values = Mapping[str, object]
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
     container, _ = detect_container(source, "cases", problems)
-    for row in container_rows(source, problems, named("array")["ragas"]):
+    for row in container_rows(source, problems, field_names("array")["ragas"]):
         sample = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(sample.get("eval_sample")):
             del sample["eval_sample"]
@@ -114,11 +114,11 @@ def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator
     """Yields one row per test case, of a conversation one per answer."""
     # A name that ragbench recognises anyway stays as it is; DeepEval's own names are translated.
     targets: dict[str, str] = {}
-    for table in (case_fields(), named("expectation")):
+    for table in (case_fields(), field_names("expectation")):
         for names in table.values():
             targets.update(zip(names, names, strict=True))
     targets.update(read_table("fields.toml")["deepeval"])
-    for row in container_rows(source, problems, named("array")["deepeval"]):
+    for row in container_rows(source, problems, field_names("array")["deepeval"]):
         if conversation_of(row.values.get("turns")):
             conversation: dict[str, object] = {}
             for name, value in row.values.items():
@@ -200,7 +200,7 @@ def _deepeval_text(item: object) -> object:
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per result; claims and their checks are left out."""
     targets = read_table("fields.toml")["ragchecker"]
-    for row in container_rows(source, problems, named("array")["ragchecker"]):
+    for row in container_rows(source, problems, field_names("array")["ragchecker"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name in targets:
@@ -219,7 +219,7 @@ _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total"
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     fields = FieldMap("cases", {})
-    rows = list(container_rows(source, problems, named("array")["promptfoo"]))
+    rows = list(container_rows(source, problems, field_names("array")["promptfoo"]))
     for row in one_part(rows, _promptfoo_parts(rows), source):
         test = as_object(row.values.get("testCase"))
         variables = as_object(row.values.get("vars")) or as_object(test.get("vars"))
@@ -301,7 +301,7 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
 
 def _promptfoo_text(output: Values) -> str | None:
     """The text of an answer in an output that is an object; None where no known field has one."""
-    for name in named("promptfoo")["answer"]:
+    for name in field_names("promptfoo")["answer"]:
         text = output.get(name)
         if isinstance(text, str):
             return text

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragbench.core.case import Expectation, ExpectationKind
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.values import as_list, as_object
 
 Fields = dict[str, Any]
@@ -19,7 +19,7 @@ Fields = dict[str, Any]
 def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
     """Takes the expectations out of the fields of a record, each once."""
     expectations = list[Expectation](fields.pop("expectations", ()))
-    for name, rule in named("expectation_kinds").items():
+    for name, rule in field_names("expectation_kinds").items():
         value = fields.pop(name, None)
         if value is not None:
             expectations += _of_field(value, rule)
@@ -27,7 +27,7 @@ def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
 
 
 def is_expectation(field: str) -> bool:
-    return field in named("expectation_kinds")
+    return field in field_names("expectation_kinds")
 
 
 def merged(first: Any, second: Any) -> Any:

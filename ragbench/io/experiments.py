@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from ragbench.io.fields import case_fields, named, outcome_fields, squash, targets
+from ragbench.io.fields import case_fields, field_names, outcome_fields, squash, targets
 from ragbench.io.values import ValueProblem, is_missing, is_object, spelled_list
 
 Values = Mapping[str, object]
@@ -127,7 +127,7 @@ def _input_fields(inputs: Values) -> dict[str, str]:
 def _output_fields(outputs: Values) -> dict[str, str]:
     """Keys of the system's answer and of what it retrieved, with the fields that they are."""
     usual = outcome_fields()
-    returned = named("returned")
+    returned = field_names("returned")
     id_names = (*usual["retrieved_context_ids"], *returned["context_ids"])
     context_names = (*usual["retrieved_contexts"], *returned["contexts"])
     answer_names = (*usual["response"], *returned["answer"])
@@ -142,9 +142,9 @@ def _output_fields(outputs: Values) -> dict[str, str]:
 def _reference_fields(reference: Values) -> dict[str, str]:
     """Keys of what was expected, with the fields of a case that they are."""
     answer = _key_by_name_or_text(
-        reference, (*case_fields()["reference"], *named("returned")["answer"])
+        reference, (*case_fields()["reference"], *field_names("returned")["answer"])
     )
-    contexts = _key_by_name(reference, named("returned")["contexts"])
+    contexts = _key_by_name(reference, field_names("returned")["contexts"])
     fields: dict[str, str] = {}
     for key in reference:
         field = targets("cases").get(squash(key), "")

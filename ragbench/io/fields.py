@@ -37,11 +37,11 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 @cache
-def named(kind: str, file: str = "fields.toml") -> Names:
+def field_names(kind: str, file: str = "fields.toml") -> Names:
     """The names that other people's files have for things of a kind, the more telling ones first.
 
     Example:
-        >>> named("hit")["score"][:2]
+        >>> field_names("hit")["score"][:2]
         ('score', 'similarity')
 
     Args:
@@ -51,17 +51,17 @@ def named(kind: str, file: str = "fields.toml") -> Names:
     return {name: tuple(names.split()) for name, names in read_table(file)[kind].items()}
 
 
-case_fields = partial(named, "case")
+case_fields = partial(field_names, "case")
 """What a case is: its question and what is right."""
-outcome_fields = partial(named, "outcome")
+outcome_fields = partial(field_names, "outcome")
 """What a system did with a case."""
-document_fields = partial(named, "document")
+document_fields = partial(field_names, "document")
 
 
 @cache
 def entry_fields() -> Names:
     """Everything that a record of a case may hold."""
-    return {**case_fields(), **named("expectation"), **outcome_fields()}
+    return {**case_fields(), **field_names("expectation"), **outcome_fields()}
 
 
 @cache
@@ -90,16 +90,16 @@ def says_gold(path: str) -> bool:
 
     Such a field is the dataset's. What a system did never goes by such a name.
     """
-    beginnings = named("gold")["beginnings"]
+    beginnings = field_names("gold")["beginnings"]
     if any(squash(name).startswith(beginnings) for name in path.split(".")):
         return True
-    return not set(named("gold")["words"]).isdisjoint(name_words(path))
+    return not set(field_names("gold")["words"]).isdisjoint(name_words(path))
 
 
 def says_verdict(name: str) -> bool:
     """Whether a field's name says that it holds verdicts on answers, such as ``OK?``."""
     words = set(name_words(name))
-    word_lists = named("verdict")
+    word_lists = field_names("verdict")
     if not words.isdisjoint(word_lists["others"]):
         return False
     return not words.isdisjoint(word_lists["words"])
@@ -108,7 +108,7 @@ def says_verdict(name: str) -> bool:
 def may_be_reference(name: str) -> bool:
     """Whether a name that is not recognised speaks of a right answer, such as ``truth``."""
     words = set(name_words(name))
-    word_lists = named("gold")
+    word_lists = field_names("gold")
     of_answers = set(word_lists["of_answers"])
     return not words.isdisjoint(of_answers) and words <= of_answers.union(word_lists["beside"])
 

@@ -18,7 +18,7 @@ import orjson
 
 from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
-from ragbench.io.fields import named, squash, targets
+from ragbench.io.fields import field_names, squash, targets
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
@@ -436,7 +436,7 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     elif questions_of(value):  # it is a record itself
         items = rows_of_columns(value, f"{source.name}: ") or [value]
     else:
-        _note_no_array(value, named("array")[kind], source, problems)
+        _note_no_array(value, field_names("array")[kind], source, problems)
         return
     yield from _item_rows(items, source, problems)
 
@@ -519,7 +519,7 @@ def records_of(
     if questions_of(value):  # a record of its own, whose lists are its fields
         return None
     lists = lists_of_objects(value)
-    documented = named("array")[kind]
+    documented = field_names("array")[kind]
     if not lists:
         # An empty list under a documented name holds no records, and is no mistake of form.
         empty = next((key for key in documented if is_list(value.get(key))), None)

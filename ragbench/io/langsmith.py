@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 from ragbench.io.detect import container_rows
 from ragbench.io.experiments import Experiment, experiment_case, part_of, spelled
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_object, is_object
 
@@ -28,7 +28,7 @@ Values = Mapping[str, object]
 
 def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per example and run."""
-    for row in container_rows(source, problems, named("array")["cases"]):
+    for row in container_rows(source, problems, field_names("array")["cases"]):
         if is_object(row.values.get("run")):
             experiment = _sdk_experiment(row.values)
         else:
@@ -58,7 +58,7 @@ def _table_experiment(row: Row) -> Experiment:
     """A row of a table: a column per key (``inputs.question``), or one per part (``inputs``)."""
     part_by_name: dict[str, str] = {}
     parts: dict[str, dict[str, object]] = {}
-    for part_name, column_names in named("langsmith").items():
+    for part_name, column_names in field_names("langsmith").items():
         parts[part_name] = {}
         part_by_name.update(dict.fromkeys(column_names, part_name))
     columns: dict[str, object] = {}

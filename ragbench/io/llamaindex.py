@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ragbench.io.detect import container_rows
 from ragbench.io.experiments import spelled
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.json_files import read_json_arrays
 from ragbench.io.source import Kind, Problems, Row, Source
 
@@ -32,7 +32,7 @@ _FIELDS = {
 
 def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per example."""
-    for row in container_rows(source, problems, named("array")["cases"]):
+    for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
             target = _FIELDS.get(name, name)

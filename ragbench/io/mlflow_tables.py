@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 
 from ragbench.io.detect import container_rows, mlflow_results
 from ragbench.io.experiments import Experiment, PartNames, experiment_case, part_of, spelled
-from ragbench.io.fields import case_fields, named, squash
+from ragbench.io.fields import case_fields, field_names, squash
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
@@ -49,7 +49,7 @@ _MESSAGES = ("choices", "messages", "output")
 
 def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question, of whichever of the three forms it is."""
-    for row in container_rows(source, problems, named("array")["cases"]):
+    for row in container_rows(source, problems, field_names("array")["cases"]):
         try:
             if "request" in row.values and "inputs" not in row.values:
                 case = _request_case(row, source)

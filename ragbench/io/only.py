@@ -16,7 +16,7 @@ from typing import TypeVar
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import AnyRow, Getter, getter
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Problems
 from ragbench.io.values import as_object, as_score, is_list, is_object
 from ragbench.safe_text import counted, shown_line
@@ -96,7 +96,7 @@ class Only(Record):
             seconds = time_of(record.values) if is_timed else begin
             if seconds is None:
                 seen.untimed += 1
-                time_names = _shortened_list(named("time")["when"])
+                time_names = _shortened_list(field_names("time")["when"])
                 message = f"says no time{{more}}: --since and --until need one ({time_names})"
                 problems.add_kind("no time", message, path=record.path, line=record.line)
                 continue
@@ -218,7 +218,7 @@ def time_of(values: object) -> float | None:
     """
     record = as_object(values)
     metadata = as_object(record.get("metadata"))
-    for name in named("time")["when"]:
+    for name in field_names("time")["when"]:
         for place in (record, metadata):
             seconds = seconds_of(place.get(name))
             if seconds is not None:

@@ -31,7 +31,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores
-from ragbench.io.fields import entry_fields, named, says_verdict
+from ragbench.io.fields import entry_fields, field_names, says_verdict
 from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
@@ -75,7 +75,7 @@ def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too."""
     field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
     names_of: dict[str, tuple[str, ...]] = {}
-    for field, names in named("label").items():
+    for field, names in field_names("label").items():
         if field in field_of_case:
             names = (*names, *entry_fields()[field_of_case[field]])
         names_of[field] = names
@@ -87,7 +87,7 @@ def _words() -> Mapping[str, float | None]:
     """What words say; None: the person passed it over."""
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
     value_of_word: dict[str, float | None] = {}
-    for meaning, words in named("label_words").items():
+    for meaning, words in field_names("label_words").items():
         value_of_word.update(dict.fromkeys(words, values[meaning]))
     return value_of_word
 

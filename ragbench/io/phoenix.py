@@ -19,7 +19,7 @@ from itertools import groupby
 
 from ragbench.io.detect import container_rows
 from ragbench.io.experiments import Experiment, PartNames, experiment_case, part_of, spelled
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import as_score, is_missing
@@ -36,7 +36,7 @@ _PARTS = PartNames(inputs="input", outputs="output", reference="reference_output
 
 def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question; of an experiment, one per run."""
-    rows = container_rows(source, problems, named("array")["cases"])
+    rows = container_rows(source, problems, field_names("array")["cases"])
     # Documents of one search have its span in common. A row without a span is a group of its own.
     for span, group in groupby(rows, lambda row: row.values.get(_SPAN) or row.line):
         span_rows = [*group]

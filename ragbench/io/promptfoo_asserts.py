@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ragbench.io.expected import becomes_expectation
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 
 Values = Mapping[str, object]
 
@@ -20,7 +20,7 @@ _FILE = "file://"
 
 def is_read(kind: str) -> bool:
     """Whether assertions of a kind become a reference or an expectation."""
-    return kind in named("promptfoo")["whole_answer"] or becomes_expectation(kind)
+    return kind in field_names("promptfoo")["whole_answer"] or becomes_expectation(kind)
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
@@ -34,7 +34,7 @@ def references(assertions: Iterable[Values], variables: Values) -> list[str]:
     """The right answers among the values of assertions, each once."""
     answers: list[str] = []
     for assertion in assertions:
-        if assertion.get("type") not in named("promptfoo")["whole_answer"]:
+        if assertion.get("type") not in field_names("promptfoo")["whole_answer"]:
             continue
         answer = _text(assertion.get("value"), variables)
         if answer is not None and answer not in answers:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from ragbench.io.detect import CONTAINERS, container_rows, detect_container, reader_of
 from ragbench.io.expected import expectation_kinds, promptfoo_expectations
-from ragbench.io.fields import named, outcome_fields
+from ragbench.io.fields import field_names, outcome_fields
 from ragbench.io.json_files import load
 from ragbench.io.limits import UnreadableError
 from ragbench.io.promptfoo_asserts import is_read, kinds_of_assertions, references
@@ -322,7 +322,7 @@ def _assertion_of(cell: str) -> Values:
 def _all_kinds() -> frozenset[str]:
     """The kinds of assertions by which a cell may begin."""
     kinds = set(expectation_kinds())
-    for group, names in named("promptfoo").items():
+    for group, names in field_names("promptfoo").items():
         if group == "answer":  # no kinds, but the keys of an answer
             continue
         for kind in names:

@@ -48,7 +48,7 @@ from ragbench.io.fields import (
     ANSWER_FIELDS,
     HIT_FIELDS,
     entry_fields,
-    named,
+    field_names,
     outcome_fields,
     says_gold,
 )
@@ -354,7 +354,7 @@ class _Opening:
             return False  # the user says that no field has them
         if not bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"}):
             return False
-        score_names = named("hit")["score"]
+        score_names = field_names("hit")["score"]
         for row in rows:
             for name, value in row.values.items():
                 if name in gold:
@@ -668,7 +668,7 @@ def _says_retrieved(path: str, bound: set[str]) -> bool:
     that no dataset uses for these will do.
     """
     name = path.partition(".")[0]
-    names = named("retrieval")
+    names = field_names("retrieval")
     if name == "":
         return True  # the record is a response
     if name not in names["chunks"] or says_gold(path):

@@ -24,7 +24,7 @@ from ragbench.io.dumps.form import (
 )
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.guess import guess_mapping
-from ragbench.io.fields import named, read_table
+from ragbench.io.fields import field_names, read_table
 from ragbench.io.values import ValueProblem, as_list, as_object, is_list, is_object
 
 Values = Mapping[str, object]
@@ -135,7 +135,7 @@ def _path_finder(path: str) -> Callable[[object], object] | None:
     return getter(path) if "." in path else None
 
 
-span_words = partial(named, file="span_forms.toml")
+span_words = partial(field_names, file="span_forms.toml")
 """A table of words of ``span_forms.toml``: the names of each thing, the more telling ones first."""
 
 
@@ -491,15 +491,15 @@ def _document_of_fields(fields: Values) -> dict[str, Any] | None:
         if is_object(candidate):
             metadata = candidate
             break
-    text = _first_value(fields, named("hit")["text"], _plain_text)
+    text = _first_value(fields, field_names("hit")["text"], _plain_text)
     if text is None:
-        text = _first_value(metadata, named("hit")["text"], _plain_text)
+        text = _first_value(metadata, field_names("hit")["text"], _plain_text)
     id = _first_value(fields, names["id"], _plain_id)
     if not id:
         id = _first_value(metadata, names["id_in_metadata"], _plain_id)
     if text is None and id is None:
         return None
-    score = _first_value(fields, named("hit")["score"], lambda value: value)
+    score = _first_value(fields, field_names("hit")["score"], lambda value: value)
     return _with_parts(id=id, text=text, score=score, metadata=metadata or None)
 
 

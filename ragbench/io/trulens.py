@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from ragbench.io.detect import container_rows
 from ragbench.io.eval_tools import one_part
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.spans import answer_in, question_in
 from ragbench.io.values import is_missing
@@ -34,7 +34,7 @@ _NO_CONTEXTS_NOTE = (
 
 def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per record. Of several apps, `source.split` names one."""
-    rows = list(container_rows(source, problems, named("array")["cases"]))
+    rows = list(container_rows(source, problems, field_names("array")["cases"]))
     app_names = [_app_name(row.values) for row in rows]
     if rows:
         source.notes[_NO_CONTEXTS_NOTE] = None

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from ragbench.core.case import Turn
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import QRELS_FOLDER, named
+from ragbench.io.fields import QRELS_FOLDER, field_names
 from ragbench.io.json_files import load, read_json_lines
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
@@ -111,7 +111,7 @@ def conversation_of(value: object) -> bool:
     messages = as_list(value)
     if not messages:
         return False
-    role_names = named("turn")["role"]
+    role_names = field_names("turn")["role"]
     for message in messages:
         if not is_object(message) or not any(name in message for name in role_names):
             return False
@@ -145,7 +145,7 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
         pairs = pairs[-1:]
 
     conversation = _conversation_id(record, row.line)
-    id_names = named("turn")["name"]
+    id_names = field_names("turn")["name"]
     of_last = {name: value for name, value in record.items() if name not in id_names}
     rules = "\n".join(turn.text for turn in turns if turn.role == SYSTEM)
     if rules:
@@ -176,7 +176,7 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
 
 def _conversation_id(record: Mapping[str, object], line: object) -> str:
     """The id that a record gives its conversation, or one made of the record's line."""
-    for name in named("turn")["name"]:
+    for name in field_names("turn")["name"]:
         if record.get(name) not in (None, ""):
             return str(record[name])
     return f"conversation-{line}"
@@ -184,8 +184,8 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
-    conversation_names = named("turn")["conversation"]
-    for row in container_rows(source, problems, named("array")["conversations"]):
+    conversation_names = field_names("turn")["conversation"]
+    for row in container_rows(source, problems, field_names("array")["conversations"]):
         for name in conversation_names:
             if conversation_of(row.values.get(name)):
                 source.notes[_SAID_BY] = None

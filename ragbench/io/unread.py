@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from ragbench.io.dumps.form import getter, opened_json
-from ragbench.io.fields import named, says_gold, says_verdict
+from ragbench.io.fields import field_names, says_gold, says_verdict
 from ragbench.io.json_text import json_text
 from ragbench.io.people import is_yes_or_no
 from ragbench.io.values import is_list, is_missing, is_object
@@ -39,9 +39,9 @@ def gold_of_objects(target: str, value: object) -> object:
     if not value or not all(map(is_object, value)):
         return value
     if target == "reference_contexts":
-        paths = (*named("hit")["text"], *_TEXT_PATHS)
+        paths = (*field_names("hit")["text"], *_TEXT_PATHS)
     else:
-        paths = (*named("hit")["id"], *_ID_PATHS)
+        paths = (*field_names("hit")["id"], *_ID_PATHS)
     texts_or_ids: list[object] = []
     for document in value:
         for path in paths:

@@ -17,7 +17,7 @@ import orjson
 from ragbench.core.case import Evidence, Expectation, ExpectationKind, Turn
 from ragbench.core.cited_sources import as_citations
 from ragbench.core.patterns import PatternProblem, checked_pattern
-from ragbench.io.fields import named, squash
+from ragbench.io.fields import field_names, squash
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
@@ -248,7 +248,7 @@ def _keyed_chunks(text: str) -> list[object] | None:
         return None
     chunks: list[object] = []
     for id, chunk in chunk_of_id.items():
-        if not is_object(chunk) or not any(chunk.get(name) for name in named("hit")["text"]):
+        if not is_object(chunk) or not any(chunk.get(name) for name in field_names("hit")["text"]):
             return None
         chunks.append({**chunk, "id": id})
     return chunks or None
@@ -319,7 +319,7 @@ def as_flag(value: object) -> bool:
     if type(value) in (int, float) and value in (0, 1):
         return bool(value)
     word = value.strip().lower() if type(value) is str else ""
-    for meaning, words in named("flag").items():
+    for meaning, words in field_names("flag").items():
         if word in words:
             return meaning == "true"
     raise _expected("true or false", value)
@@ -463,7 +463,7 @@ def _as_expectation(item: object) -> Expectation:
 def as_behavior(value: object) -> tuple[object, bool | None]:
     """The value as it came, and whether it says that the system answers; None for other words."""
     word = squash(value).replace("'", "") if isinstance(value, str) else ""
-    for meaning, words in named("behavior").items():
+    for meaning, words in field_names("behavior").items():
         if word in map(squash, words):
             return value, meaning == "answers"
     return value, None
@@ -518,7 +518,7 @@ def _turn(value: object) -> Turn:
     role: object = None
     content: object = None
     if is_object(value):
-        names = named("turn")
+        names = field_names("turn")
         role = next((value[n] for n in names["role"] if isinstance(value.get(n), str)), None)
         content = next((value[n] for n in names["text"] if n in value), None)
         contexts = next((value[n] for n in names["contexts"] if value.get(n) is not None), None)
@@ -527,7 +527,7 @@ def _turn(value: object) -> Turn:
     if not isinstance(role, str) or not role.strip():
         raise ValueProblem(f"{_EXPECTED}; found {describe(value)} in it")
     word = role.strip().casefold()
-    for name, words in named("role").items():
+    for name, words in field_names("role").items():
         if word in words:
             role = name
             break
@@ -544,7 +544,7 @@ def _content_text(content: object) -> str:
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
-    names = named("turn")["context_text"]
+    names = field_names("turn")["context_text"]
     texts: list[str] = []
     for context in as_list(contexts):
         text = context
@@ -559,7 +559,7 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
 def converters() -> Mapping[str, Callable[[object], Any]]:
     """What makes the value of each field."""
     functions: dict[str, Callable[[object], Any]] = {}
-    for kind, fields in named("values").items():
+    for kind, fields in field_names("values").items():
         convert: Callable[[object], Any] = globals()[f"as_{kind}"]
         for field in fields:
             functions[field] = convert

@@ -21,7 +21,7 @@ from typing import Any, cast
 from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
 from ragbench.errors import InterfaceError
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.values import as_object, is_object
 from ragbench.rag.fallback import to_generation_result, to_retrieval_result
 
@@ -31,7 +31,7 @@ _BESIDE = ("context_ids", "scores", "context_metadata")
 
 def _names(of: str) -> tuple[str, ...]:
     """Names under which systems hand something over, in the order in which they are tried."""
-    return named("returned")[of]
+    return field_names("returned")[of]
 
 
 class _Item(Record, kw_only=False):

@@ -29,7 +29,7 @@ from ragbench.io.dumps.form import (
     text_of,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import IdRegister, Problems
 from ragbench.io.values import (
     ValueProblem,
@@ -133,7 +133,7 @@ class Decoder:
         self._find["chunks"] = chunks_getter(mapping.chunks or "")
         if not mapping.text:
             self._find["text"] = getter("text")
-        names = named("retrieval")
+        names = field_names("retrieval")
         self._label_fields = frozenset((*names["answers"], *names["relevant_ids"]))
         # The text need not be kept twice when it stands in the metadata.
         parent, _, name = (mapping.text or "").rpartition(".")
@@ -272,7 +272,7 @@ class Decoder:
         metadata: Mapping[str, object] = as_object(self._find["metadata"](hit))
         if self.mapping.metadata is None:
             metadata = self._names_of_document(hit)
-        left_out = {self._text_key, *named("retrieval")["vectors"]}
+        left_out = {self._text_key, *field_names("retrieval")["vectors"]}
         if left_out.isdisjoint(metadata):
             return metadata
         return {name: value for name, value in metadata.items() if name not in left_out}
@@ -354,7 +354,7 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
     """The ids of relevant chunks; None where they are not known."""
-    for name in named("retrieval")["relevant_ids"]:
+    for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)
         if is_list(ids):
             with suppress(ValueProblem):  # true is no id, and such a list no label
@@ -364,7 +364,7 @@ def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
 
 
 def _right_answers(value: Mapping[str, object]) -> tuple[str, ...]:
-    for name in named("retrieval")["answers"]:
+    for name in field_names("retrieval")["answers"]:
         answers = value.get(name)
         if answers is not None:
             with suppress(ValueProblem):

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from ragbench.core.record import Record
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.source import Row
 from ragbench.io.values import describe, is_list, is_object
 
@@ -136,7 +136,7 @@ def _has_signs(value: Mapping[str, object], signs: str) -> bool:
 def _has_sign(value: Mapping[str, object], sign: str) -> bool:
     """Whether an object shows a sign of a hit, in the notation of `DumpForm.hit`."""
     if sign == "+text":
-        return any(isinstance(value.get(name), str) for name in named("hit")["text"])
+        return any(isinstance(value.get(name), str) for name in field_names("hit")["text"])
     if sign == "-text":
         return not _has_sign(value, "+text")
     if sign.startswith("-"):

@@ -21,7 +21,7 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter, numbered
 from ragbench.io.dumps.reranked import reranked
-from ragbench.io.fields import named, read_table
+from ragbench.io.fields import field_names, read_table
 from ragbench.io.values import as_list, as_object, is_list, is_object
 
 
@@ -116,7 +116,7 @@ def _vertex_text(data: Mapping[str, object]) -> str | None:
                 texts.append(text)
         if texts:
             return "\n".join(texts)
-    for name in named("hit")["any_text"]:
+    for name in field_names("hit")["any_text"]:
         text = data.get(name)
         if isinstance(text, str):
             return text
@@ -253,7 +253,7 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     # Other tools have contexts, too: one more field must say that the record is of RAGAS.
     is_sample = not contexts or "user_input" in sample or {"question", "contexts"} <= sample.keys()
     columns: dict[str, Sequence[object]] = {"text": contexts}
-    for field, names in named("ragas_columns").items():
+    for field, names in field_names("ragas_columns").items():
         column = next(filter(is_list, map(sample.get, names)), None)
         if column is None:
             continue
@@ -324,10 +324,10 @@ def _candidate_paths(field: str, text: str) -> tuple[str, ...]:
     paths: list[str] = []
     for path in text.split():
         if path == "usual":
-            paths += named("hit")[field]
+            paths += field_names("hit")[field]
         elif path.endswith("*"):
             prefix = path.removesuffix("*")
-            paths += [prefix + name for name in named("hit")["any_text"]]
+            paths += [prefix + name for name in field_names("hit")["any_text"]]
         else:
             paths.append(path)
     return tuple(paths)

@@ -27,7 +27,7 @@ from ragbench.io.dumps.form import (
 )
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.reranked import holds_ranking, unread_ranking
-from ragbench.io.fields import named, says_gold, squash
+from ragbench.io.fields import field_names, says_gold, squash
 from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_list, is_object
 from ragbench.safe_text import listed_names
 
@@ -78,7 +78,7 @@ def guess_mapping(
         if path or name == "chunks":  # an empty path to the chunks is the record itself
             paths[name] = path
     values = [record.values for record in records]
-    names = named("retrieval")
+    names = field_names("retrieval")
     query = paths.get("query") or _first_with_value(values, names["query"])
     answer_present = paths.get("answer_present")
     if not answer_present:
@@ -151,15 +151,15 @@ def _guess_rows(
     values = [record.values for record in records]
     query_id = paths.get("query_id")
     if not query_id:
-        query_id = _first_with_value(values, named("retrieval")["row_id"], texts=False)
-    text = paths.get("text") or _first_with_value(values, named("hit")["text"])
+        query_id = _first_with_value(values, field_names("retrieval")["row_id"], texts=False)
+    text = paths.get("text") or _first_with_value(values, field_names("hit")["text"])
     if "chunks" in paths or text is None or (query is None and query_id is None):
         raise _not_recognised(records[0], form, paths)
     row_form = form or forms()["pgvector"]
     fields = _hit_fields(values, row_form, paths, records[0])
     if fields["id"] == query_id:
         # The query's id is not the chunk's.
-        other_names = [name for name in named("hit")["id"] if name != query_id]
+        other_names = [name for name in field_names("hit")["id"] if name != query_id]
         fields["id"] = paths.get("id") or _first_with_value(values, other_names, texts=False)
     find_key = getter(query_id or query or "")
     rows_of_query: dict[str, list[object]] = {}
@@ -183,7 +183,7 @@ def _is_own(value: object) -> bool:
     chunks = value.get("chunks")
     if not is_list(chunks):
         return False
-    own_fields = {*named("hit")["own"]}
+    own_fields = {*field_names("hit")["own"]}
     return all(is_object(chunk) and own_fields.issuperset(chunk) for chunk in chunks)
 
 
@@ -237,7 +237,7 @@ def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
     yield "", True
     if not is_object(value):
         return
-    names = named("retrieval")
+    names = field_names("retrieval")
     documented = [name for name in names["chunks"] if name in value]
     excluded = {*documented, *names["not_chunks"]}
     undocumented = [name for name in value if name not in excluded and not says_gold(str(name))]
@@ -288,7 +288,7 @@ def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
     letters = Counter[str]()
     for hit in hits:
         for path, value in text_paths(hit):
-            is_id = path.rpartition(".")[2] in named("hit")["id"]
+            is_id = path.rpartition(".")[2] in field_names("hit")["id"]
             if value.strip() and path != text and not is_id:
                 letters[path] += len(value)
     if letters:
@@ -354,7 +354,7 @@ def _hit_fields(
     metadata = _first_where(
         form.metadata, lambda path: any(map(is_object, map(getter(path), objects)))
     )
-    label_names = _as_spelled(objects, named("hit")["relevant"])
+    label_names = _as_spelled(objects, field_names("hit")["relevant"])
     fields: dict[str, Any] = {
         "id": _first_with_value(objects, form.id, texts=False),
         "text": text or "text",
@@ -386,7 +386,7 @@ def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow
     """
     known: set[str] = set()
     for kind in ("metadata", "text", "id", "score", "relevant", "known"):
-        known.update(named("hit")[kind])
+        known.update(field_names("hit")[kind])
     if any(set(hit) - known for hit in objects):
         message = (
             f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
@@ -398,7 +398,7 @@ def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow
 
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     """The candidate that most hits have a text at, or else the field with the longest texts."""
-    paths = _as_spelled(objects, (*form.text, *named("hit")["text"]))
+    paths = _as_spelled(objects, (*form.text, *field_names("hit")["text"]))
     counts: Counter[str] = Counter()
     for path in paths:
         texts = map(text_of, map(getter(path), objects))
@@ -419,7 +419,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
 
 def _longest_text(objects: Sequence[object], below: str) -> str | None:
     """The path with the most letters in all objects, at or below a path."""
-    names = named("hit")
+    names = field_names("hit")
     letters: Counter[str] = Counter()
     for hit in objects:
         for path, text in text_paths(getter(below)(hit), below):
@@ -451,7 +451,7 @@ def _score_kind(
     if orders.falling != orders.rising:
         return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
     if distances is None:
-        distances = path.rpartition(".")[2].lower() in named("hit")["distance"]
+        distances = path.rpartition(".")[2].lower() in field_names("hit")["distance"]
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
@@ -492,7 +492,7 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     """Lists that may be the chunks: letters in them, their path, the path of the text in a hit."""
     value = opened_json(value)
     if is_list(value) and value and path:
-        no_text = {*named("hit")["no_text"]}
+        no_text = {*field_names("hit")["no_text"]}
         text = _longest_text(value, "")
         if text is not None:
             if not no_text.isdisjoint(map(_plain_name, text.split("."))):

@@ -23,7 +23,7 @@ from ragbench.io.detect import reader_of
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import AnyRow, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.json_files import (
     Line,
     array_of,
@@ -288,7 +288,7 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
         elements = shown
     elif not is_object(shown) or _QUERY_KEYS.isdisjoint(shown):
         # An object with a query of its own is one record, whatever else it holds.
-        key, elements = array_of(shown, named("array")["retrievals"])
+        key, elements = array_of(shown, field_names("array")["retrievals"])
     is_one = (key is None and is_object(shown)) or _is_one_response(elements)
     was_list = False
     for line, raw, value in json_elements(source, key, problems, is_one=is_one):
@@ -318,7 +318,7 @@ def _is_one_response(hits: Sequence[object]) -> bool:
 
 @cache
 def _text_columns() -> set[str]:
-    return {*named("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
+    return {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
 
 
 def _cell_value(name: str, cell: object) -> object:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ragbench.core.record import Record
 from ragbench.io.dumps.form import DumpForm, Hits, opened_json, text_of
-from ragbench.io.fields import name_words, named, says_gold
+from ragbench.io.fields import field_names, name_words, says_gold
 from ragbench.io.values import ValueProblem, as_id, is_list, is_object
 
 _DEEPEST = 3
@@ -126,7 +126,7 @@ def _ranks_unread(path: str, items: Hits) -> bool:
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
         return not _are_falling(items)
-    if _name_of(path) in named("reranker")["results"]:
+    if _name_of(path) in field_names("reranker")["results"]:
         return any(_has_place_alone(item) or _is_score_alone(item) for item in items)
     return all(_has_place_alone(item) for item in items)
 
@@ -142,16 +142,16 @@ def _has_place_alone(item: object) -> bool:
     """Whether an object names a chunk by its place, without a text."""
     if not is_object(item):
         return False
-    if any(isinstance(item.get(name), str) for name in named("hit")["text"]):
+    if any(isinstance(item.get(name), str) for name in field_names("hit")["text"]):
         return False
-    return any(type(item.get(name)) is int for name in named("reranker")["place"])
+    return any(type(item.get(name)) is int for name in field_names("reranker")["place"])
 
 
 def _is_score_alone(item: object) -> bool:
     """Whether an object has a score, and no text of its own or deeper."""
     if not is_object(item) or _document_of(item).text is not None or _is_stores_hit(item):
         return False
-    return any(type(item.get(name)) in (int, float) for name in named("reranker")["score"])
+    return any(type(item.get(name)) in (int, float) for name in field_names("reranker")["score"])
 
 
 def _scores_by_id(value: object) -> str | None:
@@ -212,7 +212,7 @@ def _is_ranking(path: str) -> bool:
     name = _name_of(path)
     if not _words_of(name).isdisjoint(_RANKING_WORDS):
         return True
-    is_request = name in named("reranker")["documents"]
+    is_request = name in field_names("reranker")["documents"]
     return not is_request and not _words_of(path).isdisjoint(_RANKING_WORDS)
 
 
@@ -221,12 +221,12 @@ def _may_be_results(path: str, items: Hits) -> bool:
         return False
     if all(map(_is_place, items)):
         return True
-    return _is_ranking(path) or _name_of(path) in named("reranker")["results"]
+    return _is_ranking(path) or _name_of(path) in field_names("reranker")["results"]
 
 
 def _document_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
     """Where the documents of a request are: under a reranker's names, or else a retrieval's."""
-    for names in (named("reranker")["documents"], named("retrieval")["chunks"]):
+    for names in (field_names("reranker")["documents"], field_names("retrieval")["chunks"]):
         paths: list[str] = []
         for path, items in lists.items():
             if path != results and _name_of(path) in names and _are_documents(path, items):
@@ -252,7 +252,7 @@ def _is_place(item: object) -> bool:
 
 
 def _place_of(item: Mapping[str, object]) -> int | None:
-    for name in named("reranker")["index"]:
+    for name in field_names("reranker")["index"]:
         place = item.get(name)
         if type(place) is int:
             return place
@@ -260,7 +260,7 @@ def _place_of(item: Mapping[str, object]) -> int | None:
 
 
 def _score_of(item: Mapping[str, object]) -> float | None:
-    for name in (*named("reranker")["score"], *named("hit")["score"]):
+    for name in (*field_names("reranker")["score"], *field_names("hit")["score"]):
         score = item.get(name)
         if isinstance(score, int | float):
             return score
@@ -276,12 +276,12 @@ def _document_of(item: object) -> _Document:
     inner = item.get("document")
     fields = {**item, **inner} if is_object(inner) else item
     id = None
-    for name in named("hit")["id"]:
+    for name in field_names("hit")["id"]:
         value = fields.get(name)
         if type(value) in (str, int) and value != "":
             id = as_id(value)
             break
-    texts = map(text_of, map(fields.get, named("hit")["text"]))
+    texts = map(text_of, map(fields.get, field_names("hit")["text"]))
     text = next((text for text in texts if text is not None), None)
     return _Document(id=id, text=text, fields=fields)
 
@@ -454,7 +454,7 @@ def _hit(document: _Document, place: int | None, score: float | None) -> dict[st
     hit: dict[str, object] = {"relevance_score": score, "document": inner}
     if place is not None:
         hit["index"] = place
-    for name in named("hit")["metadata"]:
+    for name in field_names("hit")["metadata"]:
         metadata = fields.get(name)
         if is_object(metadata):
             hit["metadata"] = metadata

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 
 from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.masking import mask_url
 from ragbench.plugins import require
 from ragbench.search.stores.base import Effort, MetricName, Row, Rows, Space, Words, checked_native
@@ -97,7 +97,7 @@ def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
     """The text that is searched by words where none is named: that of the chunks."""
     if mapping.text in texts:
         return mapping.text
-    usual = [path for path in texts if path.rpartition(".")[2] in named("hit")["text"]]
+    usual = [path for path in texts if path.rpartition(".")[2] in field_names("hit")["text"]]
     return usual[0] if len(usual) == 1 else None
 
 

@@ -12,7 +12,7 @@ import orjson
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import getter, text_paths, without_path
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
 from ragbench.safe_text import counted, did_you_mean, listed, shortened_line
@@ -217,7 +217,7 @@ class _Sample:
         likeliest = None
         most_texts = 0
         # LlamaIndex keeps a text within the JSON of its node.
-        usual_names = (*named("hit")["text"], "_node_content.text")
+        usual_names = (*field_names("hit")["text"], "_node_content.text")
         for prefix in prefixes:
             for field in usual_names:
                 path = f"{prefix}{field}"

@@ -12,7 +12,7 @@ from ragbench.core.case import Case, Expectation, ExpectationKind
 from ragbench.errors import DataError
 from ragbench.io.expected import promptfoo_expectations
 from ragbench.io.export import write_cases
-from ragbench.io.fields import named
+from ragbench.io.fields import field_names
 from ragbench.io.read import read_cases
 from ragbench.ledger.codec import case_facts, decode_case, encode_case, right_answer
 
@@ -30,10 +30,10 @@ VALUES = {"json": True, "holds_json": True}
 
 @pytest.mark.parametrize(
     ("field", "name"),
-    [(field, name) for field, names in named("expectation").items() for name in names],
+    [(field, name) for field, names in field_names("expectation").items() for name in names],
 )
 def test_each_name_becomes_its_kind_of_expectation(tmp_path: Path, field: str, name: str) -> None:
-    kind, *rest = named("expectation_kinds")[field]
+    kind, *rest = field_names("expectation_kinds")[field]
     case = read(tmp_path, **{name: VALUES.get(kind, ["x", "y"])})
     kinds = {(one.kind.value, one.negated) for one in case.expectations}
     assert kinds == {(kind, "not" in rest)}
@@ -105,13 +105,13 @@ TRUTHS = [(True, True), ("yes", True), (1, True), ("true", True)]
 FALSEHOODS = [(False, False), ("no", False), (0, False), ("false", False)]
 
 
-@pytest.mark.parametrize("name", named("case")["unanswerable"])
+@pytest.mark.parametrize("name", field_names("case")["unanswerable"])
 @pytest.mark.parametrize(("value", "meant"), [*TRUTHS, *FALSEHOODS], ids=repr)
 def test_names_of_unanswerable(tmp_path: Path, name: str, value: object, meant: bool) -> None:
     assert read(tmp_path, **{name: value}).answerable is not meant
 
 
-@pytest.mark.parametrize("name", named("case")["answerable"])
+@pytest.mark.parametrize("name", field_names("case")["answerable"])
 @pytest.mark.parametrize(("value", "meant"), [*TRUTHS, *FALSEHOODS], ids=repr)
 def test_names_of_answerable(tmp_path: Path, name: str, value: object, meant: bool) -> None:
     assert read(tmp_path, **{name: value}).answerable is meant

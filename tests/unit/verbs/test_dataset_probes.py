@@ -121,9 +121,11 @@ def test_cases_of_one_cluster_may_repeat_each_other() -> None:
 def test_letters_that_were_broken_on_the_way_are_a_doubt(
     field: str, text: str, broken: str, meant: str
 ) -> None:
-    value = (text,) if field == "reference_contexts" else text
+    fields: dict[str, Any] = {field: text}
+    if field == "reference_contexts":
+        fields = {field: (text,)}
 
-    detail = doubts(case("a", **{field: value}))["data letters"]
+    detail = doubts(case("a", **fields))["data letters"]
 
     assert f"'{broken}' where {meant} is meant" in detail
 
