@@ -278,10 +278,31 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
                 (meaning if target == "reference" and squash(name) == "answer" else target, name)
                 for target, name in recognised
             ]
+        if "retrieved_context_ids" not in (*all_targets, *self.overrides):
+            recognised = self._with_ids_of_contexts(recognised)
         if self._has_answers or self._is_join or not all_targets.isdisjoint(ANSWER_FIELDS):
             return recognised
         outcomes = outcome_fields()
         return [(None if target in outcomes else target, name) for target, name in recognised]
+
+    def _with_ids_of_contexts(
+        self, recognised: list[tuple[str | None, str]]
+    ) -> list[tuple[str | None, str]]:
+        """Takes ids that are called after the contexts: ``context_ids`` beside ``contexts``.
+
+        A `RetrievalResult` is written so. Alone, the name does not say whose ids these are: the
+        retrieval's, or the gold's.
+        """
+        context_names = [name for target, name in recognised if target == "retrieved_contexts"]
+        context_names.append(self.overrides.get("retrieved_contexts", ""))
+        id_names = {squash(name).removesuffix("s") + "ids" for name in context_names if name}
+        with_ids: list[tuple[str | None, str]] = []
+        for target, name in recognised:
+            if target is None and squash(name) in id_names:
+                with_ids.append(("retrieved_context_ids", name))
+            else:
+                with_ids.append((target, name))
+        return with_ids
 
 
 # --- rows to records

@@ -156,3 +156,59 @@ def test_a_dump_or_its_queries_may_be_in_an_old_encoding(tmp_path: Path) -> None
     with open_dump(path, queries=queries) as dump:
         (found,) = dump
     assert (found.query, dump.notes) == ("Wo liegt Zürich?", (f"'{queries}' {guess}",))
+
+
+# --- ids that are called after the contexts
+
+
+def recorded_ids(
+    tmp_path: Path, record: Mapping[str, object], fields: Mapping[str, str] | None = None
+) -> list[str] | None:
+    """The ids of the retrieved contexts that a file of outputs records for its only case."""
+    dataset = open_source(lines(tmp_path / "cases.jsonl", [{"id": 1, "query": "a"}]))
+    output = lines(tmp_path / "outputs.jsonl", [{"id": 1, **record}])
+    outputs = open_source(output, fields=fields or {}, is_join=True)
+    with join_answers(dataset, outputs, keep_unanswered=True) as source:
+        (entry,) = source
+    retrieval = entry.recorded["retrieve"].value
+    assert isinstance(retrieval, RetrievalResult)
+    if retrieval.context_ids is None:
+        return None
+    return [*retrieval.context_ids]
+
+
+@pytest.mark.parametrize(
+    ("contexts", "ids"),
+    [
+        ("contexts", "context_ids"),
+        ("chunks", "chunk_ids"),
+        ("retrieval_context", "retrieval_context_ids"),
+        ("sourceDocuments", "sourceDocumentIds"),
+    ],
+)
+def test_ids_called_after_the_contexts_are_those_of_the_contexts(
+    tmp_path: Path, contexts: str, ids: str
+) -> None:
+    record = {"answer": "b", contexts: ["one text", "another"], ids: ["d1", "d2"]}
+
+    assert recorded_ids(tmp_path, record) == ["d1", "d2"]
+
+
+def test_ids_called_after_a_field_that_the_user_names_are_those_of_its_contexts(
+    tmp_path: Path,
+) -> None:
+    record = {"answer": "b", "hits": ["one text"], "hit_ids": ["d1"]}
+
+    assert recorded_ids(tmp_path, record, {"retrieved_contexts": "hits"}) == ["d1"]
+
+
+def test_ids_called_after_no_field_of_contexts_have_no_role(tmp_path: Path) -> None:
+    record = {"answer": "b", "contexts": ["one text"], "document_ids": ["d1"]}
+
+    assert recorded_ids(tmp_path, record) is None
+
+
+def test_ids_called_after_the_contexts_are_left_out_where_the_user_says_so(tmp_path: Path) -> None:
+    record = {"answer": "b", "contexts": ["one text"], "context_ids": ["d1"]}
+
+    assert recorded_ids(tmp_path, record, {"retrieved_context_ids": ""}) is None
