@@ -64,7 +64,7 @@ class SourceInfo(Record):
 
     def lines(self) -> Iterator[str]:
         """Yields what a user is told of how the source is read, a line each."""
-        infos = [self]
+        infos: list[SourceInfo] = [self]
         if self.answers is not None:
             infos.append(self.answers)
         for info in infos:

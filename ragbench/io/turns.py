@@ -301,7 +301,9 @@ def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
     """Yields a row per task, with the first prediction that is recorded as its answer."""
     for row in rows:
         predictions = as_list(row.values.get("predictions"))
-        prediction = as_object(predictions[0]) if predictions else {}
+        prediction: Values = {}
+        if predictions:
+            prediction = as_object(predictions[0])
         yield from _task_row(row, {}, prediction.get("text"), problems)
 
 

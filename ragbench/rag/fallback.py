@@ -75,7 +75,7 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
         isinstance(values, Sequence) and not isinstance(values, (str, bytes))
     )
     if not is_list:
-        raise _refusal(values, "a list with one element per query", where)
+        raise _refusal(cast("object", values), "a list with one element per query", where)
     results = cast("Sequence[Any]", values)
     if len(results) != size:
         raise InterfaceError(f"{where} returned {len(results)} results for {size} queries")
