@@ -169,20 +169,19 @@ class Concurrency:
     async def slot(self) -> AsyncGenerator[int]:
         """Waits for a slot, first come first served, and holds it for the block.
 
-        Gives how often the limit had been lowered when the call began.
+        Gives how often the limit had been lowered when the call began: of calls that were in flight
+        together, only the first refused one lowers it.
         """
-        await self._acquire()
-        try:
+        while True:
+            await self._acquire()
             # The endpoint may have asked everybody to wait while this call stood in line.
-            while True:
-                wait = self._paused_until - self._clock.now()
-                if wait <= 0:
-                    break
-                self._release()
-                try:
-                    await self._clock.sleep(wait)
-                finally:
-                    await self._acquire()
+            wait = self._paused_until - self._clock.now()
+            if wait <= 0:
+                break
+            # No slot is held while waiting: a call that is cancelled here has none to give back.
+            self._release()
+            await self._clock.sleep(wait)
+        try:
             yield self._epoch
         finally:
             self._release()

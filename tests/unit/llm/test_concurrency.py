@@ -79,6 +79,30 @@ def test_everybody_waits_when_several_in_a_row_have_to() -> None:
     assert run(scenario()) == [30.0, 30.0]
 
 
+def test_a_call_that_is_cancelled_after_a_pause_gives_back_no_slot_of_another_call() -> None:
+    async def scenario() -> list[float]:
+        limit = Concurrency(1, Clock())
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            async with limit.slot() as slot:
+                limit.rate_limited(slot, 30.0)
+        began: list[float] = []
+
+        async def call_of_ten_seconds() -> None:
+            async with limit.slot():
+                began.append(loop.time())
+                await asyncio.sleep(10.0)
+
+        first = asyncio.create_task(call_of_ten_seconds())
+        cancelled = asyncio.create_task(call_of_ten_seconds())
+        loop.call_later(35.0, cancelled.cancel)  # while the first call holds the only slot
+        await asyncio.sleep(36.0)
+        await asyncio.gather(first, call_of_ten_seconds())
+        return began
+
+    assert run(scenario()) == [30.0, 40.0]
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("slec")), max_size=40))
 @settings(max_examples=60)
 def test_slots_are_neither_lost_nor_doubled(calls: list[tuple[int, str]]) -> None:
