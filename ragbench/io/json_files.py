@@ -177,6 +177,7 @@ def parse_json(raw: bytes) -> object:
 
 
 def _parse_constant(name: str) -> None:
+    """Python's NaN becomes null, a missing value; an infinity, which JSON lacks, is refused."""
     if name != "NaN":
         raise ValueError(f"{name} is not a JSON number")
 
@@ -421,7 +422,12 @@ def json_elements(
 
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per object of the array; the row's line is its place in the array."""
+    """Yields one row per record of a JSON file; the row's line is its place among the records.
+
+    The file is held whole, unlike JSON Lines, since the records may be behind any key. It may be an
+    array of objects, an object with such an array, a table as pandas writes one (its names and rows
+    apart, or a list per column), or a single record. A file of any other form is a problem.
+    """
     value = load(source, problems)
     if value is None:
         return
@@ -429,6 +435,7 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
         yield from _item_rows(value, source, problems)
         return
     records = records_of(value, kind=kind, split=source.split, notes=source.notes)
+    # A table also passes for an object with its records under "data": it is looked for first.
     if is_split_table(value):
         items: Sequence[object] = rows_of_split(value)
     elif records is not None:
@@ -442,7 +449,11 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """As `read_json`, of a tool's form: the array is the first at one of its paths."""
+    """Yields one row per record of a JSON file in the form of a tool.
+
+    It takes what `read_json` takes; but an object's records are the first array with content at one
+    of the paths where the tool keeps them, if there is one.
+    """
     value = load(source, problems)
     if value is None:
         return
@@ -467,12 +478,17 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
 def _note_no_array(
     value: Mapping[str, Any], paths: Sequence[str], source: Source, problems: Problems
 ) -> None:
+    """Notes that there is no array, with the object's fields: one of them may hold the records."""
     keys = ", ".join(f"'{key}'" for key in paths)
     message = f"expected a JSON array, or an object with one under {keys}"
     problems.add(message + "\n" + "\n".join(fields_shown(value)), path=source.name)
 
 
 def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Row]:
+    """Yields the objects of an array as rows, each with its place from 1.
+
+    Anything else in it is noted, and the items behind are read: all problems are reported at once.
+    """
     if not is_list(items):
         problems.add(f"expected a JSON array, found {describe(items)}", path=source.name)
         return
@@ -487,7 +503,9 @@ def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Ro
 # --- the list of records in an object
 
 _LOOKED_AT = 20
+"""Items of a list that are enough to see what it holds."""
 _MAIN: Mapping[Kind, str] = {"cases": "query", "documents": "text"}
+"""The field without which a record is of no use."""
 
 
 class Records(NamedTuple):
@@ -535,6 +553,14 @@ def records_of(
 def _choose_key(
     lists: Mapping[str, Records], kind: Kind, documented: Sequence[str], notes: dict[str, None]
 ) -> str:
+    """The key of the list to read where the user named none: the surest one, or an error.
+
+    Lists whose records have a question (of documents: a text) come first, then the first that a
+    documented name leads to, then all. Of several that remain the documented one is taken.
+
+    Raises:
+        UnreadableError: several lists are equally likely: a guess could read the wrong data.
+    """
     documented_keys = [key for key in documented if key in lists]
     fitting = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
     candidates = fitting or documented_keys[:1] or [*lists]
@@ -567,10 +593,12 @@ def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
 
 
 def _is_list_of_objects(items: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value may be the records: one of its first items is an object."""
     return is_list(items) and any(map(is_object, items[:_LOOKED_AT]))
 
 
 def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
+    """Whether one of the first items has a question (of documents: a text) under a known name."""
     meaning = targets(kind)
     for item in items[:_LOOKED_AT]:
         names = map(str, as_object(item))
@@ -624,7 +652,7 @@ def is_split_table(value: Mapping[str, Any]) -> bool:
 
 
 def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """As `rows_of_split`, of the beginning of a file: its last row may be cut off."""
+    """The records that the beginning of a split table shows; the last row may be cut off."""
     return [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
 
 

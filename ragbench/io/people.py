@@ -50,6 +50,8 @@ Key = tuple[str, str, str | None]
 
 
 class HumanLabel(Record):
+    """One person's verdict on one answer, by one metric."""
+
     question: str
     answer: str
     contexts: tuple[str, ...] | None
@@ -67,6 +69,7 @@ class HumanLabel(Record):
 
     @property
     def item(self) -> tuple[Key, str]:
+        """What was judged, and by which metric: two people's labels of it have the same item."""
         return self.key, self.metric
 
 
@@ -108,6 +111,11 @@ NOTHING = digest_of([""])
 
 
 def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
+    """The digests by which a label finds its answer again in a later run.
+
+    They stand for the texts: a label holds only as long as question, answer and contexts are the
+    same, but for white space.
+    """
     return (
         digest_of([question]),
         digest_of([answer]),
@@ -210,14 +218,22 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
 
 
 def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
-    """The contexts of a label; None where it does not say on which it is."""
+    """The contexts of a label; None where it does not say on which it is.
+
+    Args:
+        cells: whether the row is of a table, where a list is spelled out as text.
+    """
     if cells and isinstance(value, str):
         value = parse_cell("retrieved_contexts", value)
     return None if value is None else as_texts(value)
 
 
-def is_yes_or_no(value: object) -> bool:
-    """Whether a value is a verdict: yes, no, partly, true, false, 1 or 0, or a word for these."""
+def is_verdict(value: object) -> bool:
+    """Whether a value is a verdict on an answer: yes, no, partly, true, false, 1 or 0.
+
+    By this a column of verdicts is recognised. Other words for these count, too. Words that pass an
+    answer over are no verdict, and neither is another number, which may be a score.
+    """
     if isinstance(value, str):
         word = _squashed(value)
         return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
@@ -243,11 +259,15 @@ def label_value(value: object) -> float | None:
 
 
 class _Result(msgspec.Struct):
+    """What an annotator entered in one control of a task."""
+
     value: dict[str, Any]
     from_name: str = ""
 
 
 class _Annotation(msgspec.Struct):
+    """All that one annotator entered for a task."""
+
     completed_by: Any = None
     was_cancelled: bool = False
     result: list[_Result] = []
@@ -260,6 +280,11 @@ class _LabelStudioTask(msgspec.Struct):
     annotations: list[_Annotation]
 
     def rows(self) -> Iterator[dict[str, object]]:
+        """A row for each choice, rating or number that an annotator gave.
+
+        Cancelled annotations are left out. Of several choices the first one counts, since a label
+        is one value.
+        """
         for annotation in self.annotations:
             if annotation.was_cancelled:
                 continue
@@ -275,6 +300,11 @@ class _LabelStudioTask(msgspec.Struct):
 
 
 class _Response(msgspec.Struct):
+    """A response in Argilla's export, of either version.
+
+    In 2.x it is a person's `value` for one question; in 1.x it has a person's `values` by question.
+    """
+
     value: Any = None
     user_id: Any = None
     status: str | None = None
@@ -288,6 +318,7 @@ class _ArgillaRecord(msgspec.Struct):
     responses: dict[str, list[_Response]] | list[_Response] | None
 
     def rows(self) -> Iterator[dict[str, object]]:
+        """A row for each answer to a question that a person submitted; drafts are left out."""
         responses = self.responses or {}
         if isinstance(responses, list):
             for response in responses:

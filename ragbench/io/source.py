@@ -50,13 +50,20 @@ class Problems:
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
+        """Notes a problem given by its parts, which is how readers of files report one."""
         self.note(Problem(message=message, path=path, line=line, field=field))
 
     def note(self, *problems: Problem) -> None:
+        """Notes problems that exist already, such as those of a source read inside this one."""
         self.items += problems[: self.most - len(self.items)]
         self.count += len(problems)
 
     def raise_if_any(self) -> None:
+        """Raises all problems at once, if there are any: the user mends them in one go.
+
+        Raises:
+            DataError: a problem was noted; a last line counts those that were not kept.
+        """
         if not self.items:
             return
         problems = [*self.items]
@@ -153,6 +160,7 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
+        """Whether it is a folder on this machine; an address or a hub name is none."""
         return self.path is not None and self.path.is_dir()
 
     @property
@@ -250,12 +258,18 @@ class Source:
             self.close()
 
     def close(self) -> None:
+        """Closes the stream, if one is open; the source can be opened again.
+
+        Standard input, which has neither path nor address, stays open: it belongs to the process,
+        and closing it would end it for whoever reads it next.
+        """
         if self._stream is not None and (self.path is not None or self.address is not None):
             self._stream.close()
         self._stream = None
 
 
 def _stdin() -> BinaryIO:
+    """Standard input as a stream with `peek`, by which its format is recognised unread."""
     stream = sys.stdin.buffer
     if hasattr(stream, "peek"):
         return stream
@@ -383,6 +397,7 @@ class IdRegister:
         return f"{identifier}-{number}"
 
     def _grow(self) -> None:
+        """Moves all ids to arrays of twice the size: half empty, they are searched in few steps."""
         slots = zip(self._hashes, self._lines, strict=True)
         size = 2 * len(self._hashes)
         self._hashes = array("Q", (0,)) * size

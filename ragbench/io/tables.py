@@ -236,7 +236,9 @@ _WORKBOOK_ERRORS = (BadZipFile, ParseError, KeyError, ValueError, TypeError, Ind
 def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a record of a sheet: the one that ``--split`` names, else the first.
 
-    The first row with a value is the header. Formulas count by the value that was last computed.
+    The first row with a value is the header. A formula counts by the value that Excel last computed
+    and stored: none is computed here. The file is checked before the package opens it, since a
+    small archive may unpack to more than the memory.
     """
     openpyxl = require("openpyxl", extra="excel")
     with source.opened(problems) as stream:

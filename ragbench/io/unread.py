@@ -13,7 +13,7 @@ from shlex import quote
 from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.fields import field_names, says_gold, says_verdict
 from ragbench.io.json_text import json_text
-from ragbench.io.people import is_yes_or_no
+from ragbench.io.people import is_verdict
 from ragbench.io.values import is_list, is_missing, is_object
 
 _SHOWN = 60
@@ -96,7 +96,7 @@ def verdict_notes(
     for name in unused:
         values = [row.get(name) for row in rows]
         verdicts = [value for value in values if not is_missing(value)]
-        if not says_verdict(name) or not verdicts or not all(map(is_yes_or_no, verdicts)):
+        if not says_verdict(name) or not verdicts or not all(map(is_verdict, verdicts)):
             continue
         options = _options_for_labels(used_fields, path)
         if options:
