@@ -121,7 +121,7 @@ class Route(Record):
     """Which method stands in for another one, worked out once for a class."""
 
     source: MethodForm
-    """The implemented form that is called."""
+    """The method that the user wrote and that is called instead."""
     where: str
     """Its name in messages: ``"MyRAG.retrieve"``."""
     top_k: str | None
@@ -139,8 +139,17 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
 
 
 def takes_history(rag: Any, name: str) -> bool:
-    """Whether a method, or the one that stands in for it, takes what was said before."""
+    """Whether a call of a method reaches code of the user's that takes a query's history.
+
+    Where it does not, a stage leaves the history out of what it calls and of what it stores the
+    result under: the same query has the same result.
+
+    Args:
+        rag: a `RAGInterface` or `AsyncRAGInterface`; their module imports this one.
+        name: the method that is called, whether the user wrote it or it is derived.
+    """
     if name not in rag.implemented:
+        # Not written by the user: his method that stands in for it is the one that counts.
         route = rag._routes.get(name)
         if route is not None:
             name = route.source.name
@@ -237,7 +246,10 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
 
 
 async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
-    """The same by coroutine methods, one call at a time."""
+    """What a method gives that the user did not write, by coroutine methods that he did.
+
+    One call at a time.
+    """
     derivation = _derive(rag, target, columns, **options)
     try:
         pending = next(derivation)
