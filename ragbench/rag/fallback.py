@@ -83,6 +83,7 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
+    """Refuses the first value that is no string, by its place in the field."""
     for position, value in enumerate(values):
         if not isinstance(value, str):
             raise InterfaceError(
@@ -91,6 +92,7 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
+    """Refuses the first score that is no finite number, by its place."""
     for position, score in enumerate(scores):
         # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
         is_number = hasattr(score, "__float__") and type(score).__name__ not in ("bool", "bool_")
@@ -101,6 +103,7 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 
 
 def _to_id(value: Any, where: str) -> str:
+    """An id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds."""
     if isinstance(value, str):
         return str.__str__(value)  # numpy's and enumerations' strings become plain ones
     is_whole = hasattr(value, "__index__") and not isinstance(value, bool)  # numpy's, too
@@ -110,6 +113,7 @@ def _to_id(value: Any, where: str) -> str:
 
 
 def _refusal(value: object, expected: str, where: str) -> InterfaceError:
+    """The error for a value of the wrong kind; of a coroutine it names the interface for it."""
     hint = ""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that nobody awaited it
