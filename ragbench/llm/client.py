@@ -311,7 +311,7 @@ class LLMClient(Caller):
                 usage = completion.usage
                 question.completions.append(completion)
                 self._longest_answer = max(self._longest_answer, usage.completion_tokens)
-                dialect.counted(messages, usage.prompt_tokens)
+                dialect.learn_prompt_size(messages, usage.prompt_tokens)
                 return completion.text
 
     def _request(

@@ -30,10 +30,11 @@ SPARE = 16
 """Tokens that a chat template may add beside what was counted."""
 _NARROW = 512
 """Tokens of room for an answer below which an estimate of a prompt's length is too coarse."""
-_DENSITY = 0.3
-"""Tokens a byte, until an answer says more."""
-_TELLING = 1_000
-"""Bytes of a prompt from which on the template's own tokens do not count."""
+_TOKENS_A_BYTE = 0.3
+"""The first estimate, until an answer reports more: English has about 0.25."""
+_MEASURABLE = 1_000
+"""Bytes of a prompt from which on its tokens a byte are taken up: in a shorter one the tokens that
+the chat template adds would count for too much."""
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
 
 
@@ -70,7 +71,8 @@ class Dialect:
         self.structured = self._fixed or _LADDER[0]
         """What calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
-        self._density = _DENSITY
+        self._tokens_a_byte = _TOKENS_A_BYTE
+        """The most that a prompt was found to have: `longest_beside` estimates by it."""
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
         """Another object with everything that is learned."""
 
@@ -97,18 +99,25 @@ class Dialect:
         room = self.learned.room
         if room is None or longest is None:
             return longest
-        prompt = round(self._density * _bytes(messages))
+        prompt = round(self._tokens_a_byte * _bytes(messages))
         room_for_answer = room - prompt - SPARE
         # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
         if room_for_answer < _NARROW:
             return longest
         return min(longest, room_for_answer)
 
-    def counted(self, messages: Sequence[Message], tokens: int) -> None:
-        """Takes up how many tokens an endpoint counted in a prompt."""
+    def learn_prompt_size(self, messages: Sequence[Message], tokens: int) -> None:
+        """Adjusts the estimate of a prompt's length to the tokens that the endpoint reported.
+
+        It only rises: some endpoints report fewer tokens than a prompt has, such as those that
+        were not in their cache, and a prompt that is longer than estimated costs a rejection, one
+        that is shorter only some room for the answer.
+        """
         size = _bytes(messages)
-        if size >= _TELLING:
-            self._density = min(1.0, max(self._density, tokens / size))
+        if size >= _MEASURABLE:
+            # Every token is a byte or more: a higher count is no count of this prompt.
+            density = min(1.0, tokens / size)
+            self._tokens_a_byte = max(self._tokens_a_byte, density)
 
     def learn(self, **changes: Any) -> None:
         learned: Learned = msgspec.structs.replace(self.learned, **changes)

@@ -83,6 +83,7 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
+    """Refuses the first value that is no string, by its place in the field."""
     for position, value in enumerate(values):
         if not isinstance(value, str):
             raise InterfaceError(
@@ -91,6 +92,7 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
+    """Refuses the first score that is no finite number, by its place."""
     for position, score in enumerate(scores):
         # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
         is_number = hasattr(score, "__float__") and type(score).__name__ not in ("bool", "bool_")
@@ -101,6 +103,7 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 
 
 def _to_id(value: Any, where: str) -> str:
+    """An id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds."""
     if isinstance(value, str):
         return str.__str__(value)  # numpy's and enumerations' strings become plain ones
     is_whole = hasattr(value, "__index__") and not isinstance(value, bool)  # numpy's, too
@@ -110,6 +113,7 @@ def _to_id(value: Any, where: str) -> str:
 
 
 def _refusal(value: object, expected: str, where: str) -> InterfaceError:
+    """The error for a value of the wrong kind; of a coroutine it names the interface for it."""
     hint = ""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that nobody awaited it
@@ -121,7 +125,7 @@ class Route(Record):
     """Which method stands in for another one, worked out once for a class."""
 
     source: MethodForm
-    """The implemented form that is called."""
+    """The method that the user wrote and that is called instead."""
     where: str
     """Its name in messages: ``"MyRAG.retrieve"``."""
     top_k: str | None
@@ -139,8 +143,17 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
 
 
 def takes_history(rag: Any, name: str) -> bool:
-    """Whether a method, or the one that stands in for it, takes what was said before."""
+    """Whether a call of a method reaches code of the user's that takes a query's history.
+
+    Where it does not, a stage leaves the history out of what it calls and of what it stores the
+    result under: the same query has the same result.
+
+    Args:
+        rag: a `RAGInterface` or `AsyncRAGInterface`; their module imports this one.
+        name: the method that is called, whether the user wrote it or it is derived.
+    """
     if name not in rag.implemented:
+        # Not written by the user: his method that stands in for it is the one that counts.
         route = rag._routes.get(name)
         if route is not None:
             name = route.source.name
@@ -237,7 +250,10 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
 
 
 async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
-    """The same by coroutine methods, one call at a time."""
+    """What a method gives that the user did not write, by coroutine methods that he did.
+
+    One call at a time.
+    """
     derivation = _derive(rag, target, columns, **options)
     try:
         pending = next(derivation)

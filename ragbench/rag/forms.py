@@ -40,6 +40,7 @@ class Family(NamedTuple):
 
 
 def _family(name: str, verb: str) -> Family:
+    """The four forms of a verb: plain or with metadata, for one query or for a batch."""
     return Family(
         MethodForm(verb, name, rich=False, batch=False),
         MethodForm(f"{verb}_with_metadata", name, rich=True, batch=False),

@@ -35,6 +35,7 @@ def shapes_of(obj: object) -> list[Shape]:
 
 
 def _has(obj: object, *methods: str) -> bool:
+    """Whether an object has all these methods: frameworks are known by them and not imported."""
     return all(callable(getattr(obj, name, None)) for name in methods)
 
 
@@ -42,6 +43,7 @@ def _has(obj: object, *methods: str) -> bool:
 
 
 def _langchain_shape(obj: object) -> Shape:
+    """A retriever where a runnable finds documents or says that a list comes out, else a chain."""
     name = "a LangChain chain"
     parts = _langchain_chain
     has_search = hasattr(obj, "_get_relevant_documents") or hasattr(obj, "get_relevant_documents")
@@ -86,6 +88,8 @@ def _langchain_retriever(obj: Any) -> Parts:
 
 
 def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
+    """A RAG that only retrieves, by a function of the query and ``top_k``."""
+
     def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
         return cut(read_retrieval(search(query, top_k), where), top_k)
 
@@ -93,6 +97,7 @@ def _retrieving(obj: object, where: str, search: Callable[[str, int | None], obj
 
 
 def _and_batch(parts: Parts, name: str, batch: Callable[..., Any]) -> Parts:
+    """The parts with a batch method, where the object can take a batch in one call."""
     if not _has(parts.source, "batch"):
         return parts
     return replace(parts, methods={**parts.methods, name: batch})
@@ -148,6 +153,7 @@ _ANY = "root"
 
 
 def _takes_history(names: Sequence[str]) -> bool:
+    """Whether an input has a key for what was said before, or may have any key."""
     return _HISTORY in names or _ANY in names
 
 
@@ -191,6 +197,10 @@ _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
 
 
 def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
+    """How a chain that only generates wants the query and the contexts.
+
+    The names of its input's keys decide; a chain of strings gets the query alone.
+    """
     if _schema(obj, "get_input_jsonschema").get("type") == "string":
         return lambda query, contexts: query
     names = _input_names(obj) or ["question", "context"]
@@ -213,6 +223,7 @@ def _input_names(obj: object) -> list[str]:
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
+    """A JSON schema that a runnable gives of its input or output; empty for other objects."""
     get = getattr(obj, method, None)
     return as_object(get()) if callable(get) else {}
 

@@ -195,6 +195,7 @@ def _factory_or_system(
 
 
 def _signature(target: Callable[..., Any]) -> inspect.Signature:
+    """A factory's signature with annotations as types, as far as they can be evaluated."""
     try:
         return inspect.signature(target, eval_str=True)
     except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
@@ -271,6 +272,7 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
 
 
 def _accepted(target: Callable[..., Any]) -> str:
+    """The arguments that a factory takes, for messages."""
     parameters = inspect.signature(target).parameters.values()
     names = [parameter.name for parameter in parameters if _is_named(parameter)]
     return ", ".join(names) or "no arguments"
@@ -315,10 +317,15 @@ class RagEndpoint(JsonEndpoint):
         return [_result(item, read, where) for item in results]
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
+        """The results of a call; queries that failed raise, alone or as a partial batch."""
         return settled(self.results(path, payload, read), f"{self.url}{path}")
 
 
 def _result(item: Any, read: _Read, where: str) -> Any:
+    """One query's result, or the error that the server or the reading of it gave.
+
+    Errors are returned, so that the other queries of the batch keep their results.
+    """
     if not is_object(item):
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
     error = item.get("error")
@@ -356,6 +363,8 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
 
 
 def _retrieving(endpoint: RagEndpoint) -> Parts:
+    """The parts of a server that retrieves, always asked in batches."""
+
     def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
         return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
 
@@ -369,6 +378,8 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
 
 
 def _generating(endpoint: RagEndpoint) -> Parts:
+    """The parts of a server that generates from contexts, always asked in batches."""
+
     def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
         return to_generation_result(GenerationResult.from_mapping(fields), where)
 
@@ -383,6 +394,7 @@ def _generating(endpoint: RagEndpoint) -> Parts:
 
 
 def _answering(endpoint: RagEndpoint) -> Parts:
+    """The parts of a server that gives contexts and answer in one: it is asked once a query."""
     where = f"{endpoint.url}/answer"
 
     def ask_batch(

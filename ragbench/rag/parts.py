@@ -272,12 +272,18 @@ class OneCall:
         return Parts(source=self.source, methods=methods, restore=self.restore)
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
+        """Asks the system, and keeps its answer for the `generate` that follows."""
         return self._retrieval(query, self._called(self.ask, query, top_k, said), said)
 
     async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
+        """Asks a system of coroutines, and keeps its answer for the `agenerate` that follows."""
         return self._retrieval(query, await self._called(self.ask, query, top_k, said), said)
 
     def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
+        """The answer that the system gave with these contexts.
+
+        With other contexts, or long after, it has to answer again, and the result says so.
+        """
         answer = self._remembered(query, contexts, said)
         if answer is None:
             value = self._called(self.ask, query, None, said)
@@ -285,6 +291,10 @@ class OneCall:
         return answer
 
     async def agenerate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
+        """The answer that a system of coroutines gave with these contexts.
+
+        With other contexts, or long after, it has to answer again, and the result says so.
+        """
         answer = self._remembered(query, contexts, said)
         if answer is None:
             value = await self._called(self.ask, query, None, said)
@@ -294,6 +304,10 @@ class OneCall:
     def batch_retrieve(
         self, queries: list[str], top_k: int | None = None, said: Sequence[Said] | None = None
     ) -> list[_Retrieval]:
+        """Asks for all queries in one call, and keeps the answers.
+
+        A query whose result cannot be read fails alone: the others have their results.
+        """
         histories = said or [()] * len(queries)
         values = self._called_together(queries, top_k, histories)
         outcomes: list[Any] = []
@@ -304,6 +318,10 @@ class OneCall:
     def batch_generate(
         self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
     ) -> list[_Answer]:
+        """The answers that the system gave with these contexts.
+
+        Queries of which none is kept are asked again, in one call.
+        """
         histories = said or [()] * len(queries)
         outcomes: list[Any] = []
         unanswered: list[int] = []
@@ -340,6 +358,7 @@ class OneCall:
     def _called_together(
         self, queries: list[str], top_k: int | None, said: Sequence[Said]
     ) -> Sequence[Any]:
+        """What the system returns for the queries of a batch, checked to be one value a query."""
         values = self._called(self.ask_batch, queries, top_k, list(said))
         return to_batch(values, len(queries), self.where)
 
@@ -348,6 +367,10 @@ class OneCall:
         return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
+        """Keeps an answer for `generate`, and drops the oldest where there are too many.
+
+        Under a lock: several threads ask.
+        """
         key = self._key(query, contexts, said)
         with self._lock:
             self._answers[key] = answer

@@ -60,6 +60,10 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
 
 
 def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+    """A retrieval out of a mapping with contexts under one of the usual names.
+
+    Lists of ids, scores and metadata beside them win over those that the contexts hold themselves.
+    """
     documents = _value(value, _names("contexts"))
     if documents is None:
         raise InterfaceError(
@@ -67,7 +71,7 @@ def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalRes
             f"{', '.join(_names('contexts'))}"
         )
     if isinstance(documents, str):
-        documents = [documents]
+        documents = [documents]  # a single context
     result = read_retrieval(documents, where)
     columns: dict[str, Any] = {"metadata": value.get("metadata")}
     for name in _BESIDE:
@@ -78,6 +82,10 @@ def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalRes
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
+    """A retrieval of documents that were read one by one.
+
+    Ids and scores are given for all or for none: a result has no place for a missing one.
+    """
     ids: list[Any] = [item.id for item in items]
     scores: list[Any] = [item.score for item in items]
     metadata = [item.metadata or {} for item in items]
@@ -109,6 +117,10 @@ def _item(value: object, position: int, where: str) -> _Item:
 
 
 def _bare(document: Any) -> _Item | None:
+    """A document by itself, without a score beside it.
+
+    A string, a mapping or an object with a text; None for anything else.
+    """
     if isinstance(document, str):
         return _Item(document)
     get: Callable[[str], Any] = partial(_read, document)
@@ -137,6 +149,7 @@ def _bare(document: Any) -> _Item | None:
 
 
 def _text_of(get: Callable[[str], Any]) -> str | None:
+    """The text of a document, by whichever of the usual names holds one."""
     for name in _names("text"):
         text = get(name)
         if isinstance(text, str):
@@ -147,6 +160,7 @@ def _text_of(get: Callable[[str], Any]) -> str | None:
 
 
 def _read(document: Any, name: str) -> Any:
+    """An attribute of a document; None where it has none or refuses to give it."""
     try:
         return getattr(document, name, None)
     except (ValueError, TypeError):  # properties that refuse, as LlamaIndex's on other node types
@@ -154,6 +168,7 @@ def _read(document: Any, name: str) -> Any:
 
 
 def _is_score(value: Any) -> bool:
+    """Whether a value is a finite number, numpy's included; a flag is none."""
     is_number = hasattr(value, "__float__") and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
@@ -168,6 +183,7 @@ def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _listed(value: Mapping[str, Any]) -> str:
+    """The keys of a mapping, for messages."""
     return ", ".join(repr(key) for key in value) or "no keys"
 
 
@@ -198,6 +214,7 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
 
 
 def _message_text(value: object) -> str | None:
+    """The text of a framework's message or response: each has its own name for that field."""
     for name in ("response", "content", "data", "text"):
         text = _joined(getattr(value, name, None))
         if text is not None:
@@ -236,6 +253,10 @@ def read_answer(value: object, where: str) -> Halves:
 
 
 def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
+    """Both halves out of a tuple in any order.
+
+    Its parts are known by their types, and a tuple that could be read in two ways is refused.
+    """
     lists = [part for part in parts if _role(part) == "contexts"]
     answers = [part for part in parts if _role(part) == "answer"]
     metadata = [part for part in parts if _role(part) == "metadata"]
@@ -252,12 +273,18 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
 
 
 def _role(part: object) -> str:
+    """Which part of an answer a member of a tuple is, by its type alone."""
     if isinstance(part, (list, tuple, RetrievalResult)):
         return "contexts"
     return "metadata" if isinstance(part, Mapping) else "answer"
 
 
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+    """An answer out of a mapping.
+
+    Of a list of answers, as Haystack's generators give, the first is the answer and all are the
+    several responses.
+    """
     value = _value(fields, _names("answer"))
     answers = cast("list[object]", value) if isinstance(value, list) else [value]
     if value is None or not answers:
@@ -273,6 +300,7 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     for name in ("multi_responses", "confidence", "abstained", "metadata"):
         if fields.get(name) is not None:
             facts[name] = fields[name]
+    # An explicit None would take away those that the answer itself brought along.
     if facts["multi_responses"] is None:
         del facts["multi_responses"]
     return to_generation_result(replace(candidates[0], **facts), where)
@@ -291,6 +319,7 @@ def _joined(text: object) -> str | None:
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
+    """All that an object of a framework says beside its text; None where it says nothing."""
     metadata: dict[str, Any] = {}
     for name in ("metadata", "meta", "response_metadata"):
         metadata |= as_object(getattr(value, name, None))

@@ -34,20 +34,31 @@ class WorkerLostError(Exception):
 
 
 class Worker(Record):
+    """One thread pool, process or actor that makes calls, as the pool sees all three."""
+
     call: Callable[[Sequence[Any]], Future[Any]]
     close: Callable[[], None]
     """Ends the worker; nothing happens where it has ended."""
     ready: Future[Any] | None = None
     """Done when the worker can be given batches; None where that is at once."""
     losses: tuple[type[Exception], ...] = ()
+    """Errors by which its engine says that it has ended."""
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
+        """Gives the worker a batch.
+
+        The engine's ways of saying that it has ended become one error.
+        """
         try:
             return self.call(items)
         except self.losses as error:
             raise WorkerLostError from error
 
     def result(self, future: Future[Any]) -> Sequence[Any]:
+        """The values of a batch, or the error of its call.
+
+        An actor hands errors over as values (see `_Actor.call`): only here they are raised.
+        """
         try:
             values = future.result()
         except self.losses as error:
@@ -59,6 +70,8 @@ class Worker(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
+    """How workers are started, how many, and how much each is given."""
+
     start: Callable[[Make], Worker]
     count: int = 1
     capacity: int = 2
@@ -89,6 +102,7 @@ def import_engine(text: str) -> None:
 
 
 def _import_ray() -> Any:
+    """Ray, by the extra that brings it; a missing one is one clear error."""
     # Ray reports each start to its makers, unless it is kept from it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return require("ray", extra="ray")
@@ -96,6 +110,10 @@ def _import_ray() -> Any:
 
 @contextmanager
 def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
+    """The engine that a text names, until the block ends.
+
+    Where one process is enough, none is started: this one does its work in a thread.
+    """
     kind = check_engine(text)
     if kind == "ray":
         address = None if text == kind else text
@@ -114,6 +132,7 @@ def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) ->
 
 
 def available_cpus() -> int:
+    """The processors that this process may use, which can be fewer than the machine has."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows
@@ -137,6 +156,7 @@ def thread_engine(threads: int = 1) -> Engine:
 
 
 def _start_process(make: Make) -> Worker:
+    """A worker that is a process of this machine."""
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
     executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
@@ -237,6 +257,7 @@ class _ClusterCheck:
             raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
 
     def _nodes(self) -> Sequence[Any]:
+        """The nodes that the cluster reports; none where it does not answer in time."""
         nodes: list[Any] = []
 
         def ask() -> None:
@@ -251,6 +272,7 @@ class _ClusterCheck:
 
 
 def _start_actor(ray: Any, make: Make) -> Worker:
+    """A worker that is an actor of the cluster."""
     pickled_make: bytes = ray.cloudpickle.dumps(make)
     # Replaced by the pool when it ends: Ray would not say which batch was with it.
     remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
@@ -271,6 +293,8 @@ def _start_actor(ray: Any, make: Make) -> Worker:
 
 
 class _Actor:
+    """What works on a cluster's node, made ready there to import what the driver can import."""
+
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
         use_one_thread()
         with suppress(OSError):
@@ -280,6 +304,10 @@ class _Actor:
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def is_there(self) -> Sequence[Any]:
+        """Called once, before any batch.
+
+        Ray says by its result that the actor has its processor.
+        """
         return ()
 
     def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
@@ -312,6 +340,7 @@ def use_one_thread() -> None:
 
 
 def _begin(make: Make) -> None:
+    """Prepares a new worker process; what it is to call is made with the first batch."""
     global _make
     use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
@@ -328,6 +357,7 @@ def end_with_parent() -> None:
 
 
 def _call(items: Sequence[Any]) -> list[Any]:
+    """The values of a batch, as a function of a module: a process finds it by its name."""
     global _made
     if _made is None:  # not when it starts: what it raises must get to the parent
         _made = _make()

@@ -62,6 +62,8 @@ def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
 
 @dataclass(eq=False, slots=True)
 class Batch(Generic[ItemT, ValueT]):
+    """Items that one call is made with, and what became of it."""
+
     items: Sequence[ItemT]
     values: Sequence[ValueT] | None = None
     """What its call gave; None until it is done."""
@@ -73,6 +75,7 @@ class Batch(Generic[ItemT, ValueT]):
 
     @property
     def is_done(self) -> bool:
+        """Whether the batch can be taken: cut into its items, once each of them can."""
         if self.parts:
             return all(part.is_done for part in self.parts)
         return self.values is not None or self.error is not None
@@ -173,6 +176,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return max(1, min(most, math.ceil(items / batches)))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
+        """Queues a batch, so that workers compute it before it is taken.
+
+        Workers start with the first batch at which enough items wait; before that nothing is
+        computed.
+        """
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
@@ -201,6 +209,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         yield from batch.values or ()
 
     def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
+        """Gives a batch up unless a worker has begun it; whether it is given up.
+
+        An empty batch always is. One that was begun is paid for: the caller takes it.
+        """
         if batch in self._waiting:
             self._waiting.remove(batch)
             return True
@@ -232,12 +244,14 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 raise
 
     def _desk(self) -> _Desk:
+        """A desk with a new worker, which gets no batch until it is ready."""
         desk = _Desk(self._engine.start(self._make))
         if desk.worker.ready is not None:
             desk.futures[desk.worker.ready] = None
         return desk
 
     def _feed(self) -> None:
+        """Gives waiting batches to the workers that have the fewest, while any has room."""
         while self._waiting:
             alone = self._waiting[0].losses > 0
             capacity = self._engine.capacity
@@ -253,6 +267,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 self._replace(desk)
 
     def _gather(self) -> None:
+        """Waits until some batch is done, notes what it gave, and hands out the next ones."""
         self._feed()
         desks = {future: desk for desk in self.desks for future in desk.futures}
         done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done
@@ -282,6 +297,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def _replace(self, desk: _Desk) -> None:
         """Another worker for one that has ended; what that had is given again."""
         self._in_a_row += 1
+        # Workers that end one after another, with no result between, do not end for their items.
         is_hopeless = self._stopped() or self._in_a_row > 4 + 2 * self._engine.count
         lost = [batch for batch in desk.futures.values() if batch is not None]
         desk.futures.clear()
@@ -299,6 +315,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         desk.futures = new_desk.futures
 
     def _give_again(self, batch: Batch[ItemT, ValueT]) -> None:
+        """Queues a batch again whose worker ended, before all others, since it is taken next.
+
+        The one before the last try is with its items apart: only the item that ends workers is
+        lost.
+        """
         batch.losses += 1
         if len(batch.items) > 1 and batch.losses == _LOSSES - 1:
             batch.parts = [Batch([item], losses=1) for item in batch.items]
