@@ -27,7 +27,7 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
 
 
 def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
-    """A rule of a table as one regular expression: its lines joined, names of other rules filled in.
+    """A rule of a table as one regular expression, names of other rules in it filled in.
 
     A rule can be a list of alternatives, so that a table keeps long ones readable.
     """

@@ -423,10 +423,12 @@ def _add(lines: BinaryIO, line: bytes) -> None:
 
 
 def _beside(out: Path, kind: str) -> Path:
+    """The path of a file that belongs to ``out``: verdicts.jsonl.journal."""
     return out.with_name(f"{out.name}.{kind}")
 
 
 def _remove_journal(path: Path) -> None:
+    """Removes a journal with the files that SQLite keeps beside it."""
     # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
     for end in ("-wal", "-shm", ""):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
