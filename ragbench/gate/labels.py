@@ -20,7 +20,7 @@ from ragbench.io.people import ANY, NOTHING, Key, LabelBook, value_of
 from ragbench.stats.corrected import (
     ASSUMED,
     CONFIDENCE,
-    LEAST,
+    FEWEST_LABELS,
     Corrected,
     Plan,
     corrected_difference,
@@ -422,7 +422,11 @@ def _plan(
     differing = [point.judged for point in points if not point.is_same]
     labels = 0 if answer is None else answer[0].labels
     # A baseline file holds no answers; where all are labelled nobody is left to ask.
-    if len(differing) < LEAST or Path(baseline.source).is_file() or labels >= len(differing):
+    if (
+        len(differing) < FEWEST_LABELS
+        or Path(baseline.source).is_file()
+        or labels >= len(differing)
+    ):
         return None
 
     margin = question.tolerance

@@ -96,7 +96,11 @@ def _drop_young_bytecode(module: ModuleType | None) -> None:
     """Removes the compiled file of a user's module that was edited just before its import."""
     source = getattr(module, "__file__", None)
     compiled = getattr(module, "__cached__", None)
-    if not isinstance(source, str) or not isinstance(compiled, str) or whose(source) != "project":
+    if (
+        not isinstance(source, str)
+        or not isinstance(compiled, str)
+        or owner_of(source) != "project"
+    ):
         return
     with suppress(OSError):
         if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116
@@ -158,7 +162,7 @@ _DEVICES = ("/dev/", "/proc/", "/sys/")
 def _seen_open(path: object, mode: object, flags: object) -> None:
     """A file of the project, or of anybody's data, was opened."""
     name = _absolute(path)
-    if name is None or name.startswith(_DEVICES) or whose(name) != "project":
+    if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
         return
     if not name.endswith(".pyc"):  # modules are known from sys.modules
         _opened(name, is_writing=isinstance(flags, int) and bool(flags & _WRITING))
@@ -167,7 +171,7 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
 def _seen_rename(source: object, target: object, *_: object) -> None:
     """A file got another name."""
     name = _absolute(target)
-    if name is not None and whose(name) == "project":
+    if name is not None and owner_of(name) == "project":
         _opened(name, is_writing=True)  # under another name, and moved to where it is read
 
 
@@ -262,7 +266,7 @@ _EVENTS: dict[str, Callable[..., None]] = {
 
 # --- whose a file is, and on whose behalf something happens
 
-Whose = Literal["project", "ragbench", "engine", "installed", "standard"]
+Owner = Literal["project", "ragbench", "engine", "installed", "standard"]
 """The user's; ragbench's, of it the part that runs stages; an installed package's; Python's."""
 
 _RAGBENCH = str(Path(__file__).parents[1]) + os.sep
@@ -284,8 +288,11 @@ _STANDARD = _standard_folders()
 
 
 @lru_cache(maxsize=100_000)
-def whose(file: str) -> Whose:
-    """Who wrote a file of code: ragbench, Python, a package, or the user."""
+def owner_of(file: str) -> Owner:
+    """Who wrote a file of code: ragbench, its engine, Python, a package, or the user.
+
+    Only what the user's code opens or starts is an input of his system.
+    """
     if file.startswith(_RAGBENCH):
         return "engine" if file.startswith(_ENGINE) else "ragbench"
     if f"{os.sep}ragbench_cli{os.sep}" in file:
@@ -301,7 +308,7 @@ def file_of(module: ModuleType | None) -> str:
     if not isinstance(file, str):
         return ""
     path = os.path.abspath(file)  # noqa: PTH100  # for each module that is loaded
-    return path if whose(path) == "project" else ""
+    return path if owner_of(path) == "project" else ""
 
 
 def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
@@ -326,7 +333,7 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
         if file.startswith("<") and not file.startswith("<frozen"):
             # Made by exec: by a dataclass, or typed in a notebook.
             file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
-        kind = whose(file)
+        kind = owner_of(file)
         if kind == "project":
             return True
         if kind == "engine":

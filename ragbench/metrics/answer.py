@@ -174,6 +174,7 @@ def chrf(response: str, references: Sequence[str]) -> float:
 
 @cache
 def _rouge(variant: str) -> Any:
+    """The scorer of a variant of ROUGE, such as ``rougeL``, that reads words of all languages."""
     package: Any = require("rouge_score.rouge_scorer", extra="text")
     # Its own tokeniser drops everything but a-z and 0-9.
     tokeniser = SimpleNamespace(tokenize=multilingual_tokens)
@@ -187,11 +188,13 @@ _OTHER_SPACELESS = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]"
 
 @cache
 def _sacrebleu(kind: str, **settings: Any) -> Any:
+    """A metric of sacrebleu by its class, ``BLEU`` or ``CHRF``."""
     package: Any = require("sacrebleu.metrics", extra="text")
     return getattr(package, kind)(**settings)
 
 
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
+    """A score of sacrebleu between 0 and 1, as all metrics are."""
     # sacrebleu's 100 can be 100.00000000000004.
     return float(min(scorer.sentence_score(response, list(references)).score / 100, 1.0))
 

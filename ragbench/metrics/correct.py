@@ -108,6 +108,7 @@ def _stem(word: str) -> str:
 
 
 def _stems(words: Iterable[str]) -> set[str]:
+    """Stems of the words, so that "pays" and "pay" are one."""
     return {_stem(word) for word in words}
 
 
@@ -437,6 +438,7 @@ _NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "oth
 
 
 def _equals_any(amount: Amount, amounts: Sequence[Amount]) -> bool:
+    """Whether one of the amounts is the same, in whatever unit it is written."""
     return any(map(amount.equals, amounts))
 
 
@@ -459,6 +461,7 @@ def _is_among(word: str, words: set[str]) -> bool:
 
 @cache
 def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[..., float]]:
+    """Comparisons by letters: the best part, the best of several, the whole."""
     # Imported when an answer is first compared by letters: most runs never do.
     from rapidfuzz import fuzz, process
 

@@ -236,6 +236,10 @@ def _is_inside(text: str, end: int, step: int) -> bool:
 
 
 def _is_of_word(letter: str) -> bool:
+    """Whether a letter beside a found text makes it part of a longer word.
+
+    Not in scripts without spaces, where words are always next to others.
+    """
     return letter.isalpha() and not _is_spaceless(letter)
 
 
@@ -257,6 +261,7 @@ _SPACELESS = (
 
 
 def is_json(text: str) -> bool:
+    """Whether the whole text is JSON, which a case can expect of its answer."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -233,6 +233,7 @@ def names_of(sentence: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def sentences_of(text: str) -> tuple[Span, ...]:
+    """The sentences of a passage with their places."""
     return tuple(split_sentences(text))
 
 
@@ -320,6 +321,7 @@ def is_foreign(sentence: str, passage: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> frozenset[str]:
+    """The stems of the words, by which sentence and passage are compared."""
     return frozenset(tokenise(text))
 
 

@@ -115,10 +115,12 @@ class JudgePlan:
 
     @property
     def needs_chat(self) -> bool:
+        """Whether a language model is asked: only then it is tried, and is in the fingerprint."""
         return any(Need.LLM in metric.definition.needs for metric in self.metrics)
 
     @property
     def needs_embeddings(self) -> bool:
+        """Whether an embedding model is asked: only then it is tried, and is in the fingerprint."""
         return any(Need.EMBEDDINGS in metric.definition.needs for metric in self.metrics)
 
     def check(self, chat: Endpoint | None, embeddings: Endpoint | None) -> None:

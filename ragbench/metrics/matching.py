@@ -119,6 +119,7 @@ def _is_cut(chunk: str, gold: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _words(text: str) -> frozenset[str]:
+    """The different words of a text, whose overlap tells near-equal texts."""
     return frozenset(multilingual_tokens(text))
 
 

@@ -242,15 +242,18 @@ def _share(metric: Metric, values: Mapping[str, Any], name: str) -> float:
 
 
 def _of_correctness(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """RAGAS takes two weights; a user gives the one of factuality, the other is the rest."""
     weight = _share(metric, values, "factuality")
     return {"weights": [weight, 1 - weight], "beta": float(values["beta"])}
 
 
 def _of_summary(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """As RAGAS takes them, once the share is known to lie between 0 and 1."""
     return {**values, "coeff": _share(metric, values, "coeff")}
 
 
 def _of_critic(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The critic's definition, without which there would be nothing to ask."""
     text = str(values["definition"]).strip()
     if not text:
         raise ConfigError(

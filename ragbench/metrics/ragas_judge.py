@@ -92,6 +92,7 @@ class JudgeCalls:
         return reply.value
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of texts, also kept: RAGAS asks for some of them again, without waiting."""
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
         try:
@@ -188,6 +189,7 @@ class _LLM:
         raise RuntimeError("this judge answers coroutines only")
 
     async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
+        """Asks for the case that this task judges: RAGAS passes on no more than the prompt."""
         return await ASKING.get().ask(prompt, response_model)
 
 
@@ -195,6 +197,7 @@ class _Embeddings:
     """``BaseRagasEmbedding``. Inside of a loop RAGAS' own blocking call would start another one."""
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
+        """The vector of a text that was embedded before: nothing can be awaited here."""
         return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
@@ -229,6 +232,7 @@ class RagasJudge:
         self._objects: dict[str, Any] = {}
 
     def identity(self) -> Mapping[str, str]:
+        """RAGAS' version and all its prompts: another one of either judges anew."""
         digests: list[str] = []
         for metric in judged_metrics().values():
             if metric.name == "aspect_critic":
@@ -237,11 +241,13 @@ class RagasJudge:
         return {"ragas": self._version, "prompts": digest_of(digests)}
 
     def prepare(self, metric: Metric) -> str:
+        """A digest of the metric's prompts, which are RAGAS' own, with its version."""
         return digest_of([self._version, *_prompts(self._object(metric))])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
+        """Judges a case once by RAGAS' own code, which asks through `JudgeCalls`."""
         ragas_metric = judged_metrics()[metric.definition.name]
         row = _row(trace, ragas_metric)
         unasked = _unasked_cell(metric, ragas_metric, row)

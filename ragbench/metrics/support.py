@@ -60,14 +60,17 @@ class SupportJudge:
         self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
+        """The digest of the prompts: other words in them judge anew."""
         return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
+        """The digest of the prompts, which are the same for every setting of the metric."""
         return self._digest
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
+        """Judges an answer sentence by sentence, in as few questions as their number allows."""
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")
         result = trace.context.value

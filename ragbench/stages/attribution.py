@@ -78,6 +78,10 @@ class FoundGold(NamedTuple):
 
     @classmethod
     def _by_reference(cls, trace: Trace) -> FoundGold | None:
+        """Ranks of the reference answers' texts, for cases without labels of their gold.
+
+        None where no answer is telling, as "yes" is not, or where there are ids alone.
+        """
         texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
         context = trace.context.value

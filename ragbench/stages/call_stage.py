@@ -276,6 +276,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
 
 
 def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
+    """The cases of each call: a RAG that takes several at once is asked for ``size`` of them."""
     return [todo[start : start + size] for start in range(0, len(todo), size)]
 
 
@@ -317,6 +318,7 @@ class Ahead(Generic[InputT, ValueT]):
             self.finish()
 
     def settle_all(self) -> None:
+        """Settles what is still under way: a window ends with every case of it settled."""
         while self._begun:
             self.settle()
 

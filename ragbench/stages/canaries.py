@@ -129,6 +129,7 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
+    """The words of all texts, each once: a canary is compared by its share of known ones."""
     return {word for text in texts for word in multilingual_tokens(text)}
 
 

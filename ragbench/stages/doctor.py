@@ -102,6 +102,7 @@ class DoctorTally:
             self._note_weak(dump, verdict)
 
     def _note_rank(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        """Counts at which rank the answer is, and keeps that chunk's score for the cut-offs."""
         # The answer is where it is quoted from; without a quote, in the best of the relevant ones.
         answer_ids = {evidence.chunk_id for evidence in verdict.evidence}
         if not answer_ids:
@@ -114,6 +115,7 @@ class DoctorTally:
                 break
 
     def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        """Counts a query without its answer, and keeps it if it is among the worst."""
         self.ranks[_NEVER] += 1
         kinds = [one.kind for one in verdict.inspection or ()]
         reason = "nothing was retrieved" if WarningKind.NO_CHUNKS in kinds else "nothing relevant"
@@ -242,6 +244,7 @@ def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
 
 
 def _earlier_retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
+    """The fields of an earlier verdict that a comparison with the new one reads."""
     quotes = [(str(quote["chunk_id"]), str(quote["text"])) for quote in row["evidence"]]
     return EarlierRetrieval(
         answer_present=bool(row["answer_present"]),

@@ -138,6 +138,11 @@ class _AssumedWriter(Record):
         return items
 
     def _text(self, name: str, text: str) -> str:
+        """A text for the field of this name, in the length that a judge would write.
+
+        Made-up questions and reasons carry a mark, by which a later prompt that repeats them shows
+        that its length is a guess.
+        """
         if name == "question":
             return f"{_QUESTION}{_MARK}"
         # Most judges repeat the statement that they judge; a reason is words of their own.
@@ -216,6 +221,7 @@ class DryRun(ExitStack):
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
+        """Clients of the run's endpoints whose every call goes to the assumed model."""
         async with open_models(
             self._chat, self._embeddings, panel=self._panel, transport=model, cache=_ReadOnlyCache
         ) as models:
@@ -280,15 +286,18 @@ class _ReadOnlyCache(ResponseCache):
         self._assumed: dict[bytes, Reply[Any]] = {}
 
     def get(self, key: bytes) -> Reply[str] | None:
+        """An assumed answer of this dry run, else the one that the real cache holds."""
         reply = self._assumed.get(key)
         if reply is None and self._file is not None:
             reply = self._file.get(key)
         return reply
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
+        """Keeps an assumed answer: the run would ask a question that comes twice only once."""
         self._assumed[reply.key] = replace(reply, cached=True)
 
     def dialect(self, judge: str) -> None:
+        """None: what an endpoint understands does not matter where none is asked."""
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
@@ -310,12 +319,13 @@ class _AssumedModel:
         """Those that send their calls here; they hold what was counted."""
 
     async def open(self) -> None:
-        pass
+        """Opens nothing: there is no connection."""
 
     async def close(self) -> None:
-        pass
+        """Closes nothing: there is no connection."""
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        """An answer of the assumed length, with the tokens that the question and it would cost."""
         count = counter_for_model(payload["model"]).count
         body: dict[str, Any]
         if path == "/embeddings":

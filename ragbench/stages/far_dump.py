@@ -73,6 +73,8 @@ def far_calls(
 
 
 def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
+    """Reads pieces on a worker, and sends back their retrievals without the texts."""
+
     def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
         with _readable(split):
             return [tuple(map(_without_texts, split.read(piece))) for piece in pieces]
@@ -103,6 +105,7 @@ def _without_texts(item: PieceItem) -> PieceItem:
 def _judge(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[FarQuery, Outcome[Verdict]]:
+    """Judges queries on a worker: each is read again from its place, as only that travels."""
     call = make()
     return lambda queries: call(list(_read_again(split, queries)))
 
@@ -118,6 +121,7 @@ def _read_again(split: SplitDump, queries: Sequence[FarQuery]) -> Iterator[Retri
 
 
 def _changed(split: SplitDump) -> DataError:
+    """The error for a dump that is not the one that was read at first."""
     message = "it has changed since the command began to read it"
     return DataError([Problem(message=message, path=split.name)])
 

@@ -198,6 +198,7 @@ class JudgeStage:
             run.settled(self.name, reused, reused=reused)
 
     def _judge(self, jobs: Sequence[Job], run: Running) -> None:
+        """Judges the open cells of a window; models are tried once, when a cell first needs one."""
         # Cells that need no model (skipped, failed before) are stored at once.
         open_jobs: list[Job] = []
         open_cells: Counter[int] = Counter()  # by the number of the case

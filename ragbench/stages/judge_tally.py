@@ -208,6 +208,7 @@ class JudgeTally:
                 self._accounts.setdefault(position, Account()).add(cell_judgements)
 
     def report(self) -> JudgeReport:
+        """A line for each judged metric, in their order, also where it judged no case."""
         price = price_of(self.judge)
         lines = [
             self._accounts.get(position, Account()).line(metric, price)

@@ -90,10 +90,12 @@ def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
 
 
 def _any_step_failed(result: RetrievalResult[Any]) -> bool:
+    """Whether a step of post-retrieval failed: a stored outcome then counts as failed."""
     return any(step.failures for step in steps_of(result))
 
 
 def _pre_retrieval_failed(result: RetrievalResult[Any]) -> bool:
+    """Whether an operator before the search failed: a stored outcome then counts as failed."""
     from ragbench.core.search_query import pre_retrieved
 
     return bool(pre_retrieved(result).failures)
@@ -318,6 +320,7 @@ class _RagSearch:
     rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """The best ``top_k`` chunks; cut here, as a RAG may return more than it is asked for."""
         answer = self.rag.retrieve_with_metadata(query, top_k)
         where = f"{self.name}.retrieve_with_metadata"
         return to_retrieval_result(answer, where).to_chunks()[:top_k]
@@ -364,6 +367,7 @@ def locate_stage(
 
 
 def _locate_input(locator: Locator, row: RunCase) -> Given[LocateInput] | StageOutcome:
+    """The retrieved chunks to find the gold among; skipped where the case has no gold."""
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
         return passed_on(retrieved)

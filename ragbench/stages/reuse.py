@@ -245,6 +245,7 @@ def _changed_settings(before: Origin, now: Origin) -> str:
 
 
 def _setting_digests(origin: Origin) -> dict[str, str]:
+    """The digest of each setting by its name, to tell which of them changed."""
     return {part.name: part.digest for part in origin.parts if part.kind == "setting"}
 
 

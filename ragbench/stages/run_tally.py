@@ -178,6 +178,7 @@ class RunTally:
             self.score_orders.add(scores)
 
     def _count_failures(self, case_id: str, failures: Sequence[Failure]) -> None:
+        """Counts failures by their message, of which only so many are kept apart."""
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
             if key not in self.counts and len(self.counts) >= _MOST_MESSAGES:
@@ -309,6 +310,7 @@ class RunTally:
         return tuple(stage_counts), tuple(latencies)
 
     def _latency(self, stage: str, seconds: Sequence[float]) -> Latency:
+        """How long a stage took; percentiles only where each case had a call of its own."""
         # Where cases shared calls, only their mean is known, and not how long a single one took.
         is_apart = self.sharing[stage] == 1
         return Latency(
@@ -463,6 +465,7 @@ reference or a long one. Each but the first has its bias in ``reliability.toml``
 
 
 def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
+    """A line of the table of causes, with how often its cause was right where that was measured."""
     reliabilities = table("ragbench.stages", "reliability")["causes"]
     reliability: Reliability | None = None
     # A cause that needed neither words nor an estimate is as reliable as the labels are.

@@ -157,6 +157,7 @@ class ScoreStage:
     _is_decided: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
+        """Scores the cases of a window; of rows that lack the same cells, all at once."""
         table = self.table
         no_cells = (None,) * len(table.metrics)
         for row in window:

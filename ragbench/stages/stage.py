@@ -346,6 +346,7 @@ class AbsentStage(Record):
     """Why a case without a record has no outcome."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
+        """Takes recorded outcomes from the row or the journal; a case without one is skipped."""
         journal = run.journal
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:

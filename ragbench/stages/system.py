@@ -93,6 +93,7 @@ class EvalSettings(Record):
     """Compute again what failed in an earlier run."""
 
     def __post_init__(self) -> None:
+        """Refuses a value of another type here, where its name is known."""
         check_types(
             "EvalSettings",
             limits=(self.limits, CallSettings),

@@ -92,6 +92,7 @@ class Trial:
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
+        """Makes the stage of the variant, under its name and with stored scores of rerankers."""
         stage = self.variant.stage
         if self.scores is not None:
             stage = with_stored_scores(stage, self.scores)
@@ -164,6 +165,7 @@ class Trial:
         return self.stage.ask_once((query, retrieval, ()), final=(InputError,))
 
     def _count(self, trace: Trace) -> None:
+        """Counts the context of a case, what it cost in tokens and time, and its failures."""
         outcome = trace.context
         if trace.retrieval.value is None:
             return
@@ -185,6 +187,7 @@ class Trial:
             self.passed_over += 1
 
     def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
+        """Counts the answer to a case, where variants are compared by answers, too."""
         self.answers[answer.status] += 1
         if answer.seconds is not None:
             self.answer_seconds.append(answer.seconds)
@@ -201,6 +204,7 @@ class Trial:
             self.usages.append(usage)
 
     def _answers(self, price: Price | None) -> VariantAnswers:
+        """What the answers of the variant come to, in time, tokens and cost."""
         answered = self.answers[Status.MEASURED]
         declined = self.answers[Status.ABSTAINED]
         # A mean over some of the answers would not compare with another variant's.

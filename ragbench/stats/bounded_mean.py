@@ -65,7 +65,7 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
             )
     # Scaled so that the cluster in which every case fell to the bound has a total of -1.
     reach = (null_mean - lowest) * max(totals.sizes)
-    counts = Counter(max(-1.0, total / reach) for total in totals.shifted(-null_mean))
+    counts = Counter(max(-1.0, total / reach) for total in totals.shifted_sums(-null_mean))
     counts[-1.0] += 1
     # Each different total once, with how many clusters have it: most clusters did not move.
     scaled_totals = np.array(sorted(counts))
@@ -139,7 +139,7 @@ def rare_gains_p_value(
     """
     if scale is None:
         return None
-    moved = [total for total in totals.shifted(tolerance) if total]
+    moved = [total for total in totals.shifted_sums(tolerance) if total]
     largest_gain = _RARE_SHARE / (1.0 - _RARE_SHARE) * (scale + tolerance) * totals.cases
     loss = -math.fsum(moved)
     if loss > largest_gain * (1.0 + 1e-9):

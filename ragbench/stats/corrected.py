@@ -34,7 +34,7 @@ _STEEPEST_SLOPE = 2.0
 cases that it scores alike would carry any slope."""
 CONFIDENCE = 0.95
 """Of the intervals."""
-LEAST = 5
+FEWEST_LABELS = 5
 """Independent labels, below which there is no interval."""
 ASSUMED = 0.6
 """How far a judge varies with people where no label says: judges of answers reach .55 to .67."""
@@ -45,7 +45,7 @@ class Corrected(Record):
 
     mean: float
     low: float | None = None
-    """None with ``high`` below `LEAST` independent labels."""
+    """None with ``high`` below `FEWEST_LABELS` independent labels."""
     high: float | None = None
     standard_error: float
     degrees: int
@@ -60,9 +60,10 @@ class Corrected(Record):
     """Whether the judge predicts every label: how often it errs, so few have not shown."""
 
     @property
-    def is_enough(self) -> bool:
-        """Whether there are independent labels enough for an interval."""
-        return self.degrees + 2 >= LEAST
+    def has_enough_labels(self) -> bool:
+        """Whether an interval is given: its labels are of at least `FEWEST_LABELS` clusters."""
+        # Slope and level were fitted to the labels: each took one degree of freedom.
+        return self.degrees + 2 >= FEWEST_LABELS
 
     def p_above(self, value: float) -> float:
         """One-sided p-value of "the true figure is this value or less".
@@ -71,7 +72,7 @@ class Corrected(Record):
         """
         from scipy.special import stdtr
 
-        if not self.is_enough or not self.standard_error:
+        if not self.has_enough_labels or not self.standard_error:
             return 0.5
         return float(stdtr(self.degrees, -(self.mean - value) / self.standard_error))
 
@@ -99,7 +100,7 @@ def corrected_mean(
         return _student(estimate, estimate.standard_error)
     low, high = bounds
     estimate = replace(estimate, mean=min(max(estimate.mean, low), high))
-    if not estimate.is_enough:
+    if not estimate.has_enough_labels:
         return estimate
     return _wilson(estimate, bounds)
 
@@ -130,7 +131,7 @@ def corrected_difference(
     independent = estimate.degrees + 2
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
     least_error = scale * share_different / max(1, independent)
-    if estimate.judge_is_exact and estimate.is_enough:
+    if estimate.judge_is_exact and estimate.has_enough_labels:
         # As for values that are all equal: the share of errors that so few labels may not show is
         # the end of an interval of Clopper & Pearson. Divided by the quantile, by which Student's
         # interval multiplies its error.
@@ -146,7 +147,7 @@ def corrected_difference(
 def _student(estimate: Corrected, error: float) -> Corrected:
     """With Student's interval of this standard error; without one where labels are too few."""
     estimate = replace(estimate, standard_error=error)
-    if not estimate.is_enough:
+    if not estimate.has_enough_labels:
         return estimate
     reach = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees) * error
     return replace(estimate, low=estimate.mean - reach, high=estimate.mean + reach)
@@ -272,7 +273,7 @@ class Plan(Record):
         """How often so many random labels settle it."""
         from scipy.special import nctdtr
 
-        if labels < LEAST or self.margin <= 0.0:
+        if labels < FEWEST_LABELS or self.margin <= 0.0:
             return 0.0
         # Labels vary by what the judge's scores do not explain; the rest is known of every case.
         explained = self.correlation**2

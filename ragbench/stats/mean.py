@@ -173,10 +173,11 @@ class ClusterTotals(Record):
         squares = math.fsum((residual / largest) ** 2 for residual in residuals)
         return largest * math.sqrt(clusters / (clusters - 1) * squares) / cases
 
-    def shifted(self, shift: float) -> tuple[float, ...]:
+    def shifted_sums(self, shift: float) -> tuple[float, ...]:
         """The sums after adding ``shift`` to every value, in the order of the clusters.
 
-        What is left of a sum after rounding is zero.
+        A test of "the mean is m" shifts by -m, and then asks of sums whether they are above, below
+        or equal to 0: a sum that only rounding holds off 0 is 0.
         """
         shifted: list[float] = []
         for total, size in zip(self.sums, self.sizes, strict=True):

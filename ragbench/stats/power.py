@@ -40,7 +40,7 @@ class Spread(Record):
         return cls(
             per_cluster=error * math.sqrt(totals.clusters),
             cluster_size=totals.cases / totals.clusters,
-            step=_step(totals.shifted(-null_mean)),
+            step=_step(totals.shifted_sums(-null_mean)),
         )
 
 

@@ -183,7 +183,7 @@ def _unaccented(text: str) -> str:
 def _with_plain_numbers(text: str) -> str:
     """Days of ISO by their names, numbers without groups, and with a point for the comma."""
     if "-" in text:
-        text = _ISO.sub(_day_of_iso, text)
+        text = _ISO.sub(_day_with_month_name, text)
     if ("," in text or "'" in text or not text.isascii()) and _GROUPED.search(text):
         text = _EUROPEAN.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", text)
         text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
@@ -214,8 +214,8 @@ def _han_number(match: re.Match[str]) -> str:
     return f" {total + digit}{percent} "
 
 
-def _day_of_iso(match: re.Match[str]) -> str:
-    """2024-03-12 as "12 march 2024"; as it is where that is no month."""
+def _day_with_month_name(match: re.Match[str]) -> str:
+    """2024-03-12 as "12 march 2024", so that both are one date; as it is where that is no month."""
     year, month, day = match.groups()
     if not 1 <= int(month) <= 12:
         return match[0]

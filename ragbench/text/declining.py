@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragbench.text.citations import without_citations
 from ragbench.text.sentences import split_sentences
-from ragbench.text.tables import Patterns, expression, table
+from ragbench.text.tables import Patterns, regex_text, table
 from ragbench.text.thoughts import behind_thoughts
 
 RULES = 8
@@ -112,7 +112,7 @@ def _rules(kind: str) -> re.Pattern[str]:
     rules: list[str] = []
     for language in file["languages"].values():
         for rule in language.get(kind, ()):
-            rules.append(f"(?:{expression(rule, language)})")
+            rules.append(f"(?:{regex_text(rule, language)})")
     pattern = "|".join(rules)
     if kind == "opens":  # what may come before an answer may come several times
         pattern = f"^(?:(?:{pattern}){file['behind_opening']})+"

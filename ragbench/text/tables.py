@@ -26,11 +26,14 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     return tomllib.loads((get_data(package, f"{name}.toml") or b"").decode())
 
 
-def expression(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
-    """A rule as one regular expression."""
+def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
+    """A rule of a table as one regular expression, names of other rules in it filled in.
+
+    A rule can be a list of alternatives, so that a table keeps long ones readable.
+    """
     alternatives = [rule] if isinstance(rule, str) else rule
     text = "|".join([_LINE_BREAK.sub("", alternative) for alternative in alternatives])
-    return _REFERENCE.sub(lambda reference: expression(entries[reference[1]], entries), text)
+    return _REFERENCE.sub(lambda reference: regex_text(entries[reference[1]], entries), text)
 
 
 class Patterns(dict[str, re.Pattern[str]]):
@@ -43,6 +46,6 @@ class Patterns(dict[str, re.Pattern[str]]):
 
     def __missing__(self, name: str) -> re.Pattern[str]:
         entries = table(*self._table_arguments)
-        pattern = re.compile(expression(entries[name], entries), self._flags)
+        pattern = re.compile(regex_text(entries[name], entries), self._flags)
         self[name] = pattern
         return pattern

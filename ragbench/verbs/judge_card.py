@@ -399,6 +399,7 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
 
 
 def _figure(estimated: Estimated, count: int) -> CardFigure:
+    """A figure of the card with its interval, and over how many labels."""
     return CardFigure(value=estimated.value, low=estimated.low, high=estimated.high, count=count)
 
 

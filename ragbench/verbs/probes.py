@@ -110,6 +110,7 @@ async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]
 
 
 def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
+    """The failed probe of a RAG that answers once, but not again or not for two at once."""
     failure = Failure.of(error, stage=stage.name)
     return Probe(name, False, f"asked again, or for two at once, it raises: {failure}")
 
@@ -241,6 +242,7 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
 
 
 def _answers(case: Case) -> frozenset[tuple[str, ...]]:
+    """The references of a case as words: case and punctuation make no other answer."""
     return frozenset(map(multilingual_tokens, case.references))
 
 

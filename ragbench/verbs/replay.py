@@ -251,10 +251,12 @@ def _around(text: str, span: str) -> str:
 
 
 def _gold_chunk(text: str) -> Chunk:
+    """A text of the gold as a chunk, to be added to a context."""
     return Chunk(id="gold", text=text)
 
 
 def _result(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
+    """Chunks as the context that ``generate`` is given: their texts alone."""
     return RetrievalResult([chunk.text for chunk in chunks])
 
 

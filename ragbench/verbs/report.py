@@ -109,14 +109,17 @@ class RunCases:
 
     @classmethod
     def of(cls, path: Path) -> RunCases:
+        """The run of a folder; its metrics are those of its manifest, not of this ragbench."""
         manifest = read_manifest(RunFolder(path=path).manifest)
         return cls(path, manifest, metrics_of(manifest))
 
     @property
     def matching(self) -> Matching:
+        """How the run found gold among chunks: its cases are counted again in the same way."""
         return Matching(self.manifest.settings["matching"])
 
     def journal(self) -> Journal:
+        """The run's journal, which the caller opens and closes."""
         return Journal(RunFolder(path=self.path).kept_journal)
 
     def traces(

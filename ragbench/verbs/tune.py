@@ -323,6 +323,7 @@ class _QueryVectors(Record, kw_only=False):
     vectors: Mapping[str, Floats32]
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of the texts, in their order; each was embedded before the search."""
         return np.stack([self.vectors[text] for text in texts])
 
 

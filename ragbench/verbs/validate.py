@@ -186,8 +186,8 @@ def validate_dump(
             queries = selected.apply(queries, attrgetter("query_id"))
         write_line = None
         if out_path is not None:
-            stored = judging.stored(out_path, selection, fresh=fresh)
-            write_line = stack.enter_context(stored)
+            lines_to = judging.verdict_writer(out_path, selection, fresh=fresh)
+            write_line = stack.enter_context(lines_to)
         try:
             for judged in judging.judged(queries):
                 if write_line is not None:
@@ -294,10 +294,12 @@ class _Judging:
         return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
 
     @contextmanager
-    def stored(
+    def verdict_writer(
         self, out: Path, selection: object, *, fresh: bool
     ) -> Generator[Callable[[bytes], None]]:
-        """Stores verdicts in the journal of a file, and gives what takes the file's lines.
+        """Opens the journal beside a file, and gives the function that takes the file's lines.
+
+        An interrupted run continues from the journal; the file itself appears whole, at the end.
 
         Args:
             selection: which queries of the dump are judged.
@@ -421,10 +423,12 @@ def _add(lines: BinaryIO, line: bytes) -> None:
 
 
 def _beside(out: Path, kind: str) -> Path:
+    """The path of a file that belongs to ``out``: verdicts.jsonl.journal."""
     return out.with_name(f"{out.name}.{kind}")
 
 
 def _remove_journal(path: Path) -> None:
+    """Removes a journal with the files that SQLite keeps beside it."""
     # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
     for end in ("-wal", "-shm", ""):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)

@@ -50,6 +50,7 @@ class Change(Record):
 
     @property
     def mean(self) -> float:
+        """The mean gain, 0 where there are no cases to tell it from: changes are sorted by it."""
         return self.gain.mean or 0.0
 
 
@@ -220,6 +221,7 @@ class _Trial(NamedTuple):
 
     @property
     def is_estimate(self) -> bool:
+        """Whether the change needs another index, which is only imitated here."""
         return self.way is None or self.way.view in ESTIMATED
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
@@ -362,6 +364,7 @@ def _together(
 
 
 def _rounded_mean(gain: Interval) -> float:
+    """A mean gain whose last digits, which differ between machines, decide nothing."""
     return round(gain.mean or 0.0, 9)
 
 

@@ -122,6 +122,7 @@ class Bench:
 
     @cached_property
     def words(self) -> Bm25Index:
+        """BM25 over all texts, for views that the collection's own index does not have."""
         return Bm25Index(self.texts)
 
     @cached_property
@@ -140,6 +141,7 @@ class Bench:
             return None
 
     def rankings(self, way: Way) -> list[list[Chunk]]:
+        """The ranking of each question in one way, `depth` chunks deep."""
         return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:

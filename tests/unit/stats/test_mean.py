@@ -142,7 +142,7 @@ def test_totals_by_hand() -> None:
     assert (totals.clusters, totals.cases, totals.mean) == (2, 3, 3.0)
     # Deviations from the mean sum to -3 and +3: sqrt(2/1 * 18) / 3 = 2.
     assert totals.standard_error == pytest.approx(2.0)
-    assert totals.shifted(0.5) == (4.0, 6.5)
+    assert totals.shifted_sums(0.5) == (4.0, 6.5)
 
 
 @pytest.mark.extra("dev", package="statsmodels")
@@ -188,9 +188,9 @@ def test_order_and_names_do_not_matter(values: list[float], chance: random.Rando
 def test_what_rounding_may_have_moved_grows_with_the_cluster() -> None:
     # Four values that may each be off by 1/4 leave a sum of up to 1 that means nothing.
     of_four = ClusterTotals(sums=(1.0,), sizes=(4,), rounding=0.25)
-    assert of_four.shifted(0.0) == (0.0,)
-    assert of_four.shifted(0.125) == (1.5,)
-    assert of_four.shifted(-1.0) == (-3.0,)
+    assert of_four.shifted_sums(0.0) == (0.0,)
+    assert of_four.shifted_sums(0.125) == (1.5,)
+    assert of_four.shifted_sums(-1.0) == (-3.0,)
 
 
 def p_value(
