@@ -291,7 +291,7 @@ _STANDARD = _standard_folders()
 def owner_of(file: str) -> Owner:
     """Who wrote a file of code: ragbench, its engine, Python, a package, or the user.
 
-    Only what the user's code opens or starts is an input of his system.
+    Only what the user's code opens or starts is an input of the user's system.
     """
     if file.startswith(_RAGBENCH):
         return "engine" if file.startswith(_ENGINE) else "ragbench"

@@ -153,7 +153,7 @@ def takes_history(rag: Any, name: str) -> bool:
         name: the method that is called, whether the user wrote it or it is derived.
     """
     if name not in rag.implemented:
-        # Not written by the user: his method that stands in for it is the one that counts.
+        # Not written by the user: the method that stands in for it is the one that counts.
         route = rag._routes.get(name)
         if route is not None:
             name = route.source.name
