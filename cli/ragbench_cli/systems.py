@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.masking import mask_url
 from ragbench.safe_text import counted
 from ragbench_cli import console
@@ -170,22 +172,23 @@ def opened_source(
             corpus = choice.corpus
             if corpus is None and Path(choice.dataset).is_dir():
                 corpus = choice.dataset
-            answers = open_source(
-                choice.answers,
-                form=choice.answers_format,
-                fields=answer_fields,
-                split=choice.split,
-                corpus=corpus,
-                encoding=choice.encoding,
-                is_join=True,
-            )
             is_asked = system.rag is not None or system.pipeline is not None
-            joined = join_answers(
-                source,
-                answers,
-                keep_unanswered=is_asked,
-                min_joined=choice.min_joined,
-            )
+            with _fields_of_outputs(choice.answers):
+                answers = open_source(
+                    choice.answers,
+                    form=choice.answers_format,
+                    fields=answer_fields,
+                    split=choice.split,
+                    corpus=corpus,
+                    encoding=choice.encoding,
+                    is_join=True,
+                )
+                joined = join_answers(
+                    source,
+                    answers,
+                    keep_unanswered=is_asked,
+                    min_joined=choice.min_joined,
+                )
             source = stack.enter_context(joined)
         if NO_TOPICS in source.info.notes and (system.rag or system.pipeline):
             raise ConfigError(
@@ -210,6 +213,24 @@ def _fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
         else:
             fields[name] = path
     return fields, answer_fields
+
+
+@contextmanager
+def _fields_of_outputs(path: str | Path) -> Generator[None]:
+    """Has errors about the file of outputs say `--field outputs.NAME`, as the command takes it.
+
+    Its reader does not know that a dataset is read beside it, whose fields have no such prefix.
+    """
+    try:
+        yield
+    except DataError as error:
+        problems: list[Problem] = []
+        for problem in error.problems:
+            message = problem.message
+            if problem.path == str(path) and f"--field {_ANSWERS[0]}" not in message:
+                message = re.sub(r"--field (?=\w+=)", f"--field {_ANSWERS[0]}", message)
+            problems.append(replace(problem, message=message))
+        raise DataError(problems) from error
 
 
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:

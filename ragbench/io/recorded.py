@@ -173,12 +173,13 @@ def _retrieval(
     """What was retrieved, as texts, as objects, or as ids alone.
 
     Raises:
-        ValueProblem: there are not as many ids or scores as texts.
+        ValueProblem: there are not as many ids or scores as texts, or others than objects hold.
     """
     if contexts is None:
         return chunks.of_ids(ids or (), scores)
     if not isinstance(contexts, tuple):
-        return chunks.of_objects(row, source or "")
+        result = chunks.of_objects(row, source or "")
+        return _with_lists(result, ids, scores)
     texts = cast("tuple[str, ...]", contexts)
     for name, entries in (("ids", ids), ("scores", scores)):
         if entries is not None and len(entries) != len(texts):
@@ -188,6 +189,37 @@ def _retrieval(
         context_ids=None if ids is None else list(ids),
         scores=None if scores is None else list(scores),
     )
+
+
+def _with_lists(
+    result: RetrievalResult[Any], ids: Sequence[str] | None, scores: Sequence[float] | None
+) -> RetrievalResult[Any]:
+    """A retrieval of objects with the ids and scores that are in lists beside them.
+
+    Raises:
+        ValueProblem: the objects hold others, or there are not as many of them.
+    """
+    if ids is not None:
+        if result.context_ids is None:
+            _check_count(result, ids, "ids")
+            result = replace(result, context_ids=list(ids))
+        # Objects with the same id are one chunk, so that its id is in the list several times.
+        elif [*dict.fromkeys(ids)] != [*result.context_ids]:
+            raise ValueProblem(
+                "the chunks hold other ids than retrieved_context_ids; choose one: "
+                "--field retrieved_context_ids= or --field chunk_id="
+            )
+    if scores is not None and result.scores is None:
+        _check_count(result, scores, "scores")
+        result = replace(result, scores=list(scores))
+    return result
+
+
+def _check_count(result: RetrievalResult[Any], entries: Sequence[object], name: str) -> None:
+    """Refuses a list that has not an entry for each chunk: which is whose cannot be known."""
+    count = len(result.contexts)
+    if len(entries) != count:
+        raise ValueProblem(f"found {count} different chunks and {len(entries)} {name} for them")
 
 
 def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:

@@ -100,6 +100,24 @@ def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> No
     assert score("exact_match") == (1.0, 1)
 
 
+def test_an_error_about_the_outputs_names_a_field_as_the_command_takes_it(
+    ragbench: Ragbench,
+) -> None:
+    lines("cases.jsonl", [{"id": 1, "query": "When?", "reference_context_ids": ["d1"]}])
+    record = {"id": 1, "answer": "1843", "context_ids": ["d1"], "contextIds": ["d2"]}
+    lines("outputs.jsonl", [{**record, "contexts": ["It was in 1843."]}])
+    command = ["eval", "cases.jsonl", "--outputs", "outputs.jsonl", "--out", "run"]
+    field = "outputs.retrieved_context_ids=context_ids"
+
+    refused = ragbench(*command)
+    accepted = ragbench(*command, "--field", field)
+
+    assert refused.code == 2
+    assert f"--field {field}" in refused.err
+    assert accepted.code == 0
+    assert score("recall@5") == (1.0, 1)
+
+
 def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
     def piped(rows: list[dict[str, Any]]) -> None:
         raw = Path(lines("piped.jsonl", rows)).read_bytes()

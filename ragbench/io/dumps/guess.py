@@ -54,6 +54,10 @@ class _Place(NamedTuple):
     form: DumpForm
 
 
+_OPTIONAL_FIELDS = frozenset({"id", "score", "metadata", "relevant"})
+"""Fields of a chunk that a user can switch off by an empty name."""
+
+
 def guess_mapping(
     records: Sequence[AnyRow],
     *,
@@ -75,7 +79,9 @@ def guess_mapping(
     for name, path in (overrides or {}).items():
         if name not in MAPPABLE:
             raise ConfigError(f"--field {name}: no such field.{listed_names(name, MAPPABLE)}")
-        if path or name == "chunks":  # an empty path to the chunks is the record itself
+        # An empty path to the chunks is the record itself. One to a field that a chunk can lack
+        # says that it has none.
+        if path or name == "chunks" or name in _OPTIONAL_FIELDS:
             paths[name] = path
     values = [record.values for record in records]
     names = field_names("retrieval")
@@ -364,7 +370,7 @@ def _hit_fields(
     }
     for name, path in paths.items():
         if name in fields:
-            fields[name] = path
+            fields[name] = path or None
     return fields
 
 

@@ -212,3 +212,58 @@ def test_ids_called_after_the_contexts_are_left_out_where_the_user_says_so(tmp_p
     record = {"answer": "b", "contexts": ["one text"], "context_ids": ["d1"]}
 
     assert recorded_ids(tmp_path, record, {"retrieved_context_ids": ""}) is None
+
+
+# --- chunks that are objects, with lists beside them
+
+
+OBJECTS_WITH_IDS = {
+    "answer": "b",
+    "contexts": [{"id": "chunk 1", "text": "one text"}],
+    "context_ids": ["d1"],
+}
+
+
+def test_ids_beside_objects_without_ids_are_theirs(tmp_path: Path) -> None:
+    record = {"answer": "b", "contexts": [{"text": "t"}, {"text": "u"}], "context_ids": [1, 2]}
+
+    assert recorded_ids(tmp_path, record) == ["1", "2"]
+
+
+def test_scores_beside_objects_without_scores_are_theirs(tmp_path: Path) -> None:
+    record = {"id": 1, "query": "a", "contexts": [{"text": "t"}], "retrieved_scores": [0.5]}
+
+    with open_source(lines(tmp_path / "cases.jsonl", [record])) as source:
+        (entry,) = source
+
+    retrieval = entry.recorded["retrieve"].value
+    assert isinstance(retrieval, RetrievalResult)
+    assert retrieval.scores == [0.5]
+
+
+def test_the_same_ids_in_objects_and_beside_them_are_no_disagreement(tmp_path: Path) -> None:
+    chunk = {"id": "d1", "text": "one text"}
+    record = {"answer": "b", "contexts": [chunk, chunk], "context_ids": ["d1", "d1"]}
+
+    assert recorded_ids(tmp_path, record) == ["d1"]
+
+
+def test_other_ids_in_objects_than_beside_them_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="chunks hold other ids than retrieved_context_ids"):
+        recorded_ids(tmp_path, OBJECTS_WITH_IDS)
+
+
+@pytest.mark.parametrize(
+    ("switched_off", "ids"), [("retrieved_context_ids", ["chunk 1"]), ("chunk_id", ["d1"])]
+)
+def test_of_two_sorts_of_ids_the_user_can_switch_off_each(
+    tmp_path: Path, switched_off: str, ids: list[str]
+) -> None:
+    assert recorded_ids(tmp_path, OBJECTS_WITH_IDS, {switched_off: ""}) == ids
+
+
+def test_another_number_of_ids_than_of_objects_is_refused(tmp_path: Path) -> None:
+    record = {"answer": "b", "contexts": [{"text": "t"}], "context_ids": ["d1", "d2"]}
+
+    with pytest.raises(DataError, match="found 1 different chunks and 2 ids for them"):
+        recorded_ids(tmp_path, record)
