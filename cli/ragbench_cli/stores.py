@@ -49,8 +49,8 @@ class Opened(NamedTuple):
     has_words: bool
     has_vectors: bool
 
-    def asking(self) -> Ask:
-        """What searches by the strategy that the options ask for."""
+    def search_function(self) -> Ask:
+        """A function that searches by the chosen strategy, which is made once for all batches."""
         strategy = self.strategy(self.name)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:

@@ -134,7 +134,10 @@ class ReadLimits(Record):
             raise UnreadableError(self.large_file("it unpacks to more than"))
 
     def check_unpacked(self, packed: int, size: int) -> None:
-        """Stops a column before it is unpacked whose only text may be repeated in every row."""
+        """Stops a column that unpacks to far more than its packed size, before it is unpacked.
+
+        A column may hold one text that every row repeats: a small file then fills the memory.
+        """
         if size > max(self.record, _MAX_EXPANSION * packed):
             subject = f"a column that unpacks to more than {_MAX_EXPANSION} times its size"
             raise UnreadableError(self.long_record(subject))

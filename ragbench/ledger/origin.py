@@ -322,7 +322,7 @@ compared by themselves; of an address or a program nothing is known."""
 
 
 def _rank_of_kind(part: OriginPart) -> int:
-    """By which parts are put in the order in which their changes are said."""
+    """The place of a part in the message on what changed: files, then packages, then variables."""
     return _KIND_ORDER.index(part.kind) if part.kind in _KIND_ORDER else len(_KIND_ORDER)
 
 

@@ -274,7 +274,10 @@ class CaseCells(NamedTuple):
 
 
 class ScoreTables:
-    """The tables of metrics, cells, matched contexts and judgements of an open journal."""
+    """The tables of metrics, cells, matched contexts and judgements of an open journal.
+
+    New rows are held back until `write`; ``flush`` has the journal write them before it reads.
+    """
 
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
         self._db = db
@@ -282,11 +285,14 @@ class ScoreTables:
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
         """What was recorded and is not written yet: by table and key the rest of the row."""
         self.compared: set[int] = set()
-        """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
+        """Cases whose chunks were compared with the gold, also those in which none matched.
+
+        Their matches of an earlier run are deleted before the new ones are written.
+        """
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
         self.were_empty = not self.columns
-        """Whether no cell was there when it was opened."""
+        """Whether the journal had no metric, and so no cell, when it was opened."""
 
     def write(self, epoch: int) -> None:
         """Writes what was recorded, inside of the journal's transaction."""

@@ -186,7 +186,10 @@ class AnswerBeside:
     def _features_of_phrase(
         self, answer_words: set[str], missing: Sequence[str]
     ) -> dict[str, float]:
-        """How much of a short reference the answer has as it is, or nearly."""
+        """How much of a short reference the answer has as it is, or nearly.
+
+        The names are those of the weights that `correct_table` reads: each feature needs one.
+        """
         right_words = self.right_words
         phrase = " ".join(right_words)
         whole = " ".join(self.answer_words)

@@ -80,6 +80,7 @@ def _langchain_retriever(obj: Any) -> Parts:
         return {} if top_k is None else {"k": top_k}
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
+        """Many queries in one call of the framework, which may run them at once."""
         values = obj.batch(queries, **options(top_k))
         return [cut(read_retrieval(value, where), top_k) for value in values]
 
@@ -135,6 +136,7 @@ def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = Non
         return read_generation(obj.invoke(input_of(query, contexts)), where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
+        """Many answers in one call of the framework, which may run them at once."""
         inputs: list[Any] = []
         for query, contexts in zip(queries, contexts_list, strict=True):
             inputs.append(input_of(query, contexts))

@@ -379,7 +379,11 @@ class OneCall:
                 self._answers.popitem(last=False)
 
     def _key(self, query: str, contexts: Sequence[str], said: Said) -> bytes:
-        """The digest under which an answer is kept; of what was said only where it is read."""
+        """The digest under which an answer is kept in memory.
+
+        Earlier turns of the conversation are in it only where the system reads them: else the same
+        query with the same contexts has the same answer.
+        """
         parts: list[object] = [query, *contexts]
         if self.history is not None and said:
             parts.append(list(said))

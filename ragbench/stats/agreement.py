@@ -353,7 +353,12 @@ def kendall_tau(first: Floats, second: Floats) -> Floats:
 
 
 def _signs(means: Floats) -> Floats:
-    """Of each pair of systems, which one is higher: 1 the left, -1 the right, 0 neither."""
+    """Of each pair of systems, which one is higher: 1 the left, -1 the right, 0 neither.
+
+    Args:
+        means: a row for each draw of questions, a column for each system. What differs in their
+            last digits alone is rounding, and counts as equal.
+    """
     left_systems, right_systems = np.triu_indices(means.shape[1], 1)
     differences = means[:, left_systems] - means[:, right_systems]
     signs: Floats = np.sign(np.round(differences, _PLACES))

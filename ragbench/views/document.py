@@ -317,10 +317,14 @@ class Ends(Protocol):
     """What has two ends: an interval, a difference with its interval."""
 
     @property
-    def low(self) -> float | None: ...
+    def low(self) -> float | None:
+        """The lower end; None without an interval."""
+        ...
 
     @property
-    def high(self) -> float | None: ...
+    def high(self) -> float | None:
+        """The upper end; None without an interval."""
+        ...
 
 
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:

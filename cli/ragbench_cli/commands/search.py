@@ -89,7 +89,7 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
         is_own = not (where.map or where.native_filter or where.embedder)
         rows = _rows(
             _typed_questions() if questions is None else iter(questions),
-            opened.asking(),
+            opened.search_function(),
             batch_size=1 if questions is None else _BATCH,
             why_nothing=_why_nothing(settings) if is_own else "",
             form=form,

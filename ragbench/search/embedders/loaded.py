@@ -70,6 +70,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         return np.stack(list(embed(prefixed, batch_size=self.batch_size)))
 
     def import_packages(self) -> None:
+        """Fails at once where the package is missing, not at the first text."""
         require("fastembed", extra="fastembed")
 
     @cached_property
@@ -135,6 +136,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         return str(getattr(self.prefixes, kind))
 
     def import_packages(self) -> None:
+        """Fails at once where the package is missing, not at the first text."""
         require("sentence_transformers", extra="sentence-transformers")
 
     @cached_property
@@ -254,6 +256,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
 
     def import_packages(self) -> None:
+        """Fails at once where a package for calls is missing, not at the first text."""
         self._session.import_packages()
 
     @property

@@ -109,6 +109,7 @@ class Bm25Index:
         return self._scores.idf(token)
 
     def query_embedding(self, query: str) -> None:
+        """None: this retriever compares words and has no vectors."""
         return None
 
     def close(self) -> None: ...

@@ -76,6 +76,7 @@ class StoreRetrieval(RetrievalStage):
     fill only."""
 
     def __post_init__(self) -> None:
+        """Refuses settings that cannot be while the file is read, not at the first query."""
         self.engine_settings()
         try:
             self.parsed_filters()
@@ -345,9 +346,14 @@ class StoreRetriever:
         return embedded
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
-        """See `ragbench.search.pipeline.gold.Searched`: by its document, its id, and its text."""
+        """The chunks of the store that may hold a piece of gold: by document, by id, by text.
+
+        None where the store can look it up in no way. ``why`` asks this of gold that was not
+        retrieved: whether it is in the store at all, and whether the filters leave it out.
+        """
         store = self.store
         filters = self.filters if filtered else None
+        # An id may be one of a document or of a chunk: both are looked up.
         document = gold.document_id if gold.id is None else gold.id
         chunks: list[Chunk] = []
         is_searched = False
