@@ -67,6 +67,8 @@ class Answer(StrEnum):
     """How the answer of a case compares with the right one."""
 
     RIGHT = "right"
+    PARTLY = "partly"
+    """A judge calls it partly right: neither right nor wrong."""
     WRONG = "wrong"
     DECLINED = "declined"
     UNCHECKED = "unchecked"

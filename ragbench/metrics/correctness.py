@@ -20,13 +20,12 @@ from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import Trace
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.judging import digest_of
-from ragbench.metrics.verdict import Question, read_prompt
+from ragbench.metrics.verdict import Question
 from ragbench.text.declining import RULES
+from ragbench.text.tables import read_prompt
 
 if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
-
-_VALUES = {"right": 1.0, "partly": 0.5, "wrong": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +42,7 @@ class CorrectnessJudge:
 
     def __init__(self) -> None:
         self._schema: Schema[CorrectnessVerdict] = schema_of(CorrectnessVerdict)
-        self._task = read_prompt("correctness").text
+        self._task = read_prompt("ragbench.metrics", "correctness").text
         self._digest = digest_of([self._task, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
@@ -69,7 +68,6 @@ class CorrectnessJudge:
                 "answer": answer.response,
             },
             schema=self._schema,
-            values=_VALUES,
         )
         return await question.ask(metric, panel, repeat)
 
@@ -83,7 +81,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
             group=Group.GENERATOR,
             needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}),
             direction=Direction.HIGHER,
-            version=read_prompt("correctness").version + RULES - 1,
+            version=read_prompt("ragbench.metrics", "correctness").version + RULES - 1,
             summary="Whether the answer is right, by a judge that compares it with the references: "
             "right 1, partly 0.5, wrong 0",
             citation="ragbench",

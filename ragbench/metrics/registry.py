@@ -156,7 +156,7 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
     if isinstance(given, Metric):
         return given
     if isinstance(given, str) and given.startswith(RUBRIC):
-        from ragbench.metrics.rubric import parse_rubric  # with the client of language models
+        from ragbench.metrics.rubric import parse_rubric  # of few runs
 
         return parse_rubric(given, rubrics)
     if isinstance(given, str):

@@ -1,7 +1,6 @@
 """One question to a judge about a whole answer, and its verdict with a reason.
 
-`ragbench.metrics.correctness` and `ragbench.metrics.rubric` judge so. Their prompts are files in
-``prompts``: the version in the first line, the text below.
+`ragbench.metrics.correctness` and `ragbench.metrics.rubric_judge` judge so.
 """
 
 from __future__ import annotations
@@ -9,13 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
-from pkgutil import get_data
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chat import task_messages
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Failure, Judgement
+from ragbench.core.outcome import ANSWER_VERDICTS, Cell, Failure, Judgement
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema
@@ -23,22 +20,6 @@ from ragbench.metrics.judging import step_of
 
 if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
-
-
-class Prompt(NamedTuple):
-    """A prompt as its file holds it."""
-
-    version: int
-    """Raised with every change of the text: a verdict on another text does not compare."""
-    text: str
-
-
-@cache
-def read_prompt(name: str) -> Prompt:
-    """The prompt ``prompts/NAME.md``."""
-    raw = get_data("ragbench.metrics", f"prompts/{name}.md") or b""
-    head, _, text = raw.decode().partition("\n")
-    return Prompt(version=int(head.removeprefix("version ")), text=text.strip())
 
 
 class Question(Record):
@@ -49,9 +30,7 @@ class Question(Record):
     data: Mapping[str, object]
     """The texts of the case."""
     schema: Schema[Any]
-    """Of a dataclass with ``reason`` and ``verdict``."""
-    values: Mapping[str, float]
-    """The value of each verdict."""
+    """Of a dataclass that is a key of `ANSWER_VERDICTS`."""
 
     async def ask(self, metric: Metric, panel: ModelClients, repeat: int) -> Judgement:
         """Asks one judge; a reply that cannot be used fails this case alone."""
@@ -71,5 +50,7 @@ class Question(Record):
             failure = Failure(type=type(error).__name__, message=str(error), stage="score")
             return Judgement(cell=Cell.failed(failure))
         verdict = reply.value
-        step = step_of(reply, type(verdict).__name__, asdict(verdict))
-        return Judgement(cell=Cell.measured(self.values[verdict.verdict]), steps=(step,))
+        kind = type(verdict).__name__
+        value = ANSWER_VERDICTS[kind][verdict.verdict]
+        step = step_of(reply, kind, asdict(verdict))
+        return Judgement(cell=Cell.measured(value), steps=(step,))

@@ -24,8 +24,8 @@ from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
 from ragbench.stages.biography import biography_of
 
-_CORRECT = 0.5
-"""What a judge has to give, of 1, for an answer to count as right."""
+_PARTLY = 0.5
+"""What a judge gives, of 1, to an answer that is partly right; a right one gets more."""
 _NO_GOLD: frozenset[int] = frozenset()
 """What most chunks hold."""
 
@@ -141,8 +141,8 @@ def _checked_answer(trace: Trace, correctness: Cell | None) -> _CheckedAnswer:
     if declined(outcome):
         return _CheckedAnswer(Answer.DECLINED, 0.0)
     if correctness is not None and correctness.value is not None:
-        is_right = correctness.value >= _CORRECT
-        return _CheckedAnswer(Answer.RIGHT if is_right else Answer.WRONG, float(is_right))
+        answer = judged_answer(correctness.value)
+        return _CheckedAnswer(answer, _RIGHT[answer])
     references = trace.case.references
     if not references:
         return _CheckedAnswer(Answer.UNCHECKED)
@@ -156,6 +156,15 @@ def _checked_answer(trace: Trace, correctness: Cell | None) -> _CheckedAnswer:
     )
 
 
+def judged_answer(value: float) -> Answer:
+    """What an answer is by the value that a judge of correctness gives it, of 1."""
+    if value == _PARTLY:
+        return Answer.PARTLY
+    return Answer.RIGHT if value > _PARTLY else Answer.WRONG
+
+
+_RIGHT = {Answer.RIGHT: 1.0, Answer.PARTLY: 0.5, Answer.WRONG: 0.0}
+"""How far a judged answer is right."""
 _ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
 """By what words say for sure."""
 
@@ -177,6 +186,12 @@ _MEANINGS = {
         gold_shown=Cause.RIGHT,
         gold_absent=Cause.RIGHT_WITHOUT,
         gold_unseen=Cause.RIGHT,
+    ),
+    Answer.PARTLY: _AnswerMeaning(
+        "the judge calls the answer partly right",
+        gold_shown=Cause.SHOWN,
+        gold_absent=Cause.ANSWERED_WITHOUT,
+        gold_unseen=Cause.UNKNOWN,
     ),
     Answer.WRONG: _AnswerMeaning(
         "the answer is wrong",
@@ -225,7 +240,7 @@ def attribute(
         matches: what `matches_of` gives of it, where that is known.
         biography: what post-retrieval did, where one ran.
         corpus: the gold that no document holds, where the corpus was searched for it.
-        correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
+        correctness: what a judge made of the answer, see `judged_answer`. Without a value, the
             words of response and reference decide.
     """
     checked = _checked_answer(trace, correctness)
@@ -308,7 +323,8 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
     Such as a turn of a conversation that thanks: retrieval has no part in it.
     """
     meaning = _MEANINGS[checked.answer]
-    cause = Cause.UNKNOWN if checked.answer is Answer.UNCHECKED else meaning.gold_shown
+    is_open = checked.answer in (Answer.UNCHECKED, Answer.PARTLY)
+    cause = Cause.UNKNOWN if is_open else meaning.gold_shown
     return Attribution(
         cause=cause,
         basis=Basis.NONE,

@@ -15,7 +15,7 @@ import msgspec
 
 from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, JudgeStep, Status
+from ragbench.core.outcome import ANSWER_VERDICTS, Judgement, JudgeStep, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stats.agreement import cohen_kappa
 from ragbench.stats.mean import mean_of
@@ -52,6 +52,8 @@ class Account:
     """Sum over them of variance / count."""
     verdicts: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
     """What each judge said of each case, where more than one was asked."""
+    replies: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """By judge: its verdicts on whole answers, counted."""
     unproved: Counter[str] = field(default_factory=Counter[str])
     """By judge of a panel: cases of which it gave no value, for lack of proof."""
 
@@ -62,6 +64,7 @@ class Account:
             by_judge.setdefault(judgement.judge, []).append(judgement)
             for step in judgement.steps:
                 self._count_step(step)
+                self._count_verdict(judgement.judge, step)
         is_panel = bool(by_judge.keys() - {""})
         means: dict[str, float | None] = {}
         for judge, repetitions in by_judge.items():
@@ -82,6 +85,12 @@ class Account:
                 self.errors += variance / len(values)
         if is_panel:
             self.verdicts.append(means)
+
+    def _count_verdict(self, judge: str, step: JudgeStep) -> None:
+        """Counts a verdict on a whole answer, beside those that were not given."""
+        if step.asked in ANSWER_VERDICTS:
+            none_yet = Counter(dict.fromkeys(ANSWER_VERDICTS[step.asked], 0))
+            self.replies.setdefault(judge, none_yet)[step.answer["verdict"]] += 1
 
     def _count_step(self, step: JudgeStep) -> None:
         """Counts one answer of a model."""
@@ -140,6 +149,9 @@ class Account:
                 changed=counts["changed"],
                 error=math.sqrt(self.errors) / repeated,
             )
+        verdicts = Counter[str]()
+        for replies in self.replies.values():
+            verdicts.update(replies)
         judges: dict[str, None] = {}
         for means in self.verdicts:
             judges.update(dict.fromkeys(means))
@@ -148,6 +160,7 @@ class Account:
             cost=cost,
             steadiness=steadiness,
             not_sent=tuple(sorted(self.not_sent)),
+            verdicts=dict(verdicts),
             **{name: counts[name] for name in _COUNTED},
             jurors=tuple(map(self._juror, judges)),
             pairs=tuple(self._pair(first, second) for first, second in combinations(judges, 2)),
@@ -165,6 +178,7 @@ class Account:
             measured=len(values),
             unproved=self.unproved[judge],
             score=mean_of(values),
+            verdicts=dict(self.replies.get(judge, {})),
         )
 
     def _pair(self, first: str, second: str) -> JurorPair:

@@ -102,9 +102,10 @@ class RunCases:
             self._corpus = read_corpus_gold(path, manifest.fingerprints)
         self._correctness: int | None = None
         """Position of the metric that says whether an answer is right."""
-        for position, metric in enumerate(metrics):
-            if metric.name in JUDGED_RIGHT:
-                self._correctness = position
+        names = [metric.name for metric in metrics]
+        for name in JUDGED_RIGHT:
+            if name in names:
+                self._correctness = names.index(name)
                 break
 
     @classmethod

@@ -461,11 +461,18 @@ def flow_text(flow: CauseFlow) -> str:
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     for line in judging.lines:
+        if line.verdicts:
+            yield f"{line.metric}: {_verdicts_text(line.verdicts)}"
         yield from _proof_remarks(line)
         yield from _panel_remarks(line)
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
         lines = [line for line in judging.canaries if line.metric == metric]
         yield _canaries_remark(metric, lines)
+
+
+def _verdicts_text(verdicts: Mapping[str, int]) -> str:
+    """How often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items())
 
 
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
@@ -490,7 +497,11 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
     for juror in line.jurors:
         score = "-" if juror.score is None else f"{juror.score:.3f}"
         unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
-        yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
+        verdicts = f" ({_verdicts_text(juror.verdicts)})" if juror.verdicts else ""
+        yield (
+            f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases"
+            f"{unproved}{verdicts}"
+        )
     for pair in line.pairs:
         if pair.same is not None:
             kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"

@@ -50,7 +50,7 @@ _BINS = 12
 """Bars of the histogram of a metric's values."""
 _LEAST_CONFIDENCES = 10
 """Cases with a confidence from which on the page draws how well it is calibrated."""
-_ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
+_ANSWERS = tuple(Answer)
 """The columns of the table of responses, in their order."""
 _ANSWERABLE = ((True, "there is an answer, or may be"), (False, "there is none"))
 """Its rows: whether a case has an answer, and how the table says so."""

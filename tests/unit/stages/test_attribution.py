@@ -144,8 +144,9 @@ def declined(found: Trace) -> Trace:
             "retrieve",
             Basis.IDS,
         ),
-        # a judge of correctness goes before words, from half of what it can give
-        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.RIGHT, None, Basis.IDS),
+        # a judge of correctness goes before words; half of what it can give is neither
+        (trace("x"), {"correctness": Cell.measured(0.51)}, Cause.RIGHT, None, Basis.IDS),
+        (trace(), {"correctness": Cell.measured(0.5)}, Cause.SHOWN, None, Basis.IDS),
         (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
         (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
     ],
