@@ -66,10 +66,14 @@ def _telling(tokens: Sequence[str], text: str) -> tuple[str, ...]:
     """The tokens that say something."""
     common = word_list("common")
     names = {name.lower() for name in _CAPITALS.findall(text)}
-    return tuple([token for token in tokens if token not in common or token in names]) or tuple(tokens)
+    return tuple([token for token in tokens if token not in common or token in names]) or tuple(
+        tokens
+    )
 
 
-_CAPITALS = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b(?:A|AN|AT|BE|BY|IN|IT|IS|OF|ON|OR|HAS|HE|WHO|WAS|THE|TO|AS|FOR|AND)\b(?![.'’])")
+_CAPITALS = re.compile(
+    r"(?<![.!?:\n]\s)(?<!^)\b(?:A|AN|AT|BE|BY|IN|IT|IS|OF|ON|OR|HAS|HE|WHO|WAS|THE|TO|AS|FOR|AND)\b(?![.'’])"
+)
 """A common word in capitals within a sentence. "I" is none of the common words."""
 
 
@@ -171,7 +175,9 @@ class Beside:
     @cached_property
     def _names_share(self) -> bool:
         """Whether the answer gives a percentage, or another part of a whole."""
-        return any(amount.dimension == "share" for amount in (*self.answer.amounts, *self.answer.spoken))
+        return any(
+            amount.dimension == "share" for amount in (*self.answer.amounts, *self.answer.spoken)
+        )
 
     def _is_share_mistaken(self, amount: Amount) -> bool:
         """Whether a fraction is only the number of a percentage: .05 is not .05 %."""
@@ -316,15 +322,12 @@ class Beside:
         return self._has_opposed_affix(answer_tokens, query_tokens)
 
     def _has_opposed_affix(self, answer_tokens: set[str], query_tokens: set[str]) -> bool:
-        """hypertension for hypotension, invalid for valid, lessee for lessor."""
-        new_words = [word for word in self.new_words if word not in answer_tokens and len(word) > 4]
-        if not new_words:
-            return False
-        candidates = [word for word in answer_tokens - query_tokens if len(word) > 4]
-        pairs = affixes()
-        return any(
-            _are_opposed(word, candidate, pairs) for word in new_words for candidate in candidates
-        )
+        """Says hypertension for hypotension, invalid for valid, lessee for lessor."""
+        others = answer_tokens - query_tokens
+        for word in self.new_words:
+            if word not in answer_tokens and not others.isdisjoint(opposed_forms(word)):
+                return True
+        return False
 
     # --- people, denials, lists
 
@@ -388,7 +391,9 @@ class Beside:
         if not missing or len(missing) == len(items):
             return False
         known = {*self.right.tokens, *self.query_wording.tokens}
-        others = [item for item in answer_items if item - known and not item & set(self.right.tokens)]
+        others = [
+            item for item in answer_items if item - known and not item & set(self.right.tokens)
+        ]
         return len(others) >= len(missing)
 
     def is_turned_round(self) -> bool:
@@ -398,7 +403,9 @@ class Beside:
         if words == answer or sorted(words) != sorted(answer) or len(words) < 3:
             return False
         items = _items(self.reference)
-        return len(items) < 2 or sorted(map(sorted, items)) != sorted(map(sorted, _items(self.response)))
+        return len(items) < 2 or sorted(map(sorted, items)) != sorted(
+            map(sorted, _items(self.response))
+        )
 
     def is_hedged(self) -> bool:
         """The answer offers what the reference says among others: "Ann, Bob or Carl"."""
@@ -456,7 +463,9 @@ _ASKS_OTHER = re.compile(
     r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
     r"|should|will|would)\b"
 )
-_PREAMBLE = re.compile(r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I)
+_PREAMBLE = re.compile(
+    r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I
+)
 _ITEM = re.compile(r"[,;/\n•]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|&|、|と|和")
 _OR = re.compile(r"[,;/]|\bor\b")
 _MOST_WORDS_OF_ITEM = 3
@@ -502,10 +511,14 @@ class _Asked(NamedTuple):
         if self.scale != 1:
             yield _scaled(amount, self.scale)
         if is_share and abs(amount.number) <= 2:
-            yield Amount("share", amount.number, amount.number * 100, amount.place * 100, amount.place)
+            yield Amount(
+                "share", amount.number, amount.number * 100, amount.place * 100, amount.place
+            )
 
 
-_SCALE = re.compile(r"\b(?:in|how many) (?:[a-z$€£]+ )?(thousand|million|billion|thousands|millions|billions)\b")
+_SCALE = re.compile(
+    r"\b(?:in|how many) (?:[a-z$€£]+ )?(thousand|million|billion|thousands|millions|billions)\b"
+)
 _SCALES = {"thou": 1e3, "mill": 1e6, "bill": 1e9}
 
 
@@ -532,7 +545,10 @@ def _best(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
 def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
     """Whether one is a number, and the other the time of day of that hour: 13 and 1 pm."""
     for candidate in candidates:
-        if {amount.dimension, candidate.dimension} == {"", "clock"} and amount.number == candidate.number:
+        if {amount.dimension, candidate.dimension} == {
+            "",
+            "clock",
+        } and amount.number == candidate.number:
             return True
     return False
 
@@ -569,20 +585,27 @@ def _side(tokens: Sequence[str]) -> int:
     return 0
 
 
-def _are_opposed(word: str, other: str, pairs: Sequence[tuple[str, str, bool]]) -> bool:
-    """Whether two words differ in an affix that turns the meaning."""
-    for first, second, is_prefix in pairs:
-        for left, right in ((word, other), (other, word)):
-            if is_prefix:
-                if left.startswith(first) and right.startswith(second):
-                    rest = left[len(first) :]
-                    if len(rest) >= 3 and rest == right[len(second) :]:
-                        return bool(first) or len(rest) >= 5
-            elif left.endswith(first) and right.endswith(second):
-                rest = left[: len(left) - len(first)]
-                if len(rest) >= 3 and rest == right[: len(right) - len(second)]:
-                    return True
-    return False
+@lru_cache(maxsize=1 << 14)
+def opposed_forms(word: str) -> frozenset[str]:
+    """What a word would be with the opposite beginning or ending: valid and invalid."""
+    forms: set[str] = set()
+    for first, second, is_prefix in affixes():
+        for mine, other in ((first, second), (second, first)):
+            if is_prefix and word.startswith(mine):
+                rest = word[len(mine) :]
+                # Of short words too many are another word with such letters before it.
+                if len(rest) >= (_SHORTEST_REST if first else _SHORTEST_PLAIN):
+                    forms.add(other + rest)
+            elif not is_prefix and word.endswith(mine):
+                rest = word.removesuffix(mine)
+                if len(rest) >= _SHORTEST_REST:
+                    forms.add(rest + other)
+    return frozenset(forms)
+
+
+_SHORTEST_REST = 3
+_SHORTEST_PLAIN = 5
+"""Letters beside an affix that turns a word, and of a word that an affix is put before."""
 
 
 @lru_cache(maxsize=1024)

@@ -9,11 +9,11 @@ from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from ragbench.metrics.compared import LONGEST, Beside, Comparison, is_unsure, stem, stems
-from ragbench.metrics.compared import telling_words as _telling_words
 from ragbench.metrics.metric import metric
 from ragbench.metrics.word_lists import correct_table, word_list
 from ragbench.text.amounts import Agreement, Amount, wording
 from ragbench.text.citations import MARKS, without_citations
+from ragbench.text.language import recognised_language
 from ragbench.text.letters import as_written
 from ragbench.text.tokens import tokenise
 from ragbench.text.vocabulary import is_spelling_of
@@ -176,6 +176,11 @@ class AnswerBeside(Beside):
         the only one."""
 
     @cached_property
+    def language(self) -> str:
+        """The language of the question, where it is clear; else English."""
+        return recognised_language(f"{self.query} {self.reference}") or "en"
+
+    @cached_property
     def comparison(self) -> Comparison:
         """What can be compared says."""
         return self.compared()
@@ -244,7 +249,7 @@ class AnswerBeside(Beside):
         # How alike each new word and its nearest of the answer are.
         nearest = farthest = average = float(bool(self.new_words))
         if missing:
-            likeness_of = _likeness_to(answer_words)
+            likeness_of = _likeness_to(answer_words, self.language)
             likenesses = [
                 1.0 if word in answer_words else likeness_of(word) for word in self.new_words
             ]
@@ -258,7 +263,9 @@ class AnswerBeside(Beside):
             }
             if unlike_words:
                 # A word of which the answer has only a look-alike is not in the phrase.
-                masked = [_MASK * len(word) if word in unlike_words else word for word in right_words]
+                masked = [
+                    _MASK * len(word) if word in unlike_words else word for word in right_words
+                ]
                 phrase = " ".join(masked)
         denials = word_list("denials")
         answer_denies = not denials.isdisjoint(self.answer.tokens)
@@ -350,7 +357,7 @@ def _phrase_likeness(phrase: str, text: str) -> float:
     return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
 
 
-def _likeness_to(words: set[str]) -> Callable[[str], float]:
+def _likeness_to(words: set[str], language: str) -> Callable[[str], float]:
     """How alike the most similar of the words is, 0 to 1; a number is itself or not.
 
     Another word that exists is no more alike than any other, however near its letters are.
@@ -365,7 +372,7 @@ def _likeness_to(words: set[str]) -> Callable[[str], float]:
         if nearest is None:
             return 0.0
         likeness = nearest[1] / 100
-        if likeness <= _OTHER_WORD or is_spelling_of(word, nearest[0]):
+        if likeness <= _OTHER_WORD or is_spelling_of(word, nearest[0], language):
             return likeness
         is_form = tokenise(word) == tokenise(nearest[0])  # encapsulate, encapsulation
         return likeness if is_form else _OTHER_WORD

@@ -81,7 +81,9 @@ class Amount(NamedTuple):
         # Any number is "2" when it is rounded enough: one digit is no rounding of several, but in a
         # reference that gives decimals.
         rounded = self if step >= step_of_other else other
-        is_rounding = abs(rounded.number) >= 10 * rounded.place or (rounded is self and self.place < 1)
+        is_rounding = abs(rounded.number) >= 10 * rounded.place or (
+            rounded is self and self.place < 1
+        )
         if not is_rounding:
             if exact < difference <= rounding:
                 return Agreement.UNCLEAR
@@ -109,7 +111,14 @@ class Amount(NamedTuple):
 
 
 _SIDE = {"least": "low", "more": "low", "most": "high", "less": "high"}
-_OPPOSITE = {"least": "high", "more": "high", "most": "low", "less": "low", "": "none", "about": "none"}
+_OPPOSITE = {
+    "least": "high",
+    "more": "high",
+    "most": "low",
+    "less": "low",
+    "": "none",
+    "about": "none",
+}
 
 
 class Date(NamedTuple):
@@ -306,7 +315,11 @@ _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 
 def _han_number(match: re.Match[str]) -> str:
     """A number in Chinese signs in digits: 二百五十 is 250."""
-    if not set(match[2]) & set(_HAN_DIGITS) and match.start() and match.string[match.start() - 1].isdecimal():
+    if (
+        not set(match[2]) & set(_HAN_DIGITS)
+        and match.start()
+        and match.string[match.start() - 1].isdecimal()
+    ):
         return match[0]  # the 万 of 150万 is a scale
     total = 0
     digit = 0
@@ -346,6 +359,7 @@ class _Words(NamedTuple):
     """Words between a number and its unit: "ten calendar days"."""
     working: frozenset[str]
     bounds: dict[tuple[str, ...], str]
+    ends_of_bounds: frozenset[str]
     fractions: dict[str, float]
     times: dict[str, float]
     rates: dict[str, float]
@@ -384,8 +398,21 @@ def _words() -> _Words:
     unit_words = [word.lower() for phrase in units for word in phrase.split()]
     clock_words = ("am", "pm", "noon", "midnight", "uhr", "oclock")
     typed = {
-        *unit_words, *month_names, *filling, *numbers, *fractions, *times, *rates, *scales,
-        *entries["working"].split(), *clock_words, "each", "every", "per", "and", "i",
+        *unit_words,
+        *month_names,
+        *filling,
+        *numbers,
+        *fractions,
+        *times,
+        *rates,
+        *scales,
+        *entries["working"].split(),
+        *clock_words,
+        "each",
+        "every",
+        "per",
+        "and",
+        "i",
     }
     naming = frozenset(
         [*months, *numbers, *ordinals, *fractions, *times, *rates, *_EVERY, "noon", "midnight"]
@@ -404,6 +431,7 @@ def _words() -> _Words:
         between=frozenset(entries["between"].split()),
         working=frozenset(entries["working"].split()),
         bounds=bounds,
+        ends_of_bounds=frozenset(phrase[-1] for phrase in bounds),
         fractions=fractions,
         times=times,
         rates=rates,
@@ -558,7 +586,11 @@ class _Reader:
                 end += 1
         # "two thirds", "3 times"
         part = bare(self._at(end).word)
-        if part in words.fractions and part not in words.numbers and (part.endswith("s") or number == 1):
+        if (
+            part in words.fractions
+            and part not in words.numbers
+            and (part.endswith("s") or number == 1)
+        ):
             is_quarters_of_year = part == "quarters" and number > 3
             if not is_quarters_of_year:
                 return self._fraction(position, number * words.fractions[part], end + 1)
@@ -572,7 +604,11 @@ class _Reader:
         glued = self._at(end)
         is_money = self._at(position - 1).word in words.currencies
         if glued.word in words.short_scales and glued.start == lexeme.end:
-            if is_money or glued.word == "k" or (glued.raw == "M" and not _is_measure(self._at(end + 1))):
+            if (
+                is_money
+                or glued.word == "k"
+                or (glued.raw == "M" and not _is_measure(self._at(end + 1)))
+            ):
                 number *= words.short_scales[glued.word]
                 place *= words.short_scales[glued.word]
                 end += 1
@@ -596,7 +632,11 @@ class _Reader:
             unit = words.units[before]
             behind = end
         lexeme = self._lexemes[position]
-        if unit is not None and unit.dimension in words.currencies and _THOUSANDS.fullmatch(lexeme.raw):
+        if (
+            unit is not None
+            and unit.dimension in words.currencies
+            and _THOUSANDS.fullmatch(lexeme.raw)
+        ):
             if before not in words.currencies:
                 number *= 1000
                 place = 1.0
@@ -615,7 +655,12 @@ class _Reader:
         if self._joins(amount, position):
             first = self._amounts.pop()
             amount = Amount(
-                first.dimension, first.value + amount.value, first.number, first.place, amount.step, first.bound
+                first.dimension,
+                first.value + amount.value,
+                first.number,
+                first.place,
+                amount.step,
+                first.bound,
             )
         self._amounts.append(amount)
         return behind
@@ -656,8 +701,12 @@ class _Reader:
     def _bound(self, position: int) -> str:
         """How the words before a number bound it."""
         position -= self._at(position - 1).word in self._words.currencies
+        if self._at(position - 1).word not in self._words.ends_of_bounds:
+            return ""
         for length in (4, 3, 2, 1):
-            before = tuple(lexeme.word for lexeme in self._lexemes[max(position - length, 0) : position])
+            before = tuple(
+                lexeme.word for lexeme in self._lexemes[max(position - length, 0) : position]
+            )
             bound = self._words.bounds.get(before)
             if bound is not None:
                 return bound
@@ -798,8 +847,16 @@ class _Reader:
             return position + 1
         day: int | None = None
         last = self._amounts[-1] if self._amounts else None
-        begins = before.kind == "number" or (before.word in _OF and self._tokens[-2:-1] and self._tokens[-2].isdecimal())
-        if begins and last is not None and not last.dimension and last.place == 1.0 and 1 <= last.number <= 31:
+        begins = before.kind == "number" or (
+            before.word in _OF and self._tokens[-2:-1] and self._tokens[-2].isdecimal()
+        )
+        if (
+            begins
+            and last is not None
+            and not last.dimension
+            and last.place == 1.0
+            and 1 <= last.number <= 31
+        ):
             day = int(last.number)
             self._amounts.pop()
         behind = position + 1
@@ -867,9 +924,15 @@ def _minutes(hours: int, minutes: int, half: str) -> int:
 
 def _unit_of(lexeme: _Lexeme, words: _Words) -> Unit | None:
     """The unit that a piece names, by its symbol as it is written, or its word."""
-    if lexeme.kind not in ("word", "sign") or (lexeme.kind == "sign" and lexeme.raw not in _SIGN_WORDS):
+    if lexeme.kind not in ("word", "sign") or (
+        lexeme.kind == "sign" and lexeme.raw not in _SIGN_WORDS
+    ):
         return None
-    return words.units.get(lexeme.raw) or words.units.get(lexeme.word) or words.units.get(bare(lexeme.word))
+    return (
+        words.units.get(lexeme.raw)
+        or words.units.get(lexeme.word)
+        or words.units.get(bare(lexeme.word))
+    )
 
 
 def _is_measure(lexeme: _Lexeme) -> bool:

@@ -16,7 +16,9 @@ _NARROW_BLANKS = re.compile("(?<=\\d)[\u00a0\u2009\u202f'’](?=\\d{3}(?!\\d))")
 """Between groups of three digits; Unicode's own normal form makes plain blanks of them."""
 _UNWRITTEN = re.compile("[\u0591-\u05c7\u064b-\u0652\u0670\u0640\u00ad\u200b-\u200f\u2060\ufeff]")
 """Vowel points of Hebrew and Arabic, which most texts leave out, and signs of no width."""
-_SIGNS = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "−": "-", "²": "^2", "³": "^3", "Ё": "Е", "ё": "е"})
+_SIGNS = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "−": "-", "²": "^2", "³": "^3", "Ё": "Е", "ё": "е"}
+)
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae"})
 
 

@@ -13,15 +13,20 @@ from ragbench.text.letters import bare
 _SHORTEST_MISSPELLED = 5
 """Letters of a word from which on one step may be a typo: most words of four letters have other
 words as neighbours."""
-_LANGUAGES = ("en", "de", "es", "fr", "it", "nl", "pt", "ru")
+_LANGUAGES = ("ar", "de", "es", "fa", "fr", "it", "nl", "pt", "ru")
+"""Languages, beside English, of which the package has a list of words."""
 _SPELLINGS = (("isation", "ization"), ("ise", "ize"), ("ising", "izing"), ("ised", "ized"))
 _SPELLINGS += (("our", "or"), ("ours", "ors"), ("tre", "ter"), ("tres", "ters"), ("yse", "yze"))
 """British and American endings of one word."""
 
 
 @lru_cache(maxsize=1 << 14)
-def is_spelling_of(word: str, other: str) -> bool:
-    """Whether two words in small letters are one word: a typo of it, or in another spelling."""
+def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
+    """Whether two words in small letters are one word: a typo of it, or in another spelling.
+
+    Args:
+        language: of the texts that they come from, besides English.
+    """
     if word == other or _american(word) == _american(other):
         return True
     shortest = min(len(word), len(other))
@@ -32,7 +37,7 @@ def is_spelling_of(word: str, other: str) -> bool:
 
     if OSA.distance(bare(word), bare(other), score_cutoff=1) > 1:
         return False
-    return not (exists(word) and exists(other))
+    return not (exists(word, language) and exists(other, language))
 
 
 def _american(word: str) -> str:
@@ -44,13 +49,12 @@ def _american(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def exists(word: str) -> bool:
-    """Whether a word is one of a language that has a list of its words here."""
-    return any(_holds(language, word) for language in _LANGUAGES)
-
-
-def _holds(language: str, word: str) -> bool:
-    return word in _words_of(language) or bare(word) in _words_of(language)
+def exists(word: str, language: str = "en") -> bool:
+    """Whether a word is one of English or of another language; of most, no list is there."""
+    languages = ["en", language] if language in _LANGUAGES else ["en"]
+    return any(
+        form in _words_of(known) for known in languages for form in (word, bare(word))
+    )
 
 
 @cache
