@@ -52,9 +52,7 @@ def _american(word: str) -> str:
 def exists(word: str, language: str = "en") -> bool:
     """Whether a word is one of English or of another language; of most, no list is there."""
     languages = ["en", language] if language in _LANGUAGES else ["en"]
-    return any(
-        form in _words_of(known) for known in languages for form in (word, bare(word))
-    )
+    return any(form in _words_of(known) for known in languages for form in (word, bare(word)))
 
 
 @cache
