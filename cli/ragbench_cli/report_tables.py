@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ragbench.core.attribution import LOSSES
 from ragbench.safe_text import counted, shown_line
 from ragbench.views import run_document
+from ragbench.views.answers import answers_text, share_hint
 from ragbench.views.document import number_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.metric_table import headings_without_room, metric_cell, metric_columns
@@ -105,7 +106,10 @@ def _middle(report: Report) -> Blocks:
         yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
-        yield styled((run_document.right_text(report.right), "bold"))
+        yield styled((answers_text(report), "bold"))
+        hint = share_hint(report)
+        if hint:
+            yield styled((f"{hint}.", "dim"))
         yield causes_table(report.causes)
     validation = report.validation
     if validation is not None:
@@ -174,7 +178,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
-    """A judge's figures beside what people say, where they are labelled."""
+    """A metric's figures beside what people make of them, where they are labelled."""
     yield ""
     yield "corrected by labels of people"
     yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))

@@ -109,16 +109,17 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> Interval:
-    """The mean of a metric over the cases that were measured."""
+    """The mean of a metric over the cases that were measured; its ends where its level is known."""
     values = run.cells(column.name).values
     clusters = run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
-    return mean_interval(
+    interval = mean_interval(
         values[places].tolist(),
         [clusters[place] for place in places],
         bounds=(column.low, column.high),
         probability=column.probability,
     )
+    return interval if column.has_known_level else replace(interval, low=None, high=None)
 
 
 # --- the metrics that say so

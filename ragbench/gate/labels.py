@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ragbench.core.case_table import Label, ScoredCase
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, LabelPlan
-from ragbench.core.report import Correction, Interval
+from ragbench.core.report import WORDS_RIGHT, Correction, Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.drops import DropQuestion
@@ -149,6 +149,7 @@ def corrected(
     judged = [point.judged for point in points]
     labels = [point.label for point in points]
     clusters = [point.cluster for point in points]
+    is_known = len(runs) > 1 or column.has_known_level
     if len(runs) < 2:
         estimate = corrected_mean(judged, labels, clusters, bounds=column.bounds)
         raw = mean_interval(
@@ -172,7 +173,7 @@ def corrected(
     return estimate, Correction(
         metric=column.name,
         judged=raw.mean or 0.0,
-        judged_interval=raw.reported,
+        judged_interval=raw.reported if is_known else None,
         corrected=estimate.mean,
         interval=interval,
         cases=estimate.cases,
@@ -248,6 +249,20 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
             f"{chosen:,} labels are of cases that nobody drew: corrected figures lean as their "
             "choice did. ragbench label draws them."
         )
+
+
+def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
+    """That words show differences too small, where they alone say whether answers are right."""
+    if len(runs) < 2 or not all(run.column(WORDS_RIGHT) for run in runs):
+        return
+    for run in runs:
+        for labels_of_case in run.table.fact("labels"):
+            if WORDS_RIGHT in labels_of_case:
+                return
+    yield (
+        f"{WORDS_RIGHT} compares words, which show differences of systems too small: on labelled "
+        "systems people's were 1.9 to 2.6 times as large."
+    )
 
 
 def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[Label]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from ragbench.core.attribution import JUDGING
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement, JudgeStep, Known, Status
 from ragbench.core.report import CaseRow
@@ -124,6 +125,9 @@ def _question_lines(
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
+    decider = row.attribution.decided_by
+    if decider in JUDGING:
+        cause += f" Answer {row.attribution.answer.value} by {decider.value}."
     yield "cause", shown_line(cause, longest=longest)
     for query in story.sent:
         yield "sent", shown_line(query, longest=longest)
