@@ -104,7 +104,7 @@ def test_a_floor_is_held_against_what_people_say() -> None:
     (check,) = [one for one in result.checks if one.kind == "floor"]
     assert check.outcome is GateOutcome.FAILED
     assert check.observed == pytest.approx(0.5)
-    assert "By people, from 40 labelled cases; by the judge alone 0.900" in check.reason
+    assert "By people, from 40 labelled cases; uncorrected 0.900" in check.reason
     bare = with_cases(now, tuple(replace(case, labels={}) for case in now.cases))
     result = gate(bare, None, wanted)
     assert "judge's opinion, unproved" in result.checks[-1].reason + result.checks[0].reason

@@ -199,12 +199,12 @@ def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_pr
         for at in range(4)
         for place in [of if at < count else 7]
     ]
-    report = evaluate(cases, out=tmp_path, metrics="recall@5,answer_correct")
-    recall, correct = report.summaries
-    assert recall.interval is not None and correct.interval is not None
+    report = evaluate(cases, out=tmp_path, metrics="recall@5,token_f1")
+    recall, overlap = report.summaries
+    assert recall.interval is not None and overlap.interval is not None
     # Residuals of the passages 1, -3, 1, 0, 1; t(0.975; 4) = 2.776445.
     assert recall.interval.low == pytest.approx(0.75 - 2.776445 * math.sqrt(5 / 4 * 12) / 20)
-    assert (recall.interval.high, recall.clusters, correct.clusters) == (1.0, 5, 5)
+    assert (recall.interval.high, recall.clusters, overlap.clusters) == (1.0, 5, 5)
     known = {one.metric.name: one.interval for one in report.summaries}
     wanted = config(**{name: {"minimum": 0.5} for name in known})
     checks = gate_run(tmp_path, wanted).checks
