@@ -124,11 +124,10 @@ def _question_lines(
     for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
-    cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
-    decider = row.attribution.decided_by
-    if decider in JUDGING:
-        cause += f" Answer {row.attribution.answer.value} by {decider.value}."
-    yield "cause", shown_line(cause, longest=longest)
+    cause = row.attribution.cause.label
+    if row.attribution.decided_by in JUDGING:
+        cause += f" (by {row.attribution.decided_by.value})"
+    yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)
     for query in story.sent:
         yield "sent", shown_line(query, longest=longest)
     for number, search in enumerate(story.searches, start=1):
