@@ -43,7 +43,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
-    yield from _middle(report)
+    yield from _middle(report, is_full=is_full)
     # In short, a metric without a value is worth a line only where the user asked for it.
     if is_full or not run_document.has_default_metrics(report):
         unmeasured = run_document.unmeasured_text(report)
@@ -92,7 +92,7 @@ def _latency_blocks(report: Report) -> Blocks:
         yield f"  {remark}"
 
 
-def _middle(report: Report) -> Blocks:
+def _middle(report: Report, *, is_full: bool) -> Blocks:
     """What people, operators, causes and a validator say, where there are any."""
     if report.corrections:
         yield from corrected_blocks(report.corrections)
@@ -106,10 +106,11 @@ def _middle(report: Report) -> Blocks:
         yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
-        yield styled((answers_text(report), "bold"))
-        hint = share_hint(report)
+        hint = share_hint(report, with_command=is_full)
+        sentence: list[Cell] = [(answers_text(report), "bold")]
         if hint:
-            yield styled((f"{hint}.", "dim"))
+            sentence.append((f" {hint}.", "dim"))
+        yield styled(*sentence)
         yield causes_table(report.causes)
     validation = report.validation
     if validation is not None:

@@ -202,9 +202,9 @@ def compare(
         systems.append(_system_change(first_run, run))
         flows += cause_flows((first_mark, first_run), (mark, run))
     notes = [note] if note else []
-    notes += _notes(marked_runs, compared)
     if any(metric.name == WORDS_RIGHT for metric in compared):
         notes += words_notes(common_runs)
+    notes += _notes(marked_runs, compared)
     return Comparison(
         runs=tuple(_compared_run(mark, run) for mark, run in marked_runs),
         cases=len(first_run.cases),

@@ -260,8 +260,8 @@ def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
             if WORDS_RIGHT in labels_of_case:
                 return
     yield (
-        f"{WORDS_RIGHT} compares words, which show differences of systems too small: on labelled "
-        "systems people's were 1.9 to 2.6 times as large."
+        f"{WORDS_RIGHT} compares words, which show differences too small: people's were 1.9 to 2.6 "
+        "times as large on labelled systems."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.core.attribution import AnswerCounts, Decider
+from ragbench.core.attribution import AnswerCounts, CauseCount
 from ragbench.core.report import JUDGED_RIGHT, WORDS_RIGHT, Correction, Report
 from ragbench.safe_text import counted, shown_line
 from ragbench.stats.corrected import FEWEST_LABELS
@@ -84,14 +84,14 @@ def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
 
 def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     """The cases of which nothing had to be judged, or nothing can be."""
-    if answers.declined:
-        yield f"{answers.declined:,} declined"
-    if answers.declined_rightly:
-        yield f"{answers.declined_rightly:,} rightly declined"
-    if answers.answered_without:
-        yield f"{answers.answered_without:,} answered though there is no answer"
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
+    declined = answers.declined + answers.declined_rightly
+    if declined:
+        rightly = f" ({answers.declined_rightly:,} rightly)" if answers.declined_rightly else ""
+        yield f"{declined:,} declined{rightly}"
+    if answers.answered_without:
+        yield f"{answers.answered_without:,} answered though nothing was there"
     if answers.unchecked:
         verb = "has" if answers.unchecked == 1 else "have"
         yield f"{answers.unchecked:,} {verb} nothing to compare with"
@@ -130,8 +130,12 @@ def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
     return None
 
 
-def share_hint(report: Report) -> str:
-    """How the share of right answers becomes known; empty where it is, and without answers."""
+def share_hint(report: Report, *, with_command: bool = True) -> str:
+    """How the share of right answers becomes known; empty where it is, and without answers.
+
+    Args:
+        with_command: whether the command that asks for labels is named.
+    """
     answers = report.answers
     if answers is None or corrected_share(report.corrections) is not None:
         return ""
@@ -142,19 +146,24 @@ def share_hint(report: Report) -> str:
     ways: list[str] = []
     if metric is not None and answers.answers >= FEWEST_LABELS:
         number = min(_ENOUGH, answers.answers)
-        precision = " (to about ±10 points)" if number == _ENOUGH else ""
-        ways.append(f"label {number}{precision}: ragbench label RUN -m {metric} -n {number}")
+        way = f"label {number}"
+        if number == _ENOUGH:
+            way += " (about ±10 points)"
+        if with_command:
+            way += f" with: ragbench label RUN -m {metric} -n {number}"
+        ways.append(way)
     if not answers.by_judge:
-        ways.append("have a model judge: --judge MODEL")
-    return f"For the share of right answers, {'; or '.join(ways)}" if ways else ""
+        ways.append("add --judge MODEL")
+    separator = "; or " if with_command else " or "
+    return f"For the share of right ones, {separator.join(ways)}" if ways else ""
 
 
-def deciders_text(deciders: Sequence[tuple[Decider, int]]) -> str:
-    """What decided about the answers of one cause; with numbers where it is not one alone."""
-    if len(deciders) == 1:
-        ((decider, _),) = deciders
+def deciders_text(count: CauseCount) -> str:
+    """What decided about the answers of a cause; with numbers where it is not one for all."""
+    if [cases for _, cases in count.deciders] == [count.cases]:
+        ((decider, _),) = count.deciders
         return f"by {decider.value}"
-    return ", ".join(f"{count:,} by {decider.value}" for decider, count in deciders)
+    return ", ".join(f"{cases:,} by {decider.value}" for decider, cases in count.deciders)
 
 
 def _judge_name(report: Report) -> str:

@@ -340,8 +340,8 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = ("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall")
-"""The default metrics that a short screen shows."""
+_HEADLINE = ("answer_correct", "recall@5", "nDCG@10")
+"""The default metrics that a short screen shows; what declines is counted below them."""
 _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 """Default metrics that it shows only where something is wrong."""
 
@@ -431,7 +431,7 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
     if count.estimated:
         yield f"{count.estimated:,} estimated"
     if count.deciders:
-        yield deciders_text(count.deciders)
+        yield deciders_text(count)
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:

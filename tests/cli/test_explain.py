@@ -20,7 +20,7 @@ def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None
     done = ragbench("explain", run)
     assert (done.code, done.err) == (0, "")
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
-    assert "not retrieved 1 33% by words, right in 93%" in lines
+    assert "not retrieved 1 33% by words" in lines
     assert "c2: When is the help desk open?" in lines
     found = ragbench("explain", run, "--json").json
     assert found["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}

@@ -152,7 +152,7 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     many = lines("many.jsonl", [*said("base", []), *said("run", lost)])
     done = ragbench(*gate, "--labels", many).ends(1, "corrected by labels of people", "60 of 60")
     assert "answer_correct (people) down 0.333 from 1.000 to 0.667" in done.flat
-    shown = ("Corrected by labels", "By people, from 60 labelled pairs; by the judge alone")
+    shown = ("Corrected by labels", "By people, from 60 labelled pairs; uncorrected")
     ragbench(*gate, "--labels", many, "--md", "-").ends(1, *shown)
     compared = ragbench("compare", base, run, "--labels", many, "--md", "c.md").ok()
     assert "answer_correct (b - a) by people: -0.333" in compared.flat
@@ -173,7 +173,7 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     assert "by labels" not in ragbench("history", "main.json").ok().out
     ragbench("baseline", "add", run, "-o", "main.json", "--labels", many).ok()
     history = ragbench("history", "main.json").ok("corrected by labels of people").flat
-    assert "0.667 (" in history and "from 60 labels; the judge said 0.9" in history
+    assert "0.667 (" in history and "from 60 labels; uncorrected 0.9" in history
     (kept,) = ragbench("history", "main.json", "--json").json["runs"]
     assert kept["people"]["answer_correct"][3] == 60
     # A gate against the file is the judge's again, and asks for the pairs of no folder.

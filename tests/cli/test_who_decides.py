@@ -61,7 +61,8 @@ def cells(column: str) -> Counter[str]:
 def test_without_labels_the_screen_counts_and_names_no_share(ragbench: Ragbench) -> None:
     done = ragbench("eval", "answers.jsonl", "--out", "run")
     assert "Of 30 cases: 30 agree with the reference." in done.flat
-    assert "label 30: ragbench label RUN -m answer_correct -n 30" in done.flat
+    assert "label 30 or add --judge MODEL" in done.flat
+    assert "ragbench label RUN -m answer_correct -n 30" in ragbench("report", "run").flat
     assert "Right:" not in done.out
     assert cells("decided_by") == {"words": SIZE}
 
@@ -119,7 +120,7 @@ def test_a_comparison_follows_labels_from_cause_to_cause(
     lines(workplace / "answers.jsonl", said)
     ragbench("eval", "answers.jsonl", "--out", "after")
     by_words = ragbench("compare", "before", "after")
-    assert "which show differences of systems too small" in by_words.flat
+    assert "which show differences too small" in by_words.flat
     assert "shown, answered wrongly -> right" not in by_words.flat
     done = ragbench("compare", "before", "after", "--labels", "labels.jsonl")
     assert "shown, answered wrongly -> right: 5" in done.flat

@@ -180,8 +180,8 @@ SHARE = Correction(
             AnswerCounts(cases=329, right=65, wrong=71, declined=77, undecided=116, by_words=252),
             "",
             None,
-            "Of 329 cases: 65 agree with the reference, 71 contradict it, 77 declined, "
-            "116 cannot be told by words.",
+            "Of 329 cases: 65 agree with the reference, 71 contradict it, "
+            "116 cannot be told by words, 77 declined.",
         ),
         (
             AnswerCounts(cases=1, wrong=1, by_words=1),
@@ -210,7 +210,7 @@ SHARE = Correction(
             ),
             "",
             None,
-            "Of 7 cases: 2 rightly declined, 1 answered though there is no answer, "
+            "Of 7 cases: 2 declined (2 rightly), 1 answered though nothing was there, "
             "1 has nothing to compare with, 2 not answered, 1 failed.",
         ),
     ],
@@ -225,6 +225,9 @@ def test_the_next_step_is_labels_or_a_judge(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "id": str(number)} for number in range(50)]
     report = evaluate(rows, out=tmp_path, metrics="answer_correct")
     assert share_hint(report) == (
-        "For the share of right answers, label 40 (to about ±10 points): "
-        "ragbench label RUN -m answer_correct -n 40; or have a model judge: --judge MODEL"
+        "For the share of right ones, label 40 (about ±10 points) with: "
+        "ragbench label RUN -m answer_correct -n 40; or add --judge MODEL"
+    )
+    assert share_hint(report, with_command=False) == (
+        "For the share of right ones, label 40 (about ±10 points) or add --judge MODEL"
     )

@@ -334,7 +334,7 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
         (
             AnswerCounts(cases=10, right=3, declined=2, undecided=5, by_words=8),
             {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "Of 10 cases: 3 agree with the reference, 2 declined, 5 cannot be told by words. "
+            "Of 10 cases: 3 agree with the reference, 5 cannot be told by words, 2 declined. "
             "2 are lost, most as “shown, declined”: 2 (20%).",
         ),
         (
