@@ -52,7 +52,7 @@ def _of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
         if value:
             yield Expectation(kind=kind, negated=negated)
     elif "any" in rule:
-        if value:  # of no texts none can be in the answer: the case would always fail
+        if value:  # without texts it would be an expectation of the form alone
             yield Expectation(kind=kind, texts=value, negated=negated)
     else:
         for text in value:
