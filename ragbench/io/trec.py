@@ -122,8 +122,6 @@ class Ranking(Record):
     line: int | None = None
     """The first line of the query."""
     scores: dict[str, float] = field(default_factory=dict[str, float])
-    is_own: bool = False
-    """Whether ragbench wrote the run: a query that its qrels alone have is one without a result."""
 
     def ordered(self) -> list[str]:
         """Documents, best first, as trec_eval orders them.
@@ -182,8 +180,7 @@ def read_run(
         is_grouped = run_queries(source).is_grouped
     rankings: dict[str, Ranking] = {}
     for number, columns in _run_columns(source, problems):
-        is_own = columns[5] == _TAG
-        plain = unescape_id if is_own else str
+        plain = unescape_id if columns[5] == _TAG else str
         query = plain(columns[0])
         document = plain(columns[2])
         ranking = rankings.get(query)
@@ -191,7 +188,7 @@ def read_run(
             if is_grouped:  # the query before is whole
                 yield from rankings.values()
                 rankings.clear()
-            ranking = Ranking(query=query, line=number, is_own=is_own)
+            ranking = Ranking(query=query, line=number)
             rankings[query] = ranking
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
