@@ -97,6 +97,7 @@ _TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", "
 
 @cache
 def _format_by_suffix() -> Mapping[str, str]:
+    """The format that a suffix stands for; a file's content may still show another."""
     format_by_suffix: dict[str, str] = {}
     for info in formats().values():
         if info.name == "text":  # such a file may also hold a ranking, or a table
@@ -280,6 +281,7 @@ def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
 
 
 def _holds_traces(file: Source) -> bool:
+    """Whether one file of a folder has traces; one that cannot be recognised has none."""
     with closing(file), suppress(UnreadableError):
         return detect_format(file, "cases", Problems()) == "traces"
     return False

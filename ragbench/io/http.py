@@ -256,6 +256,7 @@ class JsonEndpoint:
         return HTTPRagError(message, response.status_code)
 
     def _masked(self, text: str) -> str:
+        """A text of the server's without this endpoint's credentials, which an error may echo."""
         return mask_text(text, self._secrets)
 
 

@@ -318,7 +318,12 @@ def _is_one_response(hits: Sequence[object]) -> bool:
 
 @cache
 def _text_columns() -> set[str]:
-    return {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
+    """Columns whose cells are text, even in brackets, such as a passage that quotes a list.
+
+    ``context`` and ``input`` are names of a text, and of columns with a list or an object, too.
+    """
+    names = {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"}
+    return names - {"context", "input"}
 
 
 def _cell_value(name: str, cell: object) -> object:
