@@ -92,6 +92,7 @@ _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].
 _SQUAD = frozenset({"paragraphs", "qas"})
 _DEEPEVAL = ("testCases", "conversationalTestCases")
 _RECORDS_TO_LOOK_AT = 20
+"""The first records of a file may lack the fields by which their tool is recognised."""
 _TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 
@@ -417,6 +418,7 @@ class Sign(Record):
 
 
 _TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
+"""The types that a table of signs may ask of a field, as it names them."""
 _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response chunks"
 """What only a record of its own has: a trace's id beside it is metadata."""
 
@@ -469,6 +471,7 @@ def langsmith_experiment(names: Iterable[str]) -> bool:
 
 
 _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
+"""A column of a metric of MLflow's, such as ``answer_similarity/v1/score``."""
 
 
 def mlflow_results(names: Iterable[str]) -> bool:

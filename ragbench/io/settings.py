@@ -43,6 +43,7 @@ _KINDS = {
     "array": "a list",
     "object": "a mapping",
 }
+"""msgspec's names of types, in the words of a message."""
 
 
 class SettingsError(ConfigError):

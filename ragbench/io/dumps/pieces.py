@@ -237,6 +237,7 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
 # --- all of a file, in whatever container
 
 _BLOCK = 1 << 20
+"""Bytes that are read at a time to count lines: memory stays flat."""
 
 
 def count_lines(path: str | Path) -> int | None:
@@ -260,6 +261,7 @@ def count_lines(path: str | Path) -> int | None:
 
 
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
+"""Keys by which an object is a record with a query of its own, and no hit of another."""
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[AnyRow]:
