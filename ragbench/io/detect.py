@@ -92,7 +92,7 @@ _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].
 _SQUAD = frozenset({"paragraphs", "qas"})
 _DEEPEVAL = ("testCases", "conversationalTestCases")
 _RECORDS_TO_LOOK_AT = 20
-"""The first records of a file may lack the fields by which their tool is recognised."""
+"""Records that are looked at: the first ones may lack the fields by which their tool is known."""
 _TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 

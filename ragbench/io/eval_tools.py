@@ -322,7 +322,7 @@ def _promptfoo_contexts(output: Values, metadata: Values) -> object:
 
 _NO_ANSWER = "NO_ANSWER"
 _API_ERROR = "API_ERROR"
-"""What open-rag-eval writes in the place of an answer: neither is the answer of a system."""
+"""Instead of an answer open-rag-eval writes the one for an abstention, the other for an error."""
 
 
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -32,7 +32,7 @@ _SHOWN = 300
 _VERSION_SECONDS = 5.0
 """How long the request for a version may take: a run should not wait for what it can do without."""
 _LONGEST_VERSION = 200
-"""Characters of a version that are kept: it is part of reports."""
+"""Characters of a version that are kept."""
 
 VERSION_HEADER = "X-Ragbench-Version"
 """In which a server names its version: whatever changes with its answers."""
