@@ -375,7 +375,7 @@ class PipelineRAG(RAGInterface):
     def _retrieved(
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
-        """For each query its contexts after post-retrieval, or the exception that it failed with."""
+        """For each query its contexts after post-retrieval, or the exception that it raised."""
         if top_k is None:
             top_k = self.stages.top_k
         if top_k < 1:
