@@ -84,7 +84,7 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     top_k: int = 5
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
-        """Itself: the user's class was built when the file was read, and reads no documents here."""
+        """Itself: the user's class was built when the file was read, and takes no documents."""
         return self
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
@@ -157,7 +157,7 @@ class OpenPipeline:
 
     @property
     def retriever(self) -> Retriever:
-        """The open index, for callers that search without the other stages."""
+        """The open index: commands print its notes, and `locator` looks for gold in it."""
         return self.stages.searching.retriever
 
     @property
@@ -241,9 +241,7 @@ class Pipeline:
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
             stages = self._stages(retriever)
-            import_packages_of(
-                stages
-            )  # the retriever's, such as those of the collection's embedder
+            import_packages_of(stages)  # also of an embedder that only the collection names
             plain = pipeline_rag(stages)
             rag: Rag = plain
             if self.own_orchestration is not None:
@@ -257,7 +255,7 @@ class Pipeline:
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
-        """The stages as a RAG calls them, with the corpus's word weights where answers are quoted."""
+        """The stages as a RAG calls them; quoted answers weigh words by the corpus."""
         generator = self.generation
         context: dict[str, Any] = {}
         if isinstance(generator, ExtractiveGenerator) and generator.word_weights == "corpus":
