@@ -59,6 +59,7 @@ class Equals(Record):
     value: Scalar
 
     def __post_init__(self) -> None:
+        """Refuses a value that no store can compare, however the filter was made."""
         _check_value(self.field, self.value)
 
 
@@ -69,6 +70,7 @@ class In(Record):
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
+        """Refuses a value that no store can compare, however the filter was made."""
         for value in self.values:
             _check_value(self.field, value)
 
@@ -79,6 +81,7 @@ class Exists(Record):
     field: str
 
     def __post_init__(self) -> None:
+        """Refuses a field that is named by something else than a text."""
         _check_field(self.field)
 
 
@@ -89,6 +92,7 @@ class Prefix(Record):
     prefix: str
 
     def __post_init__(self) -> None:
+        """Refuses a prefix that is no text: numbers have no characters to begin with."""
         _check_field(self.field)
         if not isinstance(self.prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
@@ -110,6 +114,7 @@ class Range(Record):
     """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
+        """Refuses a range without a bound, and one of numbers and dates: nothing lies in it."""
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
         if not kinds:
@@ -426,11 +431,13 @@ def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filt
 
 
 def _check_field(field: object) -> None:
+    """Refuses a field that is not named by a text."""
     if not isinstance(field, str):
         raise ConfigError(f"filter: a field is named by a text, found {field!r}")
 
 
 def _check_value(field: str, value: object) -> None:
+    """Refuses what no field is compared with: null, lists, objects and NaN."""
     _check_field(field)
     if equality_key(value) is None:
         raise ConfigError(
