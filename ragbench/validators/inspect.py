@@ -76,6 +76,7 @@ class _Suspicion(NamedTuple):
 
 
 def _warning(suspicion: _Suspicion) -> DumpWarning:
+    """The warning of a suspicion, with the ids of its first chunks as examples."""
     count = len(suspicion.chunks)
     number = "1 chunk" if count == 1 else f"{count} chunks"
     return DumpWarning(

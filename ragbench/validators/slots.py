@@ -213,6 +213,7 @@ def _normalised(text: str) -> str:
 
 
 def _is_year(number: str) -> bool:
+    """Whether a number, in digits, may be a year from 1000 to 2099."""
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
 

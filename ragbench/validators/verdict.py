@@ -345,6 +345,7 @@ def _message(
 
 
 def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
+    """How probable an answer to each of several questions is."""
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
