@@ -48,6 +48,7 @@ _DATE = re.compile(
 )
 """ISO 8601 from a year alone to a time with a zone; hours and zones within their range."""
 _LONGEST_DATE = 35
+"""Characters of the longest text that `_DATE` matches."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -191,6 +192,7 @@ class Dialect(Record, Generic[_ConditionT]):
     """The field (first argument) holds a text that begins with the prefix (second)."""
 
     def __call__(self, filters: Filter) -> _ConditionT:
+        """The filter as a condition in the engine's language, its parts from the inside out."""
         if isinstance(filters, And):
             return self.both([self(part) for part in filters.filters])
         if isinstance(filters, Or):
@@ -203,6 +205,7 @@ class Dialect(Record, Generic[_ConditionT]):
             return self.exists(filters.field)
         if isinstance(filters, Prefix):
             return self.prefix(filters.field, filters.prefix)
+        # To equal a value is to be one of one.
         values = filters.values if isinstance(filters, In) else (filters.value,)
         return self.equal(filters.field, values)
 
