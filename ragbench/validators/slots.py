@@ -97,7 +97,9 @@ _PLAIN = re.compile(
 )
 """What looks like an identifier and is none."""
 _FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
+"""An option of a command, long or of one letter."""
 _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
+"""Words joined by dots, as modules and fields are: config.timeout."""
 
 
 @lru_cache(maxsize=4096)
@@ -252,6 +254,7 @@ def _forms(number: str) -> str:
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
+"""A word that begins with a capital and goes on in small letters, unlike an abbreviation."""
 _COMMON_NEIGHBOURS: set[Neighbour] = {
     ("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")
 }
