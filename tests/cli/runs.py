@@ -66,6 +66,11 @@ def lines(name: str | Path, rows: Iterable[object]) -> str:
     return str(name)
 
 
+def read_lines(name: str | Path) -> list[Any]:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+
+
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
     """Writes a RAG of two methods, given as their code, and gives what `--rag` names it by."""
     Path("own.py").write_text(
