@@ -34,6 +34,10 @@ class Done(NamedTuple):
         return json.loads(self.out)
 
     @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
     def flat(self) -> str:
         """Standard output as one line, wherever it was broken."""
         return " ".join(self.out.split())
