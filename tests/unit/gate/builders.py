@@ -13,6 +13,7 @@ from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.case_table import CaseTable, CaseTexts, ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -138,3 +139,13 @@ def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
     """A run of one system, of the metric m."""
     facts = {"fingerprints": SYSTEM, "date": f"2026-03-{day:02}T10:00:00+00:00"}
     return run({"m": scores}, **(facts | changes))
+
+
+def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    """The facts of a run whose stage took so many seconds in each case."""
+    figures: dict[str, Any] = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
+    counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
+    return {
+        "latencies": (Latency(stage=stage, count=cases, **figures),),
+        "stages": (StageCount(stage=stage, **counts),),
+    }
