@@ -68,7 +68,7 @@ def test_a_time_above_its_budget_fails_unless_chance_may_explain_it(
     assert check.outcome is (FAILED if ground is Ground.BROKEN else CANNOT_TELL)
 
 
-SHARED_CALLS = {"p50": None, "p95": None, "longest": None, "sharing": 2}
+SHARED_CALLS: dict[str, Any] = {"p50": None, "p95": None, "longest": None, "sharing": 2}
 """Where two cases shared a call, the times of single cases are not known."""
 
 

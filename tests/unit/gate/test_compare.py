@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import compare, parse_metrics
+from ragbench.core.ablation import VariantEffect
 from ragbench.core.attribution import Cause
 from ragbench.core.case_table import CaseTexts, ScoredCase
-from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, Difference
+from ragbench.core.comparison import Against, CaseDifference, CaseKind, Comparison, Difference
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
-from ragbench.gate.compare import Against, cases_beside
-from ragbench.gate.pairwise import Measured, VariantEffect, variant_effects, what_to_keep
+from ragbench.gate.compare import cases_beside
+from ragbench.gate.pairwise import Measured, variant_effects, what_to_keep
 from tests.unit.gate.builders import Score, column, run, run_of, with_texts
 
 GENERATOR = column("token_f1", group="generator")

@@ -34,12 +34,12 @@ NOTHING_TOLERATED = config(m={"max_drop": 0.0})
 STRICT = {"undecided": Undecided.INCONCLUSIVE}
 
 
-def sliced(by: str, *, max_drop: float | None = None, **limits: float) -> MetricGate:
-    """A metric with a largest drop, whose slices have limits of their own or the same drop."""
+def by_language(*, max_drop: float | None = None, **limits: float) -> MetricGate:
+    """A metric with a largest drop; its languages have limits of their own, or the same drop."""
     of_slices = FigureLimits(**limits) if limits else None
     return MetricGate(
         limits=FigureLimits(max_drop=max_drop),
-        slices=(SliceGate(by=by, value=None, limits=of_slices),),
+        slices=(SliceGate(by="language", value=None, limits=of_slices),),
     )
 
 
@@ -262,13 +262,17 @@ def test_a_metric_that_nobody_named_is_not_held_however_few_cases_it_is_measured
     assert check_of(verdict, "rare").outcome is GateOutcome.NOT_JUDGED
 
 
+def drawn_scores(draw: random.Random) -> list[float]:
+    return [draw.random() for _ in range(40)]
+
+
 @pytest.mark.parametrize("metric", ["m", "n", "o"])
 def test_the_order_of_the_metrics_changes_no_p_value(metric: str) -> None:
     """Forty cases each: too many arrangements of signs to count, so they are drawn."""
     names = ["m", "n", "o"]
     draw = random.Random(4)
-    now = run({name: [draw.random() for _ in range(40)] for name in names})
-    before = run({name: [draw.random() for _ in range(40)] for name in names})
+    now = run({name: drawn_scores(draw) for name in names})
+    before = run({name: drawn_scores(draw) for name in names})
     forward = config(**{name: {"max_drop": 0.0} for name in names})
     backward = config(**{name: {"max_drop": 0.0} for name in reversed(names)})
 
@@ -548,7 +552,7 @@ def test_slices_have_a_level_of_their_own_and_cost_the_metric_nothing() -> None:
     before = run({"m": [1] * 12}, languages=languages)
     now = run({"m": [0] * 6 + [1] * 6}, languages=languages)
 
-    verdict = gate(now, before, config(m=sliced("language", max_drop=0.0)))
+    verdict = gate(now, before, config(m=by_language(max_drop=0.0)))
 
     drop = check_of(verdict, "m").drop
     assert drop is not None
@@ -566,7 +570,7 @@ def test_a_slice_that_lost_everything_fails_the_gate() -> None:
     before = of_five_german_and_300_english_cases(lost=0)
     now = of_five_german_and_300_english_cases(lost=5)
 
-    verdict = gate(now, before, config(m=sliced("language", max_drop=0.1)))
+    verdict = gate(now, before, config(m=by_language(max_drop=0.1)))
 
     assert check_of(verdict, "m").outcome is not FAILED
     check = check_of(verdict, "m", "language:de")
@@ -580,7 +584,7 @@ def test_a_slice_whose_loss_is_not_shown_does_not_count() -> None:
     before = of_five_german_and_300_english_cases(lost=0)
     now = of_five_german_and_300_english_cases(lost=4)
 
-    verdict = gate(now, before, config(m=sliced("language", max_drop=0.1)))
+    verdict = gate(now, before, config(m=by_language(max_drop=0.1)))
 
     assert check_of(verdict, "m", "language:de").outcome is CANNOT_TELL
     assert verdict.outcome is PASSED
@@ -592,7 +596,7 @@ def test_a_slice_whose_loss_is_not_shown_does_not_count() -> None:
 def test_a_floor_on_slices_fails_for_the_slice_below_it() -> None:
     now = run({"m": ["skipped", 0.0]}, languages=["de", "en"])
 
-    verdict = gate(now, None, config(m=sliced("language", minimum=0.5)))
+    verdict = gate(now, None, config(m=by_language(minimum=0.5)))
 
     outcomes = {check.slice: check.outcome for check in checks_of_kind(verdict, CheckKind.SLICE)}
     assert outcomes == {"language:de": CANNOT_TELL, "language:en": FAILED}
@@ -602,6 +606,6 @@ def test_a_floor_on_slices_fails_for_the_slice_below_it() -> None:
 def test_a_floor_on_a_slice_that_is_not_measured_does_not_count() -> None:
     now = run({"m": ["skipped", 1.0]}, languages=["de", "en"])
 
-    verdict = gate(now, None, config(m=sliced("language", minimum=0.5)))
+    verdict = gate(now, None, config(m=by_language(minimum=0.5)))
 
     assert verdict.outcome is PASSED

@@ -120,7 +120,7 @@ def test_a_metric_with_another_formula_leaves_the_others_judged() -> None:
 
 def run_of_questions(cases: str) -> RunScores:
     """Cases like ``a1``: an id, and a digit that is both the question and tenths of its score."""
-    ids_and_questions = [(id_, question) for id_, question in cases.split()]
+    ids_and_questions = [(case[0], case[1]) for case in cases.split()]
     scores = run({"m": [int(question) / 10 for _, question in ids_and_questions]})
     renamed = [
         replace(case, id=id_, fingerprint=question)

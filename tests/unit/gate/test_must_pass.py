@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def golden_run(recall: Sequence[Score], answers: Sequence[Score]) -> RunScores:
     return with_cases(untagged, [*golden, *cases[3:]])
 
 
-def with_first_case(scores: RunScores, **changes: object) -> RunScores:
+def with_first_case(scores: RunScores, **changes: Any) -> RunScores:
     """The run with these changes of its first case."""
     first, *others = scores.cases
     return with_cases(scores, [replace(first, **changes), *others])
