@@ -314,11 +314,11 @@ def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> 
     """The drift with its cases under new ids; one whose id is now another case's is left out."""
     if drift is None:
         return None
-    taken = {*new_by_old.values()}
+    new_ids = {*new_by_old.values()}
     sums_of: dict[str, Mapping[str, tuple[float, float, float, float]]] = {}
     for id_, sums in drift.cases.items():
         if id_ in new_by_old:
             sums_of[new_by_old[id_]] = sums
-        elif id_ not in taken:
+        elif id_ not in new_ids:
             sums_of[id_] = sums
     return replace(drift, cases=sums_of)

@@ -239,6 +239,7 @@ def case_changes(
     pair = _with_changed_texts(_pair_of(first_run, second_run, marks, turns), first_run, second_run)
     changed = _changed_cases(first_run, second_run, main, turns)
     places = _places_with_texts(changed, max_texts)
+    # Not strict: of a baseline file the texts are empty ones, without end.
     texts_before = dict(zip(places, first_run.table.texts_of(places), strict=False))
     texts_now = dict(zip(places, second_run.table.texts_of(places), strict=False))
     # What a run does not know of any case, it does not hold.

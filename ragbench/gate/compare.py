@@ -372,6 +372,7 @@ def _cases_before(
     texts_now = run_now.table.texts_of(every_place)
     causes = run_before.table.fact("cause") or (None,) * len(run_now.cases)
     cases: dict[str, CaseBefore] = {}
+    # Not strict: of a baseline file the texts are empty ones, without end.
     for place, id_, before, now in zip(
         every_place, run_now.table.ids, texts_before, texts_now, strict=False
     ):

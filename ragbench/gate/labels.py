@@ -162,7 +162,8 @@ def corrected(
     if estimate is None:
         return None
 
-    chosen = people = 0
+    chosen = 0
+    people = 0
     for point in points:
         if point.label is not None and not point.is_same:
             chosen += not all(label.is_drawn for label in point.labels)
@@ -331,7 +332,7 @@ def labelled_checks(
     """
     for labelled_question in questions:
         question, points, answer = labelled_question
-        assert answer is not None
+        assert answer is not None  # `split_labelled` leaves no other among these
         estimate, correction = answer
         ids = set(question.sample.case_ids)
         before = corrected(question.column, points_of(question.column, baseline.on(ids)))

@@ -58,6 +58,7 @@ def figure(value: float, unit: str = "") -> str:
 
 
 def cases(count: int) -> str:
+    """A number of cases, as ``1 case`` or ``1,200 cases``."""
     return counted(count, "case")
 
 
