@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -137,6 +138,10 @@ class RunFolder:
             (self.path / _NEW_JOURNAL).replace(self.journal)
         finally:
             self._unlink(_NEW_JOURNAL_FILES)
+
+    def discard(self) -> None:
+        """Removes the folder of a first run that kept nothing: none is left behind."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
         """Refuses a folder that holds something else than a run."""
