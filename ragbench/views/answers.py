@@ -153,7 +153,7 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
             way += f" with: ragbench label RUN -m {metric} -n {number}"
         ways.append(way)
     if not answers.by_judge:
-        ways.append("add --judge MODEL")
+        ways.append("add a judge")
     separator = "; or " if with_command else " or "
     return f"For the share of right ones, {separator.join(ways)}" if ways else ""
 

@@ -390,7 +390,7 @@ def test_a_history_keeps_what_labels_made_of_a_run(ragbench: Ragbench, all_label
     (stored,) = ragbench("history", "main.json", "--json").ok().json["runs"]
 
     assert "0.667 (" in as_text
-    assert "from 60 labels; the judge said 0.9" in as_text
+    assert "from 60 labels; uncorrected 0.9" in as_text
     assert stored["people"]["answer_correct"][3] == 60
 
 

@@ -226,8 +226,8 @@ def test_the_next_step_is_labels_or_a_judge(tmp_path: Path) -> None:
     report = evaluate(rows, out=tmp_path, metrics="answer_correct")
     assert share_hint(report) == (
         "For the share of right ones, label 40 (about ±10 points) with: "
-        "ragbench label RUN -m answer_correct -n 40; or add --judge MODEL"
+        "ragbench label RUN -m answer_correct -n 40; or add a judge"
     )
     assert share_hint(report, with_command=False) == (
-        "For the share of right ones, label 40 (about ±10 points) or add --judge MODEL"
+        "For the share of right ones, label 40 (about ±10 points) or add a judge"
     )
