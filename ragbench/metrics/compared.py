@@ -102,39 +102,56 @@ class Beside:
 
     def compared(self) -> Comparison:
         """What the comparison comes to: the first kind of statement that differs, or agrees."""
-        if self.right.is_typed:
-            return replace_all(self._of_typed())
+        side = _side(self.right.tokens)
+        if self.right.is_typed and not side:
+            return self._of_typed()
+        if _CHOICE.fullmatch(self.reference):
+            return self._of_choice()
         if self.is_long:
             return _UNCLEAR  # people called most of what looked like an opposite right
         for reason, differs in _DIFFERENCES.items():
             if differs(self):
                 return Comparison(Agreement.DIFFERENT, reason)
-        side = _side(self.right.tokens)
-        if len(self.right.tokens) == 1 and side:
-            if side == self.side and not is_unsure(self.response.lower()):
-                return Comparison(Agreement.SAME, "the same side", is_all=True)
+        is_side_alone = len(self.right.tokens) == 1 and side
+        if is_side_alone and side == self.side and not is_unsure(self.response.lower()):
+            return Comparison(Agreement.SAME, "the same side", is_all=True)
         return _UNCLEAR
+
+    def _of_choice(self) -> Comparison:
+        """The comparison with a letter, as of a question with several to choose from."""
+        choice = _CHOSEN.match(self.response)
+        if choice is None:
+            return _UNCLEAR
+        if choice[1].upper() == self.right.tokens[0].upper():
+            return Comparison(Agreement.SAME, "the same choice", is_all=True)
+        return Comparison(Agreement.DIFFERENT, "another choice", is_all=True)
 
     # --- amounts, dates, identifiers
 
     def _of_typed(self) -> Comparison:
         """The comparison of a reference that is amounts, dates and identifiers alone."""
-        agreements: list[Agreement] = []
-        for amount in self._expected():
-            agreements.append(self._amount_in_answer(amount))
-        for spoken in self.right.spoken:
-            agreements.append(_best(spoken, (*self.answer.spoken, *self.answer.amounts)))
-        for identifier in self.right.identifiers:
-            agreements.append(self._identifier_in_answer(identifier))
-        if self.right.dates:
-            agreements.append(self._dates())
-        if Agreement.DIFFERENT in agreements:
-            return Comparison(Agreement.DIFFERENT, "another amount or date")
-        if Agreement.UNCLEAR in agreements:
-            return _UNCLEAR
+        expected = self._expected()
+        agreements = {
+            "another amount": [self._amount_in_answer(amount) for amount in expected],
+            "another part or frequency": [
+                _best(spoken, (*self.answer.spoken, *self.answer.amounts))
+                for spoken in self.right.spoken
+            ],
+            "another identifier": [
+                self._identifier_in_answer(identifier) for identifier in self.right.identifiers
+            ],
+            "another date": [self._dates()] if self.right.dates else [],
+        }
+        for reason, parts in agreements.items():
+            if Agreement.DIFFERENT in parts:
+                if self._is_between(expected, self._in_answer):
+                    return Comparison(Agreement.UNCLEAR, is_all=True)
+                return Comparison(Agreement.DIFFERENT, reason, is_all=True)
+        if any(Agreement.UNCLEAR in parts for parts in agreements.values()):
+            return Comparison(Agreement.UNCLEAR, is_all=True)
         if self._is_opposed():
-            return Comparison(Agreement.DIFFERENT, "the opposite")
-        return Comparison(Agreement.SAME, "the same amounts and dates")
+            return Comparison(Agreement.DIFFERENT, "the opposite", is_all=True)
+        return Comparison(Agreement.SAME, "the same amounts and dates", is_all=True)
 
     def _expected(self) -> Sequence[Amount]:
         """The amounts of the reference that the question does not hold; all where it holds all."""
@@ -244,6 +261,8 @@ class Beside:
         "Corporate bonds (82 %)" answers which asset got the most without its amount.
         """
         if _ASKS_AMOUNT.search(self.query.lower()):
+            return True
+        if not self.query.strip():
             return True
         if _ASKS_OTHER.search(self.query.lower()):
             return False
@@ -433,11 +452,6 @@ class Beside:
         return bool(new_amounts or new_dates or self.right.spoken or self.right.identifiers)
 
 
-def replace_all(comparison: Comparison) -> Comparison:
-    """A comparison that decides alone."""
-    return comparison._replace(is_all=True)
-
-
 _DIFFERENCES: dict[str, Callable[[Beside], bool]] = {
     "yes for no, or no for yes": Beside.is_other_side,
     "another amount": Beside.is_other_amount,
@@ -449,6 +463,8 @@ _DIFFERENCES: dict[str, Callable[[Beside], bool]] = {
     "the opposite": Beside.is_opposite,
     "another part of the list": Beside.is_other_part,
 }
+_CHOICE = re.compile(r"\(?[A-Ha-h][.)]?")
+_CHOSEN = re.compile(r"\s*(?:(?:the )?(?:correct |right )?(?:answer|option|choice)(?: is)?:?\s*)?\(?([A-Ha-h])(?:[.):]|\s*$)", re.I)
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")

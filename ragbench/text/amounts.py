@@ -574,11 +574,12 @@ class _Reader:
         if lexeme.kind == "word":
             number = words.ordinals[word] if word in words.ordinals else words.numbers[word]
             # "twenty two", "twenty second"
-            following = self._at(end).word
+            hyphens = self._at(end).raw == "-"
+            following = self._at(end + hyphens).word
             digit = words.numbers.get(following, words.ordinals.get(following, 0))
             if number >= 20 and 0 < digit < 10:
                 number += digit
-                end += 1
+                end += 1 + hyphens
         else:
             number, place = _read_digits(lexeme.raw)
             ordinal = self._at(end)

@@ -32,7 +32,7 @@ from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_cor
 from ragbench.stages.run_tally import CauseTally
 
 LEAVE = "You get 27 days of paid annual leave per calendar year."
-OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]
+OTHERS = ["The office closes at six.", "Trainees get 40 days.", "Dogs are welcome on Fridays."]
 CASE = Case(
     id="leave",
     query="How many days of leave are there?",
@@ -252,9 +252,9 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
 @pytest.mark.parametrize(
     ("response", "golds", "supported", "detail"),
     [
-        # The chunk on parking holds it.
+        # The chunk on trainees holds it.
         (
-            "Parking costs 40 euros.",
+            "Trainees get 40 days.",
             ["handbook"],
             True,
             "; another shown chunk contains that answer",
@@ -265,7 +265,7 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
             False,
             "; no other shown chunk contains that answer; 1 of 2 gold contexts were not shown",
         ),
-        ("No", ["handbook"], None, ""),
+        ("4", ["handbook"], None, ""),
     ],
 )
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported(
