@@ -1,6 +1,9 @@
 """Writes ``ragbench/text/units.toml``: units with their dimension and size, from pint's registry.
 
-Run once, and again where a unit is added below: ``pip install pint && python .ci/generate_units.py``.
+Run once, and again where a unit is added below:
+
+    pip install pint && python .ci/generate_units.py
+
 The package itself does not depend on pint: a table of a few hundred words is read faster than a
 registry is built, and pint's own parser reads "2 pm" as picometres.
 """
@@ -135,8 +138,9 @@ def main() -> None:
                     spellings.append("mcg")
             _add(registry, rows, seen, prefix + name, spellings)
     lines = [
-        "# Units by dimension: the size in the base unit, behind a slash the zero of a scale that has its own,",
-        "# and the words. Symbols keep their case. Written by .ci/generate_units.py.",
+        "# Units by dimension: the size in the base unit, behind a slash the zero of a scale",
+        "# that has its own, and the words. Symbols keep their case.",
+        "# Written by .ci/generate_units.py.",
         "",
     ]
     for dimension, words_by_size in sorted(rows.items()):
@@ -163,7 +167,7 @@ def _add(
     dimension = str(unit.dimensionality).replace("[", "").replace("]", "").replace(" ", "")
     dimension = dimension.replace("**", "^").removeprefix("1*").replace("^1", "")
     dimension = NAMES.get(dimension, dimension)
-    if name.endswith("bit") or name.endswith("byte"):
+    if name.endswith(("bit", "byte")):
         dimension = "information"
     elif name.endswith(("becquerel", "gray", "sievert", "lumen", "lux")):
         dimension = next(

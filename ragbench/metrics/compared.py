@@ -464,16 +464,21 @@ _DIFFERENCES: dict[str, Callable[[Beside], bool]] = {
     "another part of the list": Beside.is_other_part,
 }
 _CHOICE = re.compile(r"\(?[A-Ha-h][.)]?")
-_CHOSEN = re.compile(r"\s*(?:(?:the )?(?:correct |right )?(?:answer|option|choice)(?: is)?:?\s*)?\(?([A-Ha-h])(?:[.):]|\s*$)", re.I)
+_CHOSEN = re.compile(
+    r"\s*(?:(?:the )?(?:correct |right )?(?:answer|option|choice)(?: is)?:?\s*)?"
+    r"\(?([A-Ha-h])(?:[.):]|\s*$)",
+    re.I,
+)
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
 _ASKS_AMOUNT = re.compile(
-    r"\bhow (?:many|much|long|far|old|often|tall|high|large|big|deep|wide|heavy|fast|hot|cold|late|early)\b"
-    r"|\bwhen\b|\bwhat (?:year|date|day|time|percent|percentage|number|amount|share|rate|price|age|size"
-    r"|distance|is the (?:\w+ ){0,4}(?:rate|ratio|number|amount|cost|price|share|margin|percentage|limit"
-    r"|fee|deadline|date|length|height|width|size|speed|temperature|population|average|total))\b"
-    r"|\bin which year\b"
+    r"\bhow (?:many|much|long|far|old|often|tall|high|large|big|deep|wide|heavy|fast|hot|cold)\b"
+    r"|\bhow (?:late|early)\b|\bwhen\b|\bin which year\b"
+    r"|\bwhat (?:year|date|day|time|percent|percentage|number|amount|share|rate|price|age|size)\b"
+    r"|\bwhat (?:distance\b|is the (?:\w+ ){0,4}(?:rate|ratio|number|amount|cost|price|share|margin"
+    r"|percentage|limit|fee|deadline|date|length|height|width|size|speed|temperature|population"
+    r"|average|total)\b)"
 )
 _ASKS_OTHER = re.compile(
     r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
@@ -550,21 +555,18 @@ def _scaled(amount: Amount, scale: float) -> Amount:
 
 def _best(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
     """What the candidate that agrees most says; not comparable where there is none to compare."""
-    agreements = [amount.compared(candidate) for candidate in candidates]
-    for agreement in (Agreement.SAME, Agreement.UNCLEAR):
+    agreements = {amount.compared(candidate) for candidate in candidates}
+    for agreement in (Agreement.SAME, Agreement.DIFFERENT):
         if agreement in agreements:
-            if agreement is Agreement.SAME or Agreement.DIFFERENT not in agreements:
-                return agreement
-    return Agreement.DIFFERENT if agreements else Agreement.UNCLEAR
+            return agreement
+    return Agreement.UNCLEAR
 
 
 def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
     """Whether one is a number, and the other the time of day of that hour: 13 and 1 pm."""
     for candidate in candidates:
-        if {amount.dimension, candidate.dimension} == {
-            "",
-            "clock",
-        } and amount.number == candidate.number:
+        is_pair = {amount.dimension, candidate.dimension} == {"", "clock"}
+        if is_pair and amount.number == candidate.number:
             return True
     return False
 

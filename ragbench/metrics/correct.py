@@ -376,7 +376,7 @@ def _likeness_to(words: set[str], language: str) -> Callable[[str], float]:
         nearest = extract_one(word[:_LONGEST_PHRASE], candidates, scorer=ratio)
         if nearest is None:
             return 0.0
-        likeness = nearest[1] / 100
+        likeness = float(nearest[1]) / 100
         if likeness <= _OTHER_WORD or is_spelling_of(word, nearest[0], language):
             return likeness
         is_form = tokenise(word) == tokenise(nearest[0])  # encapsulate, encapsulation

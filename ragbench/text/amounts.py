@@ -214,37 +214,46 @@ _LARGEST = 1e300
 
 # --- the pieces of a text
 
-_MARKS = "\u0300-\u036f\u0483-\u0487\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962-\u0963\u0981-\u0983\u09bc-\u09d7\u0a01-\u0a51\u0a81-\u0acd\u0b01-\u0b57\u0b82-\u0bd7\u0c00-\u0c56\u0c81-\u0cd6\u0d00-\u0d57\u0dca-\u0ddf"
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962-\u0963\u0981-\u0983"
+    "\u09bc-\u09d7\u0a01-\u0a51\u0a81-\u0acd\u0b01-\u0b57\u0b82-\u0bd7\u0c00-\u0c56\u0c81-\u0cd6"
+    "\u0d00-\u0d57\u0dca-\u0ddf"
+)
 """Signs on letters that Python does not count as parts of a word: vowels of Indic scripts."""
-_ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eae\u0ec0-\u0ec6"
+_ALONE = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eae"
+    "\u0ec0-\u0ec6"
+)
 """Letters of scripts that part no words: each is a piece."""
 _ON_TOP = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
 """Vowels and tones above and below Thai and Lao letters."""
 _NUMBER = r"""
-    \d{1,3}(?:\.\d{3})+,\d{1,2}(?!\d)
-    | \d{1,3}(?:\.\d{3}){2,}(?![\d.])
-    | \d{1,2}(?:,\d{2})+,\d{3}(?!\d)(?:\.\d+)?
-    | \d{1,3}(?:,\d{3})+(?![\d,]|\.\d{3}\b)(?:\.\d+)?
-    | \d{1,3}(?:\ \d{3}){2,}(?!\d)
+    \d{1,3}(?:\.\d{3}){1,8},\d{1,2}(?!\d)
+    | \d{1,3}(?:\.\d{3}){2,8}(?![\d.])
+    | \d{1,2}(?:,\d{2}){1,8},\d{3}(?!\d)(?:\.\d+)?
+    | \d{1,3}(?:,\d{3}){1,8}(?![\d,]|\.\d{3}\b)(?:\.\d+)?
+    | \d{1,3}(?:\ \d{3}){2,8}(?!\d)
     | \d+,\d{1,2}(?![\d,])
     | \d+(?:\.\d+(?!\d*:|\.\d))?
     | (?<![\w.])\.\d+
 """
 _WRITTEN_WORD = rf"""
-    (?P<word> [^\W\d_{_ALONE}][^\W\d_{_ALONE}{_MARKS}]*(?:[{_MARKS}]+[^\W\d_{_ALONE}]*)*
+    (?P<word> [^\W\d_{_ALONE}](?:[^\W\d_{_ALONE}]|[{_MARKS}])*
         | [{_ALONE}][{_ON_TOP}]* | °[CF]? )
 """
 _ASCII_WORD = "(?P<word> [A-Za-z]+ )"
 _ADDRESS = r"""
-    (?P<link> (?:https?://|www\.)[^\s<>"']+ ) | (?P<mail> [\w.+-]+@[\w-]+(?:\.[\w-]+)+ ) |
+    (?P<link> (?:https?://|www\.)[^\s<>"']+ )
+    | (?P<mail> [\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8} ) |
 """
 _IN_DIGITS = rf"""
-    (?P<phone> \+\d[\d\ ()/.-]{{6,}}\d | \(\d{{3}}\)\ ?\d{{3}}-\d{{4}}\b | \b\d{{3}}-\d{{3}}-\d{{4}}\b
-        | \b\d{{3}}-\d{{4}}\b | \b0\d{{1,4}}[\ /-]\d[\d\ -]{{4,}}\d\b )
+    (?P<phone> \+\d[\d\ ()/.-]{{6,20}}\d | \(\d{{3}}\)\ ?\d{{3}}-\d{{4}}\b
+        | \b\d{{3}}-\d{{3}}-\d{{4}}\b | \b\d{{3}}-\d{{4}}\b
+        | \b0\d{{1,4}}[\ /-]\d[\d\ -]{{4,20}}\d\b )
     | (?=\d) (?:
         (?P<day> \b\d{{4}}-\d{{1,2}}-\d{{1,2}}\b | \b\d{{1,2}}\.\d{{1,2}}\.\d{{4}}\b
             | \b\d{{1,2}}/\d{{1,2}}/\d{{4}}\b )
-        | (?P<version> \b(?!\d{{1,3}}(?:\.\d{{3}}){{2,}}\b)\d+(?:\.\d+){{2,}}(?:-[a-z]\w*)? )
+        | (?P<version> \b(?!\d{{1,3}}(?:\.\d{{3}}){{2,8}}\b)\d+(?:\.\d+){{2,}}(?:-[a-z]\w*)? )
         | (?P<clock> \b\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?![\d:]) )
         | (?P<ratio> \b\d+(?:\.\d+)?:\d+(?:\.\d+)?\b )
         | (?P<part> (?<![\w/.])\d\d?[/⁄](?:[234568]|10)(?![\w/]) )
@@ -453,6 +462,7 @@ def _values_of(rows: Sequence[str]) -> dict[str, float]:
 
 # --- reading
 
+_ORDINAL_ENDINGS = ("st", "nd", "rd", "th")
 _EVERY = ("every", "each", "alle", "cada")
 _END = _Lexeme("", "", "", -1, -1)
 _OF = ("of", "de", "di", "of the")
@@ -553,12 +563,11 @@ class _Reader:
         return is_plural or (before in ("a", "one") and self._at(position + 1).word in ("of", ""))
 
     def _article(self, position: int) -> int:
-        """ "an hour": one of it, where a half or a smaller unit follows, or the text says no more."""
+        """Reads "an hour" as one, where a half follows, or the text says no more."""
         self._tokens.append(self._lexemes[position].word)
         unit, end = self._unit(position + 1)
-        follows_half = [self._at(end + offset).word for offset in range(3)] == ["and", "a", "half"]
         is_all = end >= len(self._lexemes) and position <= 2
-        if unit is None or not (follows_half or is_all):
+        if unit is None or not (is_all or self._follows_half(end)):
             return position + 1
         return self._quantity(1.0, 1.0, "", position, position + 1)
 
@@ -566,65 +575,72 @@ class _Reader:
 
     def _number(self, position: int) -> int:
         """Reads a number with its unit."""
-        lexeme = self._lexemes[position]
         words = self._words
-        word = bare(lexeme.word)
-        end = position + 1
-        place = 1.0
-        if lexeme.kind == "word":
-            number = words.ordinals[word] if word in words.ordinals else words.numbers[word]
-            # "twenty two", "twenty second"
-            hyphens = self._at(end).raw == "-"
-            following = self._at(end + hyphens).word
-            digit = words.numbers.get(following, words.ordinals.get(following, 0))
-            if number >= 20 and 0 < digit < 10:
-                number += digit
-                end += 1 + hyphens
-        else:
-            number, place = _read_digits(lexeme.raw)
-            ordinal = self._at(end)
-            if ordinal.word in ("st", "nd", "rd", "th") and ordinal.start == lexeme.end:
-                end += 1
-        # "two thirds", "3 times"
+        number, place, end = self._figure(position)
         part = bare(self._at(end).word)
-        if (
-            part in words.fractions
-            and part not in words.numbers
-            and (part.endswith("s") or number == 1)
-        ):
-            is_quarters_of_year = part == "quarters" and number > 3
-            if not is_quarters_of_year:
-                return self._fraction(position, number * words.fractions[part], end + 1)
         if part == "times":
             return self._times(position, number, end + 1)
+        if self._is_part(part, number):  # two thirds
+            return self._fraction(position, number * words.fractions[part], end + 1)
         while self._at(end).word in words.scales:
             scale = words.scales[self._at(end).word]
             number = min(number * scale, _LARGEST)
             place = min(place * scale, _LARGEST)
             end += 1
-        glued = self._at(end)
-        is_money = self._at(position - 1).word in words.currencies
-        if glued.word in words.short_scales and glued.start == lexeme.end:
-            if (
-                is_money
-                or glued.word == "k"
-                or (glued.raw == "M" and not _is_measure(self._at(end + 1)))
-            ):
-                number *= words.short_scales[glued.word]
-                place *= words.short_scales[glued.word]
-                end += 1
-        if is_money and _THOUSANDS.fullmatch(lexeme.raw):
-            number *= 1000  # "5.000 €": no currency has three decimals
-            place = 1.0
+        short_scale = self._short_scale(position, end)
+        if short_scale is not None:
+            number *= short_scale
+            place *= short_scale
+            end += 1
         return self._quantity(number, place, self._bound(position), position, end)
+
+    def _figure(self, position: int) -> tuple[float, float, int]:
+        """A number alone, what its last digit counts, and the position behind it."""
+        words = self._words
+        lexeme = self._lexemes[position]
+        end = position + 1
+        following = self._at(end)
+        if lexeme.kind == "number":
+            number, place = _read_digits(lexeme.raw)
+            is_ordinal = following.word in _ORDINAL_ENDINGS and following.start == lexeme.end
+            return number, place, end + is_ordinal
+        word = bare(lexeme.word)
+        number = words.ordinals[word] if word in words.ordinals else words.numbers[word]
+        # "twenty two", "twenty-second"
+        hyphens = following.raw == "-"
+        digit_word = self._at(end + hyphens).word
+        digit = words.numbers.get(digit_word, words.ordinals.get(digit_word, 0))
+        if number >= 20 and 0 < digit < 10:
+            return number + digit, 1.0, end + hyphens + 1
+        return number, 1.0, end
+
+    def _is_part(self, word: str, number: float) -> bool:
+        """Whether a word behind a number names parts of a whole: "thirds"."""
+        words = self._words
+        if word not in words.fractions or word in words.numbers:
+            return False
+        if word == "quarters" and number > 3:  # of a year
+            return False
+        return number == 1 or word.endswith("s")
+
+    def _short_scale(self, position: int, end: int) -> float | None:
+        """The scale of a letter right behind a number: the k of 5k, the m of £50m."""
+        glued = self._at(end)
+        scale = self._words.short_scales.get(glued.word)
+        if scale is None or glued.start != self._lexemes[position].end:
+            return None
+        is_money = self._at(position - 1).word in self._words.currencies
+        is_millions = glued.raw == "M" and self._at(end + 1).raw != "/"
+        return scale if is_money or is_millions or glued.word == "k" else None
 
     def _quantity(self, number: float, place: float, bound: str, position: int, end: int) -> int:
         """Adds a number with the unit behind it, or the currency before it."""
         words = self._words
-        if self._at(end).word in ("am", "pm") and number <= 12:
-            self._add_clock(_minutes(int(number), 0, self._at(end).word))
+        behind_number = self._at(end).word
+        if behind_number in ("am", "pm") and number <= 12:
+            self._add_clock(_minutes(int(number), 0, behind_number))
             return end + 1
-        if self._at(end).word in ("uhr", "oclock") and number <= 24:
+        if behind_number in ("uhr", "oclock") and number <= 24:
             self._add_clock(60 * int(number))
             return end + 1
         before = self._at(position - 1).word
@@ -632,18 +648,11 @@ class _Reader:
         if before in words.currencies and (unit is None or unit.dimension not in words.currencies):
             unit = words.units[before]
             behind = end
-        lexeme = self._lexemes[position]
-        if (
-            unit is not None
-            and unit.dimension in words.currencies
-            and _THOUSANDS.fullmatch(lexeme.raw)
-        ):
-            if before not in words.currencies:
-                number *= 1000
-                place = 1.0
-        # "an hour and a half", "two and a half"
-        tail = [self._at(behind + offset).word for offset in range(3)]
-        if tail == ["and", "a", "half"]:
+        is_money = unit is not None and unit.dimension in words.currencies
+        if is_money and _THOUSANDS.fullmatch(self._lexemes[position].raw):
+            number *= 1000  # "5.000 €": no currency has three decimals
+            place = 1.0
+        if self._follows_half(behind):
             number += 0.5
             place = 0.1
             behind += 3
@@ -655,16 +664,13 @@ class _Reader:
         self._share_unit(amount, position)
         if self._joins(amount, position):
             first = self._amounts.pop()
-            amount = Amount(
-                first.dimension,
-                first.value + amount.value,
-                first.number,
-                first.place,
-                amount.step,
-                first.bound,
-            )
+            amount = first._replace(value=first.value + amount.value, step=amount.step)
         self._amounts.append(amount)
         return behind
+
+    def _follows_half(self, position: int) -> bool:
+        """Whether "and a half" follows: an hour and a half."""
+        return [self._at(position + offset).word for offset in range(3)] == ["and", "a", "half"]
 
     def _append_words(self, begin: int, end: int) -> None:
         """Adds the pieces of a unit to the words of the text."""
@@ -776,7 +782,7 @@ class _Reader:
         return end
 
     def _every(self, position: int) -> int:
-        """ "every six months": once in that time."""
+        """Reads "every six months": once in that time."""
         self._tokens.append(self._lexemes[position].word)
         following = self._at(position + 1)
         count = self._words.numbers.get(bare(following.word), 1.0)
@@ -838,11 +844,11 @@ class _Reader:
         words = self._words
         lexeme = self._lexemes[position]
         before = self._at(position - 1)
-        if before.word in ("st", "nd", "rd", "th"):
+        if before.word in _ORDINAL_ENDINGS:
             before = self._at(position - 2)
         is_dated = before.kind == "number" or self._at(position + 1).kind == "number"
         if before.word in _OF:
-            is_dated = is_dated or self._at(position - 2).word in ("st", "nd", "rd", "th")
+            is_dated = is_dated or self._at(position - 2).word in _ORDINAL_ENDINGS
         if not is_dated and bare(lexeme.word) in words.ambiguous:
             self._tokens.append(lexeme.word)
             return position + 1
@@ -865,13 +871,12 @@ class _Reader:
         if self._at(behind).word in _OF:
             behind += 1
         following = self._at(behind)
-        if day is None and following.kind == "number" and following.raw.isdecimal():
-            if len(following.raw) <= 2 and 1 <= int(following.raw) <= 31:
-                day = int(following.raw)
-                self._tokens.append(str(day))
+        if day is None and _is_day(following):
+            day = int(following.raw)
+            self._tokens.append(str(day))
+            behind += 1
+            if self._at(behind).word in _ORDINAL_ENDINGS:
                 behind += 1
-                if self._at(behind).word in ("st", "nd", "rd", "th"):
-                    behind += 1
         year: int | None = None
         following = self._at(behind)
         if following.kind == "number" and len(following.raw) == 4 and following.raw.isdecimal():
@@ -880,6 +885,12 @@ class _Reader:
             behind += 1
         self._dates.append(Date(year, month, day))
         return behind
+
+
+def _is_day(lexeme: _Lexeme) -> bool:
+    """Whether a piece may be the day of a month."""
+    is_short = lexeme.kind == "number" and lexeme.raw.isdecimal() and len(lexeme.raw) <= 2
+    return is_short and 1 <= int(lexeme.raw) <= 31
 
 
 _IDENTIFIERS = ("link", "mail", "phone", "version", "ratio")
@@ -934,8 +945,3 @@ def _unit_of(lexeme: _Lexeme, words: _Words) -> Unit | None:
         or words.units.get(lexeme.word)
         or words.units.get(bare(lexeme.word))
     )
-
-
-def _is_measure(lexeme: _Lexeme) -> bool:
-    """Whether "5M" is followed by what makes it a unit: "5 M/s" is none of money."""
-    return lexeme.raw == "/"

@@ -15,8 +15,17 @@ _SHORTEST_MISSPELLED = 5
 words as neighbours."""
 _LANGUAGES = ("ar", "de", "es", "fa", "fr", "it", "nl", "pt", "ru")
 """Languages, beside English, of which the package has a list of words."""
-_SPELLINGS = (("isation", "ization"), ("ise", "ize"), ("ising", "izing"), ("ised", "ized"))
-_SPELLINGS += (("our", "or"), ("ours", "ors"), ("tre", "ter"), ("tres", "ters"), ("yse", "yze"))
+_SPELLINGS: tuple[tuple[str, str], ...] = (
+    ("isation", "ization"),
+    ("ise", "ize"),
+    ("ising", "izing"),
+    ("ised", "ized"),
+    ("our", "or"),
+    ("ours", "ors"),
+    ("tre", "ter"),
+    ("tres", "ters"),
+    ("yse", "yze"),
+)
 """British and American endings of one word."""
 
 
