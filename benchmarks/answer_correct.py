@@ -8,6 +8,8 @@ means of faithfulness, completeness and appropriateness are all 3 or more) and
 ``ragchecker_human.json`` (two people said which of two long answers is more correct, and which
 is more complete). Figures are of questions that the weights were not fitted on (five folds by
 question), then of systems that they were not fitted on.
+Then answers of domains that no weight was fitted on, from ``answers/`` (finance.jsonl,
+nq301.jsonl, mohler.jsonl), and kinds of mistakes from ``kinds/answers.jsonl``, where they are there.
 Behind them stand the answers of a planted set: references of the bundled dataset, made wrong, or
 written otherwise.
 """
@@ -29,7 +31,14 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
-from ragbench.metrics.correct import SAME, AnswerBeside, is_same, probability, ruled
+from ragbench.metrics.correct import (
+    SAME,
+    AnswerBeside,
+    answer_correct,
+    is_same,
+    probability,
+    ruled,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "ragbench" / "metrics" / "correct.toml"
@@ -220,6 +229,43 @@ def _rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
 
 
+# --- other domains
+
+
+def other_domains(folder: Path) -> None:
+    """Answers of domains that the weights were not fitted on, and written kinds of mistakes."""
+    for name in ("finance", "nq301", "mohler"):
+        path = folder / "answers" / f"{name}.jsonl"
+        if path.exists():
+            rows = [json.loads(line) for line in path.open(encoding="utf-8")]
+            likely = np.array(
+                [answer_correct(row["query"], row["response"], row["references"]) for row in rows]
+            )
+            labels = np.array([bool(row["right"]) for row in rows])
+            _print_domain(name, likely, labels)
+    path = folder / "kinds" / "answers.jsonl"
+    if path.exists():
+        rows = [json.loads(line) for line in path.open(encoding="utf-8")]
+        likely = np.array(
+            [answer_correct(row["query"], row["response"], [row["reference"]]) for row in rows]
+        )
+        _print_domain("kinds", likely, np.array([bool(row["right"]) for row in rows]))
+
+
+def _print_domain(name: str, likely: Floats, labels: npt.NDArray[np.bool_]) -> None:
+    agree = (likely >= 0.5) == labels
+    sure = (likely >= 0.8) | (likely <= 0.2)
+    ranks = rankdata(likely)
+    right_count = labels.sum()
+    wrong_count = len(labels) - right_count
+    area = (ranks[labels].sum() - right_count * (right_count + 1) / 2) / (right_count * wrong_count)
+    print(
+        f"{name:10}{len(labels):6} answers  people {labels.mean():.3f}  mean {likely.mean():.3f}  "
+        f"agree {agree.mean():.3f}  AUC {area:.3f}  sure {sure.mean():.2f}, true "
+        f"{agree[sure].mean():.3f}; of all, sure and wrong {(sure & ~agree).mean():.3f}"
+    )
+
+
 # --- answers made wrong, or written otherwise
 
 
@@ -293,6 +339,7 @@ def main(arguments: Sequence[str]) -> Any:
     for one in short.labelled:
         probability(one.query, one.response, one.references[0])
     print(f"{(time.process_time() - started) / len(short.labelled) * 1e6:.0f} us an answer")
+    other_domains(folder)
     return planted()
 
 

@@ -151,6 +151,8 @@ class Beside:
             return Comparison(Agreement.UNCLEAR, is_all=True)
         if self._is_opposed():
             return Comparison(Agreement.DIFFERENT, "the opposite", is_all=True)
+        if self.is_denied():
+            return Comparison(Agreement.DIFFERENT, "the answer is denied", is_all=True)
         return Comparison(Agreement.SAME, "the same amounts and dates", is_all=True)
 
     def _expected(self) -> Sequence[Amount]:
@@ -258,8 +260,11 @@ class Beside:
     def _amounts_matter(self) -> bool:
         """Whether the amounts of the reference are what was asked for.
 
-        "Corporate bonds (82 %)" answers which asset got the most without its amount.
+        "Corporate bonds (82 %)" answers which asset got the most without its amount. An answer in
+        all other words of the reference says another amount all the same.
         """
+        if self._says_all_but_numbers():
+            return True
         if _ASKS_AMOUNT.search(self.query.lower()):
             return True
         if not self.query.strip():
@@ -268,6 +273,11 @@ class Beside:
             return False
         numbers = len([word for word in self.right_words if word[-1].isdecimal()])
         return 2 * numbers >= len(self.new_words)
+
+    def _says_all_but_numbers(self) -> bool:
+        """Whether the answer has each word of the reference that is no number."""
+        words = [word for word in self.right_words if not word[-1].isdecimal()]
+        return bool(words) and set(words) <= set(self.answer.tokens)
 
     def _is_between(self, expected: Sequence[Amount], others: Sequence[Amount]) -> bool:
         """Beside "1135-1154": what lies between is meant, too."""
@@ -345,6 +355,31 @@ class Beside:
         others = answer_tokens - query_tokens
         for word in self.new_words:
             if word not in answer_tokens and not others.isdisjoint(opposed_forms(word)):
+                return True
+        return False
+
+    def is_other_letter(self) -> bool:
+        """Another letter behind the same word: hepatitis B for hepatitis A, Annex C for Annex A."""
+        letters = _LETTERED.findall(self.reference)
+        if not letters:
+            return False
+        answer_letters = _LETTERED.findall(self.response)
+        for word, letter in letters:
+            beside = {other for name, other in answer_letters if name.lower() == word.lower()}
+            if beside and letter not in beside:
+                return True
+        return False
+
+    def counts_other_things(self) -> bool:
+        """The same number of another thing: 12 seats for 12 tickets may be the same, or not."""
+        things = _things_counted(self.right.tokens)
+        answer_things = _things_counted(self.answer.tokens)
+        answer_stems = stems(self.answer.tokens)
+        for number, thing in things.items():
+            other = answer_things.get(number)
+            if other is None or stem(thing) in answer_stems or thing in self.query_wording.tokens:
+                continue
+            if stem(other) != stem(thing) and other not in self.query_wording.tokens:
                 return True
         return False
 
@@ -436,6 +471,10 @@ class Beside:
         items = _items(self.response, separator=_OR)
         return len(items) > 1 and any(right_words & item for item in items)
 
+    def is_open(self) -> bool:
+        """Whether the words of the reference are there, and may say something else."""
+        return self.is_turned_round() or self.is_hedged() or self.counts_other_things()
+
     def declines(self) -> bool:
         """The answer begins with a refusal, and says little of the reference's own words."""
         return read_answer(self.response).opens
@@ -458,6 +497,7 @@ _DIFFERENCES: dict[str, Callable[[Beside], bool]] = {
     "another date": Beside.is_other_date,
     "another identifier": Beside.is_other_identifier,
     "another part or frequency": Beside.is_other_frequency,
+    "another letter": Beside.is_other_letter,
     "another person of that family name": Beside.is_other_person,
     "the answer is denied": Beside.is_denied,
     "the opposite": Beside.is_opposite,
@@ -469,6 +509,8 @@ _CHOSEN = re.compile(
     r"\(?([A-Ha-h])(?:[.):]|\s*$)",
     re.I,
 )
+_LETTERED = re.compile(r"\b(\w{2,}) ([A-Z])\b(?![.'’&-]?\w)")
+"""A word with a capital letter behind it, which tells which one is meant."""
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
@@ -560,6 +602,16 @@ def _best(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
         if agreement in agreements:
             return agreement
     return Agreement.UNCLEAR
+
+
+def _things_counted(tokens: Sequence[str]) -> dict[str, str]:
+    """The words right behind numbers, by number."""
+    common = word_list("common")
+    things: dict[str, str] = {}
+    for number, word in pairwise(tokens):
+        if number[-1].isdecimal() and word not in common and not word[-1].isdecimal():
+            things[number] = word
+    return things
 
 
 def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:

@@ -121,7 +121,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return AnswerVerdict(max(likely, _LEAST_RIGHT), "both decline")
     if said < _SAID_ALL_THE_SAME and answer.declines():
         return AnswerVerdict(min(likely, REFUSED), "the answer declines")
-    if answer.is_turned_round() or answer.is_hedged():
+    if not answer.is_long and answer.is_open():
         likely = min(likely, OPEN)
     is_nothing_said = not said and features.get("unlike", 1.0)
     if is_nothing_said:

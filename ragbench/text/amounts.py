@@ -302,7 +302,7 @@ def _lexemes(text: str) -> list[_Lexeme]:
 
 _HAN_NUMBER = re.compile(
     r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
-    r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
+    r"([〇零一二两三四五六七八九十百千万]{1,40})(?(1)|(?=[年月日天个元人次倍分小%]))"
 )
 _HAN_SIGN = re.compile("[〇零一二两三四五六七八九十百千万]")
 _HAN_DIGITS = {
@@ -417,6 +417,7 @@ def _words() -> _Words:
         *scales,
         *entries["working"].split(),
         *clock_words,
+        "times",
         "each",
         "every",
         "per",
@@ -795,7 +796,9 @@ class _Reader:
         unit, behind = self._unit(end)
         if unit is None or unit.dimension != "time" or not count:
             return position + 1
-        self._append_words(position + 1, behind)
+        if end > position + 1:
+            self._tokens.append(f"{count:.12g}")
+        self._append_words(end, behind)
         self._spoken.append(_rate(1.0, count * unit.size))
         return behind
 
