@@ -9,7 +9,7 @@ means of faithfulness, completeness and appropriateness are all 3 or more) and
 is more complete). Figures are of questions that the weights were not fitted on (five folds by
 question), then of systems that they were not fitted on.
 Then answers of domains that no weight was fitted on, from ``answers/`` (finance.jsonl,
-nq301.jsonl, mohler.jsonl), and kinds of mistakes from ``kinds/answers.jsonl``, where they are there.
+nq301.jsonl, mohler.jsonl), and kinds of mistakes from ``kinds/answers.jsonl``, if DATA has them.
 Behind them stand the answers of a planted set: references of the bundled dataset, made wrong, or
 written otherwise.
 """
