@@ -131,7 +131,7 @@ def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
 
 
 def share_hint(report: Report, *, with_command: bool = True) -> str:
-    """How the share of right answers becomes known; empty where it is, and without answers.
+    """What makes more known of the answers; empty where labels have, and without answers.
 
     Args:
         with_command: whether the command that asks for labels is named.
@@ -146,16 +146,17 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
     ways: list[str] = []
     if metric is not None and answers.answers >= FEWEST_LABELS:
         number = min(_ENOUGH, answers.answers)
-        way = f"label {number}"
+        way = f"label {number} for the share of right ones"
         if number == _ENOUGH:
             way += " (about ±10 points)"
         if with_command:
-            way += f" with: ragbench label RUN -m {metric} -n {number}"
+            way += f", with: ragbench label RUN -m {metric} -n {number}"
         ways.append(way)
-    if not answers.by_judge:
-        ways.append("add a judge")
-    separator = "; or " if with_command else " or "
-    return f"For the share of right ones, {separator.join(ways)}" if ways else ""
+    # A judge decides about answers; the share that people would find is theirs alone.
+    if not answers.by_judge and (ways or answers.undecided):
+        ways.append("let a judge decide")
+    sentence = ("; or " if with_command else ", or ").join(ways)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def deciders_text(count: CauseCount) -> str:

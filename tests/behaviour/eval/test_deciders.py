@@ -225,9 +225,9 @@ def test_the_next_step_is_labels_or_a_judge(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "id": str(number)} for number in range(50)]
     report = evaluate(rows, out=tmp_path, metrics="answer_correct")
     assert share_hint(report) == (
-        "For the share of right ones, label 40 (about ±10 points) with: "
-        "ragbench label RUN -m answer_correct -n 40; or add a judge"
+        "Label 40 for the share of right ones (about ±10 points), with: "
+        "ragbench label RUN -m answer_correct -n 40; or let a judge decide"
     )
     assert share_hint(report, with_command=False) == (
-        "For the share of right ones, label 40 (about ±10 points) or add a judge"
+        "Label 40 for the share of right ones (about ±10 points), or let a judge decide"
     )
