@@ -52,29 +52,23 @@ def stems(words: Iterable[str]) -> set[str]:
     return {stem(word) for word in words}
 
 
-@lru_cache(maxsize=4096)
-def telling_words(text: str, beside: str = "") -> tuple[str, ...]:
-    """The words of a text that say something; all where none does.
-
-    A common word says something where it is written as a name, as in "hepatitis A", "IT" and
-    "WHO", here or in the text beside.
-    """
-    return _telling(wording(text).tokens, f"{text} {beside}")
-
-
 def _telling(tokens: Sequence[str], text: str) -> tuple[str, ...]:
-    """The tokens that say something."""
+    """The tokens that say something; all where none does.
+
+    A common word says something where a text writes it as a name, as in "hepatitis A", "IT" and
+    "WHO".
+
+    Args:
+        text: all that the case and the answer say, with its capitals.
+    """
     common = word_list("common")
     names = {name.lower() for name in _CAPITALS.findall(text)}
-    return tuple([token for token in tokens if token not in common or token in names]) or tuple(
-        tokens
-    )
+    telling = [token for token in tokens if token not in common or token in names]
+    return tuple(telling or tokens)
 
 
-_CAPITALS = re.compile(
-    r"(?<![.!?:\n]\s)(?<!^)\b(?:A|AN|AT|BE|BY|IN|IT|IS|OF|ON|OR|HAS|HE|WHO|WAS|THE|TO|AS|FOR|AND)\b(?![.'’])"
-)
-"""A common word in capitals within a sentence. "I" is none of the common words."""
+_CAPITALS = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b[A-Z]+\b(?![.'’])")
+"""A word in capitals within a sentence: at its beginning "A" is an article."""
 
 
 class Beside:
