@@ -55,14 +55,14 @@ def pages() -> dict[Path, str]:
             colour={"enum": ["green", "yellow", "red"]},
         ),
         VIEWS / "comparison.schema.json": schema(Comparison),
-        VIEWS / "report.schema.json": schema(ReportFile),
+        VIEWS / "report.schema.json": schema(ReportFile, version=3),
     }
 
 
-def schema(record: type, **more: dict[str, Any]) -> str:
+def schema(record: type, *, version: int = 2, **more: dict[str, Any]) -> str:
     """The JSON schema of a record that is printed as it is, behind the number of its version."""
     found = msgspec.json.schema(record)
-    own, head = found["$defs"][record.__name__], {"schema_version": {"const": 2}, **more}
+    own, head = found["$defs"][record.__name__], {"schema_version": {"const": version}, **more}
     own["properties"] = head | own["properties"]
     own["required"] = [*head, *own["required"]]
     draft = "https://json-schema.org/draft/2020-12/schema"

@@ -8,6 +8,8 @@ means of faithfulness, completeness and appropriateness are all 3 or more) and
 ``ragchecker_human.json`` (two people said which of two long answers is more correct, and which
 is more complete). Figures are of questions that the weights were not fitted on (five folds by
 question), then of systems that they were not fitted on.
+Then answers of domains that no weight was fitted on, from ``answers/`` (finance.jsonl,
+nq301.jsonl, mohler.jsonl), and kinds of mistakes from ``kinds/answers.jsonl``, if DATA has them.
 Behind them stand the answers of a planted set: references of the bundled dataset, made wrong, or
 written otherwise.
 """
@@ -29,7 +31,14 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
-from ragbench.metrics.correct import AGREED, CONTRADICTED, SAME, AnswerBeside, is_same, probability
+from ragbench.metrics.correct import (
+    SAME,
+    AnswerBeside,
+    answer_correct,
+    is_same,
+    probability,
+    ruled,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "ragbench" / "metrics" / "correct.toml"
@@ -79,32 +88,35 @@ class Rows(NamedTuple):
 
     labelled: list[Labelled]
     features: list[Floats]
-    contradicted: list[list[bool]]
-    floors: list[list[float]]
-    """What the probability is at least, where what can be compared says so."""
+    answers: list[list[AnswerBeside | None]]
+    """Beside each reference; None where the answer is in its words."""
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Iterable[Labelled], *, long: bool) -> Rows:
-        labelled, features, contradicted, floors = [], [], [], []
+    def of(cls, rows: Iterable[Labelled], *, long: bool) -> Rows:
+        labelled: list[Labelled] = []
+        features: list[Floats] = []
+        answers: list[list[AnswerBeside | None]] = []
         names: tuple[str, ...] = ()
-        for one in given:
-            known, asked = len(one.references), (one.query, one.response)
-            compared = [AnswerBeside(*asked, each, known) for each in one.references]
-            kept = [each for each in compared if each.is_long == long]
-            if not kept:
+        for row in rows:
+            count = len(row.references)
+            beside = [
+                AnswerBeside(row.query, row.response, reference, count)
+                for reference in row.references
+            ]
+            beside = [answer for answer in beside if answer.is_long == long]
+            if not beside:
                 continue
-            found = [each.features() for each in kept]
-            names = LONG if long else tuple(found[0])
-            labelled.append(one)
-            same = [is_same(one.response, each.reference) for each in kept]
-            agreed = [AGREED * each.agrees() for each in kept]
-            floors.append(
-                [max(SAME * floor, other) for floor, other in zip(same, agreed, strict=True)]
+            features_by_name = [answer.features() for answer in beside]
+            names = LONG if long else tuple(features_by_name[0])
+            labelled.append(row)
+            features.append(
+                np.array([[values[name] for name in names] for values in features_by_name])
             )
-            features.append(np.array([[each[name] for name in names] for each in found]))
-            contradicted.append([each.contradiction() is not None for each in kept])
-        return cls(labelled, features, contradicted, floors, names)
+            answers.append(
+                [None if is_same(row.response, answer.reference) else answer for answer in beside]
+            )
+        return cls(labelled, features, answers, names)
 
     @property
     def labels(self) -> npt.NDArray[np.bool_]:
@@ -113,7 +125,7 @@ class Rows(NamedTuple):
     @property
     def are_open(self) -> npt.NDArray[np.bool_]:
         """Whether an answer is in other words than each reference: these are fitted."""
-        return np.array([max(one) < SAME for one in self.floors])
+        return np.array([None not in answers for answers in self.answers])
 
     @property
     def systems(self) -> npt.NDArray[np.str_]:
@@ -145,12 +157,20 @@ def fitted(rows: Rows, chosen: npt.NDArray[np.bool_]) -> Floats:
 
 
 def probabilities(rows: Rows, weights: Floats, chosen: npt.NDArray[np.bool_]) -> Floats:
-    found = []
-    for at in np.flatnonzero(chosen):
-        each = 1 / (1 + np.exp(-(rows.features[at] @ weights)))
-        each = np.maximum(each, rows.floors[at])
-        found.append(np.where(rows.contradicted[at], np.minimum(each, CONTRADICTED), each).max())
-    return np.array(found)
+    likely: list[float] = []
+    for row in np.flatnonzero(chosen):
+        by_words = 1 / (1 + np.exp(-(rows.features[row] @ weights)))
+        by_reference: list[float] = []
+        for answer, values, word_share in zip(
+            rows.answers[row], rows.features[row], by_words, strict=True
+        ):
+            if answer is None:
+                by_reference.append(SAME)
+                continue
+            features = dict(zip(rows.names, values, strict=True))
+            by_reference.append(ruled(answer, features, float(word_share)).probability)
+        likely.append(max(by_reference))
+    return np.array(likely)
 
 
 def held_out(rows: Rows, folds: npt.NDArray[Any]) -> Floats:
@@ -207,6 +227,43 @@ def preferred(folder: Path) -> None:
 
 def _rank_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
+# --- other domains
+
+
+def other_domains(folder: Path) -> None:
+    """Answers of domains that the weights were not fitted on, and written kinds of mistakes."""
+    for name in ("finance", "nq301", "mohler"):
+        path = folder / "answers" / f"{name}.jsonl"
+        if path.exists():
+            rows = [json.loads(line) for line in path.open(encoding="utf-8")]
+            likely = np.array(
+                [answer_correct(row["query"], row["response"], row["references"]) for row in rows]
+            )
+            labels = np.array([bool(row["right"]) for row in rows])
+            _print_domain(name, likely, labels)
+    path = folder / "kinds" / "answers.jsonl"
+    if path.exists():
+        rows = [json.loads(line) for line in path.open(encoding="utf-8")]
+        likely = np.array(
+            [answer_correct(row["query"], row["response"], [row["reference"]]) for row in rows]
+        )
+        _print_domain("kinds", likely, np.array([bool(row["right"]) for row in rows]))
+
+
+def _print_domain(name: str, likely: Floats, labels: npt.NDArray[np.bool_]) -> None:
+    agree = (likely >= 0.5) == labels
+    sure = (likely >= 0.8) | (likely <= 0.2)
+    ranks = rankdata(likely)
+    right_count = labels.sum()
+    wrong_count = len(labels) - right_count
+    area = (ranks[labels].sum() - right_count * (right_count + 1) / 2) / (right_count * wrong_count)
+    print(
+        f"{name:10}{len(labels):6} answers  people {labels.mean():.3f}  mean {likely.mean():.3f}  "
+        f"agree {agree.mean():.3f}  AUC {area:.3f}  sure {sure.mean():.2f}, true "
+        f"{agree[sure].mean():.3f}; of all, sure and wrong {(sure & ~agree).mean():.3f}"
+    )
 
 
 # --- answers made wrong, or written otherwise
@@ -282,6 +339,7 @@ def main(arguments: Sequence[str]) -> Any:
     for one in short.labelled:
         probability(one.query, one.response, one.references[0])
     print(f"{(time.process_time() - started) / len(short.labelled) * 1e6:.0f} us an answer")
+    other_domains(folder)
     return planted()
 
 

@@ -28,7 +28,9 @@ def main() -> None:
     target = Path(sys.argv[1]).resolve()
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        ragbench(["eval", str(PELLORIN), "--out", str(run), "-q"])
+        code = ragbench(["eval", str(PELLORIN), "--rag", "baseline", "--out", str(run), "-q"])
+        if code:
+            sys.exit(code)
         look = ("--hide-scrollbars", "--window-size=1000,640", f"--user-data-dir={folder}/profile")
         page = (run / "report.html").as_uri()
         subprocess.run(

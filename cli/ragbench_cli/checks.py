@@ -336,7 +336,7 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
             capital = await ask_capital(client, purpose="doctor")
             seconds = time.perf_counter() - started
             dialect = client.dialect
-            mode = dialect.structured.value if dialect.known else "no mode"
+            mode = dialect.structured.value if dialect.mode_is_known else "no mode"
             repaired = ", after one correction" if capital.repaired else ""
             checks.record(f"works with {mode}{repaired} in {seconds:.2f} s")
         checks.step = "llm context"

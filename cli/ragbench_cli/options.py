@@ -352,13 +352,13 @@ class OnEngine(Record):
 
 
 class Labelled(Record):
-    """Labels of people that correct what a judge says."""
+    """Labels of people: they decide about their answers, and correct figures of all."""
 
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[list[str] | None, option("FILE")] = None
-    """Labels of people, which correct a judge's figures, or METRIC=FILE; repeatable. See
-    docs/labels.md."""
+    """Labels of people, or METRIC=FILE; repeatable. They decide about the answers that they label,
+    before a judge and words, and correct the figures of all. See docs/labels.md."""
 
     @property
     def book(self) -> LabelBook | None:

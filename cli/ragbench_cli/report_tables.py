@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ragbench.core.attribution import LOSSES
 from ragbench.safe_text import counted, shown_line
 from ragbench.views import run_document
+from ragbench.views.answers import answers_text, share_hint
 from ragbench.views.document import number_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.metric_table import headings_without_room, metric_cell, metric_columns
@@ -42,7 +43,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
-    yield from _middle(report)
+    yield from _middle(report, is_full=is_full)
     # In short, a metric without a value is worth a line only where the user asked for it.
     if is_full or not run_document.has_default_metrics(report):
         unmeasured = run_document.unmeasured_text(report)
@@ -91,7 +92,7 @@ def _latency_blocks(report: Report) -> Blocks:
         yield f"  {remark}"
 
 
-def _middle(report: Report) -> Blocks:
+def _middle(report: Report, *, is_full: bool) -> Blocks:
     """What people, operators, causes and a validator say, where there are any."""
     if report.corrections:
         yield from corrected_blocks(report.corrections)
@@ -105,7 +106,11 @@ def _middle(report: Report) -> Blocks:
         yield from paragraph("operators", run_document.operator_remarks(report.operators))
     if report.causes:
         yield ""
-        yield styled((run_document.right_text(report.right), "bold"))
+        hint = share_hint(report, with_command=is_full)
+        sentence: list[Cell] = [(answers_text(report), "bold")]
+        if hint:
+            sentence.append((f" {hint}.", "dim"))
+        yield styled(*sentence)
         yield causes_table(report.causes)
     validation = report.validation
     if validation is not None:
@@ -174,7 +179,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
-    """A judge's figures beside what people say, where they are labelled."""
+    """A metric's figures beside what people make of them, where they are labelled."""
     yield ""
     yield "corrected by labels of people"
     yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))

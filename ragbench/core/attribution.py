@@ -24,6 +24,8 @@ class Cause(Labelled):
     """The gold was retrieved, and post-retrieval dropped it."""
     NOT_USED = "not_used", "shown, answered wrongly"
     """The gold was given to generation, and the answer is wrong."""
+    PARTLY = "partly_right", "answered in part"
+    """A judge or people call the answer partly right, and no earlier stage lost the gold."""
     DECLINED = "declined", "shown, declined"
     """The gold was given to generation, and the system declined to answer."""
     ANSWERED_WITHOUT = "answered_without", "answered though nothing was there"
@@ -67,14 +69,36 @@ class Answer(StrEnum):
     """How the answer of a case compares with the right one."""
 
     RIGHT = "right"
-    PARTLY = "partly"
-    """A judge calls it partly right: neither right nor wrong."""
     WRONG = "wrong"
     DECLINED = "declined"
+    PARTLY = "partly"
+    """A judge or people call it partly right."""
     UNCHECKED = "unchecked"
-    """There is no reference."""
+    """There is no reference, or the words of the answer do not decide."""
     NONE = "none"
     """Generation was not part of the run, or was not reached."""
+
+
+class Decider(StrEnum):
+    """What decided how an answer compares with the right one.
+
+    People take precedence over a judge, and a judge over words.
+    """
+
+    LABEL = "label"
+    """A label of people on this very answer."""
+    JUDGE = "judge"
+    """A language model, by a metric of the run."""
+    WORDS = "words"
+    """The words of answer and reference, by `answer_correct`."""
+    DATA = "data"
+    """Nothing had to be judged: the system declined or failed, or the case has no answer."""
+    NONE = "none"
+    """There is no answer, or nothing to compare it with."""
+
+
+JUDGING = (Decider.LABEL, Decider.JUDGE, Decider.WORDS)
+"""What decides about an answer, the one that takes precedence first."""
 
 
 class Attribution(Record):
@@ -99,43 +123,49 @@ class Attribution(Record):
     probability: float | None = None
     """The validator's probability that the chunks contain the answer; None where no verdict was
     used."""
-    right: float | None = None
-    """Probability that the case is right: 1 or 0 where that is known, else estimated by the words
-    of the answer; None where there is nothing to estimate it by."""
-    by_words: bool = False
-    """Whether it was estimated by the words of the answer."""
-    is_long: bool = False
-    """Whether its reference states more than one fact: words decide less reliably then."""
+    decided_by: Decider = Decider.NONE
+    """What decided ``answer``."""
 
 
-class Reliability(Record):
-    """How reliable a cause by words is: on labelled cases, the number for which it was right."""
+class AnswerCounts(Record):
+    """The cases of a run by how their answers compare with the right ones.
 
-    held: int
-    """Labelled cases with this cause by words, for which people agree."""
-    of: int
-    """Labelled cases with this cause by words."""
-    source: str
+    They are counts of this run's answers. The share of right answers that people would find is
+    another question: words alone do not tell it (docs/intervals.md).
+    """
 
+    cases: int
+    right: int = 0
+    """Answers that are right."""
+    partly: int = 0
+    """Answers that a judge or people call partly right."""
+    wrong: int = 0
+    """Answers that are wrong."""
+    declined: int = 0
+    """Cases that the system declined to answer, though they may have an answer."""
+    declined_rightly: int = 0
+    """Cases without an answer that the system declined."""
+    answered_without: int = 0
+    """Cases without an answer that the system answered."""
+    undecided: int = 0
+    """Answers whose words do not decide."""
+    unchecked: int = 0
+    """Answers with nothing to compare them with."""
+    no_answer: int = 0
+    """Cases whose answer is not part of the run."""
+    failed: int = 0
+    """Cases in which a stage failed."""
+    by_label: int = 0
+    """Answers that labels of people decided."""
+    by_judge: int = 0
+    """Answers that a judge decided."""
+    by_words: int = 0
+    """Answers that were compared by their words, those that words do not decide included."""
 
-class RightShare(Record):
-    """The share of cases that are right."""
-
-    share: float
-    """Its expected value, over the cases that can be judged or estimated."""
-    low: float | None
-    """Lower end of the 95% interval, which covers the error of the sample and that of the
-    probabilities; None where it cannot be estimated."""
-    high: float | None
-    """Upper end of the same interval."""
-    known: int
-    """Cases that can be judged or estimated."""
-    untold: int
-    """Cases that cannot be called right or wrong one by one: the words of their answer are not
-    clear, or there is nothing to judge them by."""
-    by_words: int
-    """Cases whose answer was judged by its words."""
-    total: int
+    @property
+    def answers(self) -> int:
+        """The answers that people, a judge or words compared with the right one."""
+        return self.by_label + self.by_judge + self.by_words
 
 
 class CauseCount(Record):
@@ -145,11 +175,8 @@ class CauseCount(Record):
     cases: int
     estimated: int = 0
     """Of those, how many were found by an estimate; see `ESTIMATES`."""
-    by_words: int = 0
-    """Of those, for how many the answer was judged by its words."""
-    reliability: Reliability | None = None
-    """How often this cause by words is right on labelled sets; None where words judged no case, and
-    where it was not measured."""
+    deciders: tuple[tuple[Decider, int], ...] = ()
+    """Of those, for how many people, a judge and words decided about the answer; in this order."""
     stages: tuple[tuple[str, int], ...] = ()
     """The operators or stages that lost the gold, with counts, the most frequent first."""
     examples: tuple[str, ...] = ()

@@ -96,6 +96,7 @@ class ScoredCase(Record):
 _FACTS = ("cluster", "tags", "language", "stages", "cause", "labels", "judged")
 """The fields of a case that are columns of the table where any case has them."""
 _CODES = {status: ord(status.value[0]) for status in Status}
+"""A byte per status, so that a column of a million cases takes a megabyte."""
 _STATUSES = {code: status for status, code in _CODES.items()}
 _NO_CELL = 0
 """The code of a case without a cell: the metric does not apply to it."""
@@ -291,12 +292,14 @@ class CaseTable:
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
+        # By their cases: equal columns may store their values in another order.
         return isinstance(other, CaseTable) and [*self] == [*other]
 
     def __iter__(self) -> Iterator[ScoredCase]:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, place: int) -> ScoredCase:
+        """One case, made of the columns; a metric that does not apply to it has no score there."""
         scores: dict[str, Cell] = {}
         repeats: dict[str, Repeats] = {}
         for metric, cells in self.cells.items():

@@ -67,6 +67,7 @@ class Price(Record):
     """The source of the price, with its date where it has one."""
 
     def __post_init__(self) -> None:
+        """Refuses a price below 0, infinite or NaN: a cap on costs could not hold with it."""
         prices = (self.input, self.output, self.cached_input or Decimal(0))
         if any(not price.is_finite() or price < 0 for price in prices):
             raise ConfigError("the price of a million tokens must be a number of at least 0")

@@ -20,6 +20,7 @@ Weight = Annotated[float, Meta(ge=0)]
 AboveZero = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Filled = Annotated[str, Meta(min_length=1, pattern=r"\S")]
+"""A text that is more than white space."""
 
 _WORDS_OF_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
 
@@ -33,6 +34,11 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
+        """Refuses all values out of range with one error, a line each.
+
+        A class with a ``__post_init__`` of its own calls this one by name: ``super()`` fails in a
+        dataclass with slots.
+        """
         settings: Any = type(self)
         problems = [_problem(name, getattr(self, name), hint) for name, hint in _hints(settings)]
         refuse(*problems)

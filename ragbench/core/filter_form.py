@@ -142,12 +142,14 @@ def _scalar(value: object, path: str) -> Scalar:
 
 
 def _mapping(value: object, expected: str, path: str) -> Mapping[object, object]:
+    """The value where it is a mapping; else an error that says what was expected where."""
     if not isinstance(value, Mapping):
         raise _unexpected(value, expected, path)
     return cast("Mapping[object, object]", value)
 
 
 def _list(value: object, items: str, path: str) -> Sequence[object]:
+    """The value where it is a list; else an error that says what was expected where."""
     if not isinstance(value, (list, tuple)):
         raise _unexpected(value, f"a list of {items}", path)
     return cast("Sequence[object]", value)

@@ -48,6 +48,7 @@ _DATE = re.compile(
 )
 """ISO 8601 from a year alone to a time with a zone; hours and zones within their range."""
 _LONGEST_DATE = 35
+"""Characters of the longest text that `_DATE` matches."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -59,6 +60,7 @@ class Equals(Record):
     value: Scalar
 
     def __post_init__(self) -> None:
+        """Refuses a value that no store can compare, however the filter was made."""
         _check_value(self.field, self.value)
 
 
@@ -69,6 +71,7 @@ class In(Record):
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
+        """Refuses a value that no store can compare, however the filter was made."""
         for value in self.values:
             _check_value(self.field, value)
 
@@ -79,6 +82,7 @@ class Exists(Record):
     field: str
 
     def __post_init__(self) -> None:
+        """Refuses a field that is named by something else than a text."""
         _check_field(self.field)
 
 
@@ -89,6 +93,7 @@ class Prefix(Record):
     prefix: str
 
     def __post_init__(self) -> None:
+        """Refuses a prefix that is no text: numbers have no characters to begin with."""
         _check_field(self.field)
         if not isinstance(self.prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
@@ -110,6 +115,7 @@ class Range(Record):
     """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
+        """Refuses a range without a bound, and one of numbers and dates: nothing lies in it."""
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
         if not kinds:
@@ -186,6 +192,7 @@ class Dialect(Record, Generic[_ConditionT]):
     """The field (first argument) holds a text that begins with the prefix (second)."""
 
     def __call__(self, filters: Filter) -> _ConditionT:
+        """The filter as a condition in the engine's language, its parts from the inside out."""
         if isinstance(filters, And):
             return self.both([self(part) for part in filters.filters])
         if isinstance(filters, Or):
@@ -198,6 +205,7 @@ class Dialect(Record, Generic[_ConditionT]):
             return self.exists(filters.field)
         if isinstance(filters, Prefix):
             return self.prefix(filters.field, filters.prefix)
+        # To equal a value is to be one of one.
         values = filters.values if isinstance(filters, In) else (filters.value,)
         return self.equal(filters.field, values)
 
@@ -426,11 +434,13 @@ def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filt
 
 
 def _check_field(field: object) -> None:
+    """Refuses a field that is not named by a text."""
     if not isinstance(field, str):
         raise ConfigError(f"filter: a field is named by a text, found {field!r}")
 
 
 def _check_value(field: str, value: object) -> None:
+    """Refuses what no field is compared with: null, lists, objects and NaN."""
     _check_field(field)
     if equality_key(value) is None:
         raise ConfigError(

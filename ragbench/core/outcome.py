@@ -22,6 +22,7 @@ _LONGEST = 10_000
 _LONGEST_TRACEBACK = 4_000
 """Characters that are stored of a traceback: thousands of cases may fail alike."""
 _MOST_CAUSES = 8
+"""Causes that are stored of an error, the nearest ones."""
 
 
 class Status(StrEnum):

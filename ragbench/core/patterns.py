@@ -13,6 +13,7 @@ from typing import Any
 SECONDS = 1.0
 """Time limit of a search. An ordinary one takes less than a thousandth of it."""
 _LONGEST = 2000
+"""Letters that a pattern may have."""
 _LARGEST = 1_000_000
 """Limit of a pattern's length times its repetitions: `regex` writes these out in memory."""
 _REPETITION = re.compile(r"\{\s*(\d+)?\s*,?\s*(\d+)?\s*\}")

@@ -99,6 +99,7 @@ class Labelled(StrEnum):
     label: str
 
     def __new__(cls, value: str, label: str = "") -> Self:
+        """Makes a member that is its value, as a file has it, and carries its label beside."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.label = label

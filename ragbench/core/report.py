@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from ragbench.core.attribution import Attribution, Cause, CauseCount, RightShare
+from ragbench.core.attribution import AnswerCounts, Attribution, Cause, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import CORRECTNESS, Direction, Metric
@@ -137,11 +137,11 @@ class Interval(Record):
 
 
 class Correction(Record):
-    """A figure of a judge, and the figure that labels of people on some of its cases make of it."""
+    """A figure of a metric, and what labels of people on some of its cases make of it."""
 
     metric: str
     judged: float
-    """The judge's own figure over the cases."""
+    """The metric's own figure over the cases."""
     judged_interval: Interval | None
     corrected: float
     interval: Interval | None
@@ -158,6 +158,30 @@ class Correction(Record):
     unit: str = ""
     runs: tuple[str, ...] = ()
     """In a comparison: the run of the figure; of a difference two runs, second minus first."""
+
+
+WORDS_RIGHT = "answer_correct"
+"""The metric by which words say whether an answer is right."""
+JUDGED_RIGHT = (
+    CORRECTNESS,
+    "ragas:answer_correctness",
+    "ragas:factual_correctness",
+    "ragas:answer_accuracy",
+)
+"""Judged metrics of whether an answer is right; they take precedence over those by words."""
+
+
+_DERIVED_FROM_WORDS = "right"
+"""The figure of all cases that a gate makes of `WORDS_RIGHT`."""
+
+
+def has_known_level(metric: str) -> bool:
+    """Whether the interval of a metric's mean is one of what it measures.
+
+    Words rank answers, and the share of right ones that people find is elsewhere by up to .4: an
+    interval of the sample's error alone would claim to know it. Labels correct the mean.
+    """
+    return metric not in (WORDS_RIGHT, _DERIVED_FROM_WORDS)
 
 
 class Slice(Record):
@@ -206,12 +230,24 @@ class Counted(Record):
     """Why cases were skipped, abstained, failed or unproved, with counts, most frequent first."""
     slices: tuple[Slice, ...] = ()
     """By tag, then by language, each sorted by value."""
+    labels: int = 0
+    """Labels of people that score and interval are corrected by; 0 where they are the metric's
+    own."""
 
 
 class Summary(Counted):
     """One metric over all cases of a run."""
 
     metric: Metric
+
+    @property
+    def decided_by(self) -> str:
+        """What decided whether answers are right; empty for metrics of another kind."""
+        if self.labels:
+            return f"{self.labels:,} labels"
+        if self.metric.is_judged:
+            return "judge"
+        return "words" if self.metric.name == WORDS_RIGHT else ""
 
 
 Form = Literal["terminal", "markdown", "page"]
@@ -261,6 +297,12 @@ METRIC_TABLE = (
         value=lambda summary: summary.interval,
         is_drawn=True,
         room_rank=3,
+    ),
+    TableColumn(
+        heading="by",
+        value=lambda summary: summary.decided_by,
+        is_rare=True,
+        room_rank=6,
     ),
     TableColumn(
         heading="measured",
@@ -406,17 +448,9 @@ class Latency(Record):
     """Cases that shared a call."""
 
 
-JUDGED_RIGHT = (
-    CORRECTNESS,
-    "ragas:answer_correctness",
-    "ragas:factual_correctness",
-    "ragas:answer_accuracy",
-)
-"""Judged metrics of whether an answer is right; they take precedence over those by words, and the
-first one over the others."""
 _MAIN = (
     *JUDGED_RIGHT,
-    "answer_correct",
+    WORDS_RIGHT,
     "token_f1",
     "exact_match",
     "expectations",
@@ -487,8 +521,9 @@ class Report(Record):
     """The judge and the cost of its answers; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
     """Why cases went right or wrong, counted; in the order of a case's way through the stages."""
-    right: RightShare | None = None
-    """The share of cases that are right; None where that is unknown of every case."""
+    answers: AnswerCounts | None = None
+    """The cases by how their answers compare with the right ones; None where that was not
+    counted."""
     corrections: tuple[Correction, ...] = ()
     """The figures that labels of people correct; empty without a file of labels."""
 

@@ -92,6 +92,7 @@ context_metadata=None, metadata=None)
     """Facts about the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
+        """Refuses lists that disagree in length: scores would be those of other contexts."""
         if not isinstance(self.contexts, list):
             _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
@@ -199,6 +200,7 @@ class GenerationResult(_Result, Generic[MetaT]):
     """Tokens, times, model ... Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
+        """Refuses what a score could not be computed of: users' systems build this."""
         if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(f"response must be a string, not {kind_of(self.response)}")
         if self.multi_responses is not None:

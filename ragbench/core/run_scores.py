@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ragbench.core.attribution import CauseCount, RightShare
+from ragbench.core.attribution import AnswerCounts, CauseCount
 from ragbench.core.case_table import CaseTable, Cells
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction, Metric, Need
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Status
 from ragbench.core.record import Record
-from ragbench.core.report import Latency, StageCount
+from ragbench.core.report import Latency, StageCount, has_known_level
 from ragbench.plugins import Floats, Integers, np
 
 
@@ -80,6 +80,11 @@ class MetricColumn(Record):
         if self.digest:
             identity += f" {self.digest}"
         return identity
+
+    @property
+    def has_known_level(self) -> bool:
+        """Whether an interval can be given of its mean; see `has_known_level` of reports."""
+        return has_known_level(self.name)
 
     @property
     def no_mean(self) -> str:
@@ -146,8 +151,8 @@ class RunScores:
     """Its judge's models; empty without a judge, and where no file has them."""
     causes: tuple[CauseCount, ...] = ()
     """Why its cases went right or wrong, counted; empty for a baseline file."""
-    right: RightShare | None = None
-    """The share of its cases that are right; None for a baseline file, and when unknown."""
+    answers: AnswerCounts | None = None
+    """Its cases by how their answers compare with the right ones; None for a baseline file."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file has it. Of several runs, the newest one's."""
     made_of: tuple[MainRun, ...] = ()
@@ -309,11 +314,11 @@ def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> 
     """The drift with its cases under new ids; one whose id is now another case's is left out."""
     if drift is None:
         return None
-    taken = {*new_by_old.values()}
+    new_ids = {*new_by_old.values()}
     sums_of: dict[str, Mapping[str, tuple[float, float, float, float]]] = {}
     for id_, sums in drift.cases.items():
         if id_ in new_by_old:
             sums_of[new_by_old[id_]] = sums
-        elif id_ not in taken:
+        elif id_ not in new_ids:
             sums_of[id_] = sums
     return replace(drift, cases=sums_of)

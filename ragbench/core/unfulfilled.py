@@ -61,6 +61,7 @@ def unfulfilled(
     for case in report.index(position, None):
         if case.value is not None and case.value < 1.0:
             failing.append(case)
+    # Those that the caller names come first, in its order; behind them the worst ones.
     ranks = {id_: rank for rank, id_ in enumerate(first)}
     failing.sort(key=lambda case: (ranks.get(case.id, len(ranks)), badness(case.value, metric)))
     ids = [case.id for case in failing[:most]]

@@ -150,6 +150,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
+    """Writes the file whole, or leaves what was there."""
     with written_whole(path) as file:
         file.write(baseline_bytes(baseline))
 
@@ -407,6 +408,7 @@ def _shortest_number(value: float) -> float:
 
 
 def _json(value: object) -> str:
+    """A value as JSON on one line."""
     import orjson
 
     return orjson.dumps(value).decode()

@@ -109,16 +109,17 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> Interval:
-    """The mean of a metric over the cases that were measured."""
+    """The mean of a metric over the cases that were measured; its ends where its level is known."""
     values = run.cells(column.name).values
     clusters = run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
-    return mean_interval(
+    interval = mean_interval(
         values[places].tolist(),
         [clusters[place] for place in places],
         bounds=(column.low, column.high),
         probability=column.probability,
     )
+    return interval if column.has_known_level else replace(interval, low=None, high=None)
 
 
 # --- the metrics that say so
@@ -238,6 +239,7 @@ def case_changes(
     pair = _with_changed_texts(_pair_of(first_run, second_run, marks, turns), first_run, second_run)
     changed = _changed_cases(first_run, second_run, main, turns)
     places = _places_with_texts(changed, max_texts)
+    # Not strict: of a baseline file the texts are empty ones, without end.
     texts_before = dict(zip(places, first_run.table.texts_of(places), strict=False))
     texts_now = dict(zip(places, second_run.table.texts_of(places), strict=False))
     # What a run does not know of any case, it does not hold.

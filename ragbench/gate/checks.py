@@ -159,6 +159,7 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
     """
     deviation = _log_deviation(latency)
     observed = getattr(latency, name, None)
+    # Each factor, over the root of the number of cases, is the error of the figure's logarithm.
     if deviation is None or observed is None:
         return None
     if name == "mean":
@@ -518,7 +519,7 @@ def must_pass_check(
     ids = _selected(selectors, run, baseline)
     _refuse_undecidable(run, ids, main)
     failing = [*_failing(run, baseline, ids, main)]
-    lost = [change for change in failing if change.loss]
+    lost = [change for change in failing if change.loss]  # 0: it failed in the baseline, too
     if not lost:
         outcome, ground = GateOutcome.PASSED, Ground.HOLDS
     elif any(change.is_sure for change in lost):
@@ -633,6 +634,7 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
         asked: the cases of the check that were lost once, each of them as often as `ASKS` lacks.
     """
     main = main_metrics(asked.metrics)
+    # Each further ask is a case of its own, numbered in the order of the lost cases.
     numbered = [str(number) for number in range(len(asked.cases))]
     again_passed: list[bool] = []
     for place in asked.table.places(numbered).tolist():
@@ -645,6 +647,7 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
             lost.append(change)
             continue
         times_passed = sum(next(results) for _ in range(ASKS - 1))
+        # With the first time, which was lost, most of the asks decide.
         if 2 * times_passed < ASKS:
             lost.append(replace(change, is_sure=True))
     return worded(

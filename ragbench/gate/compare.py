@@ -22,11 +22,12 @@ from ragbench.core.comparison import (
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
 from ragbench.core.record import replace
+from ragbench.core.report import WORDS_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import SIDES, case_changes, find_columns, id_change, main_metrics
 from ragbench.gate.comparable import system_change
-from ragbench.gate.labels import corrections
+from ragbench.gate.labels import corrections, words_notes
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
 from ragbench.safe_text import counted
@@ -201,6 +202,8 @@ def compare(
         systems.append(_system_change(first_run, run))
         flows += cause_flows((first_mark, first_run), (mark, run))
     notes = [note] if note else []
+    if any(metric.name == WORDS_RIGHT for metric in compared):
+        notes += words_notes(common_runs)
     notes += _notes(marked_runs, compared)
     return Comparison(
         runs=tuple(_compared_run(mark, run) for mark, run in marked_runs),
@@ -369,6 +372,7 @@ def _cases_before(
     texts_now = run_now.table.texts_of(every_place)
     causes = run_before.table.fact("cause") or (None,) * len(run_now.cases)
     cases: dict[str, CaseBefore] = {}
+    # Not strict: of a baseline file the texts are empty ones, without end.
     for place, id_, before, now in zip(
         every_place, run_now.table.ids, texts_before, texts_now, strict=False
     ):

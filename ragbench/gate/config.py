@@ -112,6 +112,7 @@ class GateConfig(Record):
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
     def __post_init__(self) -> None:
+        """Refuses plain numbers for metrics: a number may be a minimum or a tolerated drop."""
         # Whoever builds it by hand may give numbers.
         gates: Mapping[str, Any] = self.metrics
         if not all(isinstance(gate, MetricGate) for gate in gates.values()):

@@ -176,6 +176,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         if column is None or column.identity != metric.identity or not metric.looks:
             continue
         tolerance = _tolerance(column)
+        # Where metrics are named, main is held by those with a max_drop alone.
         if config.metrics:
             demand = config.metrics.get(metric.metric)
             if demand is None or demand.limits.max_drop is None:
@@ -243,13 +244,14 @@ def _trend(
 
     Args:
         number: of main's newest run, counted from 0.
-        now: the judged run's mean over the cases, so that larger is better.
+        mean_now: the judged run's mean over the cases, turned so that larger is better.
     """
     fallen = fall(sums, number)
     count = len(sums)
     ages = [number - case.first for case in sums]
     means = [case.total / (age + 1) for case, age in zip(sums, ages, strict=True)]
     # A case's mean lies at the middle of its runs, the end of the line half its age later.
+    # The fall is that since the oldest case came in; a lone first run has the age 0.
     slope = fallen / max(*ages, 1)
     end = math.fsum(means) / count - slope * math.fsum(ages) / count / 2.0
     # The steps lead from the newest level back to the first one.

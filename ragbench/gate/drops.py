@@ -21,6 +21,7 @@ from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
 
 _HALF = 0.5
+"""With less than this share of what there was, a loss needs no test."""
 _FEW = 10
 """Below so many independent observations of what there was, half of them is no sign of anything."""
 _LEFT = 0.05

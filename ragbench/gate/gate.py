@@ -85,6 +85,7 @@ def lost_cases(
 
     places = np.flatnonzero(worst >= 0).tolist()
     changes: list[CaseChange] = []
+    # Not strict: of a baseline file the texts are empty ones, without end.
     for place, text in zip(places, run.table.texts_of(places), strict=False):
         metric = columns_by_name[int(worst[place])].name
         cell = run.cells(metric).cell(place)
@@ -293,6 +294,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
         return None
     questions = PER_CASE * len(run.cases)
     price = f"at most {questions:,} questions to each of the two"
+    # Both systems are asked, and the baseline's is taken to be as fast as the run's.
     seconds = 2.0 * questions * sum(latency.mean for latency in run.latencies)
     if seconds:
         price += f", about {max(1, round(seconds / 60)):,} min at the run's pace"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ragbench.core.case_table import Label, ScoredCase
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, LabelPlan
-from ragbench.core.report import Correction, Interval
+from ragbench.core.report import WORDS_RIGHT, Correction, Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.drops import DropQuestion
@@ -149,6 +149,7 @@ def corrected(
     judged = [point.judged for point in points]
     labels = [point.label for point in points]
     clusters = [point.cluster for point in points]
+    is_known = len(runs) > 1 or column.has_known_level
     if len(runs) < 2:
         estimate = corrected_mean(judged, labels, clusters, bounds=column.bounds)
         raw = mean_interval(
@@ -161,7 +162,8 @@ def corrected(
     if estimate is None:
         return None
 
-    chosen = people = 0
+    chosen = 0
+    people = 0
     for point in points:
         if point.label is not None and not point.is_same:
             chosen += not all(label.is_drawn for label in point.labels)
@@ -172,7 +174,7 @@ def corrected(
     return estimate, Correction(
         metric=column.name,
         judged=raw.mean or 0.0,
-        judged_interval=raw.reported,
+        judged_interval=raw.reported if is_known else None,
         corrected=estimate.mean,
         interval=interval,
         cases=estimate.cases,
@@ -250,6 +252,20 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
 
 
+def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
+    """That words show differences too small, where they alone say whether answers are right."""
+    if len(runs) < 2 or not all(run.column(WORDS_RIGHT) for run in runs):
+        return
+    for run in runs:
+        for labels_of_case in run.table.fact("labels"):
+            if WORDS_RIGHT in labels_of_case:
+                return
+    yield (
+        f"{WORDS_RIGHT} compares words, which show differences too small: people's were 1.9 to 2.6 "
+        "times as large on labelled systems."
+    )
+
+
 def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[Label]]:
     """What was labelled of the runs' answers, by metric; and all labels of their cases."""
     used: set[tuple[str, Key]] = set()
@@ -316,7 +332,7 @@ def labelled_checks(
     """
     for labelled_question in questions:
         question, points, answer = labelled_question
-        assert answer is not None
+        assert answer is not None  # `split_labelled` leaves no other among these
         estimate, correction = answer
         ids = set(question.sample.case_ids)
         before = corrected(question.column, points_of(question.column, baseline.on(ids)))

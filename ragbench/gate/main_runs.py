@@ -349,6 +349,7 @@ def _joined(
     if baseline is not None:
         runs = [*_without_old_formulas(baseline, run), newest]
         kept = min(keep, baseline.kept + 1)
+        # The new run takes a place: of those before, one less than is kept are left.
         kept_before = baseline.made_of[baseline.kept - kept + 1 :]
         times_before = sum(earlier.repeats for earlier in kept_before)
         places_before = _unchanged_places(baseline, run)

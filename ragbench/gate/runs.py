@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragbench.core.attribution import Cause, CauseCount, RightShare
+from ragbench.core.attribution import AnswerCounts, Cause, CauseCount
 from ragbench.core.case_table import CaseTable, CaseTexts, Cells, clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
@@ -90,7 +90,7 @@ class _Figures(msgspec.Struct):
     latencies: tuple[Latency, ...]
     causes: tuple[CauseCount, ...] = ()
     judging: _Judging | None = None
-    right: RightShare | None = None
+    answers: AnswerCounts | None = None
 
 
 def read_run(path: str | Path) -> RunScores:
@@ -154,7 +154,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
         currency=None if judging is None else judging.currency,
         judge=", ".join(_judge_models(manifest)),
         causes=figures.causes,
-        right=figures.right,
+        answers=figures.answers,
         date=started,
         origins=origins,
     )

@@ -58,6 +58,7 @@ def figure(value: float, unit: str = "") -> str:
 
 
 def cases(count: int) -> str:
+    """A number of cases, as ``1 case`` or ``1,200 cases``."""
     return counted(count, "case")
 
 
@@ -414,7 +415,7 @@ def _source_of_figure(check: GateCheck) -> str:
     interval = correction.judged_interval
     if interval is not None:
         judged += f" ({figure(interval.low, check.unit)} to {figure(interval.high, check.unit)})"
-    return f". By people, from {correction.labels:,} labelled {kind}; by the judge alone {judged}"
+    return f". By people, from {correction.labels:,} labelled {kind}; uncorrected {judged}"
 
 
 def _label_plan_text(check: GateCheck) -> str:

@@ -156,9 +156,11 @@ class _RemoteFile(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
+        """Whether the store serves any part of the file: a Parquet file is read from its end."""
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Moves to a place; this asks some stores for the file's size, which may fail."""
         with _as_os_errors():
             return int(self._file.seek(offset, whence))
 
@@ -166,11 +168,13 @@ class _RemoteFile(io.RawIOBase):
         return int(self._file.tell())
 
     def readinto(self, buffer: Any, /) -> int:
+        """Fills a buffer, with as many bytes as one answer of the store has; 0 at the end."""
         with _as_os_errors():
             data: bytes = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
+        """Closes fsspec's file, too: it holds the connection, and blocks that it fetched ahead."""
         self._file.close()
         super().close()

@@ -17,6 +17,9 @@ from ragbench.errors import InputError
 from ragbench.masking import hidden_bytes
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors that can only be the output's fault, whatever else the block reads or writes."""
+_LONGEST_LINE = 1 << 24
+"""Bytes of a line that are held back at most: memory must not hold a file without line ends."""
 
 
 class _Masked(io.BufferedIOBase):
@@ -30,23 +33,23 @@ class _Masked(io.BufferedIOBase):
         self._rest = b""
 
     def writable(self) -> bool:
+        """True, where the base class says False: a text layer on top of a file asks."""
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written
+        """Passes on all whole lines, and keeps what follows the last of them for the next call."""
         block = bytes(data)
-        at = block.rfind(b"\n") + 1
-        if at or len(self._rest) > _LONGEST_LINE:
-            self._file.write(hidden_bytes(self._rest + block[:at]))
+        after_last_line = block.rfind(b"\n") + 1
+        if after_last_line or len(self._rest) > _LONGEST_LINE:
+            self._file.write(hidden_bytes(self._rest + block[:after_last_line]))
             self._rest = b""
-        self._rest += block[at:]
+        self._rest += block[after_last_line:]
         return len(block)
 
     def finish(self) -> None:
+        """Writes the last line, which may have no end. The file stays open: it is synced later."""
         self._file.write(hidden_bytes(self._rest))
         self._rest = b""
-
-
-_LONGEST_LINE = 1 << 24
 
 
 @contextmanager
@@ -75,6 +78,7 @@ def written_whole(
                 masked = _Masked(out)
                 yield cast("BinaryIO", masked) if is_text else out
                 masked.finish()
+            # Before the rename: after a loss of power the name must not lead to an empty file.
             with _saying(path):
                 handle.flush()
                 os.fsync(handle.fileno())
@@ -85,6 +89,7 @@ def written_whole(
 
 
 def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file of text whole or not at all; the form of `written_whole` for a single block."""
     with written_whole(path) as file:
         file.write(data)
 
@@ -134,6 +139,12 @@ def _beside(path: Path, *, make_folders: bool) -> Path:
 
 @contextmanager
 def _saying(path: Path, *, only_full: bool = False) -> Generator[None]:
+    """Raises errors of the system as one that names the output.
+
+    Args:
+        only_full: only those that say that the disk is full. The caller's code is in the block: an
+            input that it does not find is not the output's fault.
+    """
     try:
         yield
     except OSError as error:

@@ -34,6 +34,7 @@ _FIELDS: Mapping[str, str] = {
     "outputs.response": "response",
 }
 _CONTEXT = frozenset({"context", "inputs.context"})
+"""Columns with all that was retrieved in one text."""
 _SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
 """The name of a file at the beginning of a line, as the samples write it before its text."""
 

@@ -92,11 +92,13 @@ _BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].
 _SQUAD = frozenset({"paragraphs", "qas"})
 _DEEPEVAL = ("testCases", "conversationalTestCases")
 _RECORDS_TO_LOOK_AT = 20
+"""Records that are looked at: the first ones may lack the fields by which their tool is known."""
 _TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
 
 
 @cache
 def _format_by_suffix() -> Mapping[str, str]:
+    """The format that a suffix stands for; a file's content may still show another."""
     format_by_suffix: dict[str, str] = {}
     for info in formats().values():
         if info.name == "text":  # such a file may also hold a ranking, or a table
@@ -280,6 +282,7 @@ def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
 
 
 def _holds_traces(file: Source) -> bool:
+    """Whether one file of a folder has traces; one that cannot be recognised has none."""
     with closing(file), suppress(UnreadableError):
         return detect_format(file, "cases", Problems()) == "traces"
     return False
@@ -415,6 +418,7 @@ class Sign(Record):
 
 
 _TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
+"""The types that a table of signs may ask of a field, as it names them."""
 _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response chunks"
 """What only a record of its own has: a trace's id beside it is metadata."""
 
@@ -467,6 +471,7 @@ def langsmith_experiment(names: Iterable[str]) -> bool:
 
 
 _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
+"""A column of a metric of MLflow's, such as ``answer_similarity/v1/score``."""
 
 
 def mlflow_results(names: Iterable[str]) -> bool:

@@ -231,6 +231,7 @@ _NEGATIVE = re.compile(
 _ID = re.compile(r"\S{1,120}")
 """A text without white space is taken for an id; a longer one is data of another kind."""
 _ROWS_LOOKED_AT = 50
+"""Rows whose values decide of which kind a field's values are, for a hint."""
 
 
 def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:

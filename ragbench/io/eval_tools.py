@@ -102,6 +102,7 @@ def _ragas_test_set(values: Values) -> dict[str, object]:
 _TEXT_WITH_SOURCE = re.compile(
     r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL
 )
+"""How DeepEval writes a text with its source into a list of texts."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -321,6 +322,7 @@ def _promptfoo_contexts(output: Values, metadata: Values) -> object:
 
 _NO_ANSWER = "NO_ANSWER"
 _API_ERROR = "API_ERROR"
+"""Instead of an answer open-rag-eval writes the one for an abstention, the other for an error."""
 
 
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ragbench.io.values import NumberText
 
 _SECTION = re.compile(r'(?:"[^"]*"|\\.|[^;"\\])+')
+"""A part of a number format up to the next semicolon; one in a quoted text ends none."""
 _TOKEN = re.compile(
     r'"(?P<quoted>[^"]*)"'  # a text
     r"|\\(?P<escaped>.)"  # a character
@@ -28,6 +29,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _COLOURS = frozenset({"black", "blue", "cyan", "green", "magenta", "red", "white", "yellow"})
+"""Colours that a format names in brackets: they show no text."""
 _CLOCK_PART = re.compile(
     r"\[?h+\]?|\[?m+\]?|\[?s+\]?(?:\.0+)?|AM/PM|A/P|\"[^\"]*\"|\\.|.", re.IGNORECASE | re.DOTALL
 )

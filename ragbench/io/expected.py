@@ -27,22 +27,32 @@ def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
 
 
 def is_expectation(field: str) -> bool:
+    """Whether a field says what an answer must hold: two such fields add up, others must agree."""
     return field in field_names("expectation_kinds")
 
 
 def merged(first: Any, second: Any) -> Any:
     """The values of two fields of one meaning, such as `expected_keywords` and `must_contain`."""
-    return first or second if isinstance(first, bool) else (*first, *second)
+    if isinstance(first, bool):
+        return first or second
+    return (*first, *second)
 
 
 def _of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
-    kind, negated = ExpectationKind(rule[0]), "not" in rule
+    """The expectations that a field asks for: one per text, so that each is scored on its own.
+
+    Args:
+        value: the field's value, converted: a flag, or texts.
+        rule: the kind of expectation, then ``any`` if one of the texts is enough, and ``not``.
+    """
+    kind = ExpectationKind(rule[0])
+    negated = "not" in rule
     if isinstance(value, bool):
         # `must_be_json: false` asks for nothing.
         if value:
             yield Expectation(kind=kind, negated=negated)
     elif "any" in rule:
-        if value:
+        if value:  # without texts it would be an expectation of the form alone
             yield Expectation(kind=kind, texts=value, negated=negated)
     else:
         for text in value:
@@ -52,6 +62,7 @@ def _of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
 # --- promptfoo
 
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+"""A variable of a promptfoo test in the text of an assertion, such as ``{{city}}``."""
 _KINDS = {
     "contains": ExpectationKind.SUBSTRING,
     "contains-all": ExpectationKind.SUBSTRING,
@@ -64,6 +75,7 @@ _KINDS = {
     "is-json": ExpectationKind.JSON,
     "contains-json": ExpectationKind.HOLDS_JSON,
 }
+"""Types of promptfoo's assertions that need no script, model or service, and the kind of each."""
 _OF_JSON = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
@@ -73,9 +85,14 @@ def expectation_kinds() -> frozenset[str]:
 
 
 def becomes_expectation(kind: str) -> bool:
-    """Whether promptfoo's assertions of a kind become expectations."""
+    """Whether promptfoo's assertions of a kind become expectations.
+
+    ``not-contains-all`` allows each text as long as one is missing: no list of texts that each
+    must be in the answer, or must not be, says the same.
+    """
     name = kind.removeprefix("not-")
-    return name in _KINDS and not (name != kind and name.endswith("-all"))
+    is_negated = name != kind
+    return name in _KINDS and not (is_negated and name.endswith("-all"))
 
 
 def promptfoo_expectations(
@@ -99,14 +116,16 @@ def promptfoo_expectations(
 def _of_assertion(
     assertion: Mapping[str, object], variables: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    written, value = str(assertion.get("type")), assertion.get("value")
-    name = written.removeprefix("not-")
-    is_negated = name != written
-    kind = _KINDS.get(name)
-    if kind is None or (is_negated and name.endswith("-all")):
+    """The expectations of one assertion; none of an assertion that cannot be said by texts."""
+    written_kind = str(assertion.get("type"))
+    if not becomes_expectation(written_kind):
         return
+    name = written_kind.removeprefix("not-")
+    is_negated = name != written_kind
+    kind = _KINDS[name]
+    value = assertion.get("value")
     if kind in _OF_JSON:
-        if value in (None, ""):
+        if value in (None, ""):  # else it is a schema that the JSON has to fit
             yield {"kind": kind.value, "negated": is_negated}
         return
     texts = _assertion_texts(value, variables, is_list=name.endswith(("-all", "-any")))
@@ -114,6 +133,7 @@ def _of_assertion(
         if texts:
             yield {"kind": kind.value, "texts": texts, "negated": False}
         return
+    # "Not any of them" asks that each is absent, as "all of them" asks that each is there.
     for text in texts:
         yield {"kind": kind.value, "texts": [text], "negated": is_negated}
 
@@ -121,7 +141,7 @@ def _of_assertion(
 def _assertion_texts(value: object, variables: Mapping[str, object], *, is_list: bool) -> list[str]:
     """The texts of an assertion; none where one of them is a file, or holds an unknown variable."""
     items = as_list(value) or [value]
-    if is_list and isinstance(value, str):
+    if is_list and isinstance(value, str):  # promptfoo takes a list as text with commas, too
         items = [item.strip() for item in value.split(",")]
     texts: list[str] = []
     for item in items:
@@ -129,6 +149,6 @@ def _assertion_texts(value: object, variables: Mapping[str, object], *, is_list:
             continue
         text = _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), str(item))
         if _VARIABLE.search(text) or text.startswith("file://"):
-            return []
+            return []  # without one of its texts, the assertion would ask for less, or for more
         texts.append(text)
     return texts

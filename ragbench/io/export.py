@@ -260,6 +260,7 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
 
 
 def _unwritable(message: str, path: Path, number: int, field: str | None) -> DataError:
+    """The error of a case, with the line that it would have: so far nothing is written."""
     return DataError([Problem(message=message, path=str(path), line=number, field=field)])
 
 

@@ -26,12 +26,13 @@ _MAX_REDIRECTS = 5
 _LONGEST_WAIT = 60.0
 """Seconds; a server that asks for a longer pause before the next attempt has failed."""
 _CONNECT_SECONDS = 10.0
+"""How long a connection may take, however long the answer may: a server that is up accepts it."""
 _SHOWN = 300
 """Characters of a server's response that an error shows."""
 _VERSION_SECONDS = 5.0
 """How long the request for a version may take: a run should not wait for what it can do without."""
 _LONGEST_VERSION = 200
-"""Characters."""
+"""Characters of a version that are kept."""
 
 VERSION_HEADER = "X-Ragbench-Version"
 """In which a server names its version: whatever changes with its answers."""
@@ -256,6 +257,7 @@ class JsonEndpoint:
         return HTTPRagError(message, response.status_code)
 
     def _masked(self, text: str) -> str:
+        """A text of the server's without this endpoint's credentials, which an error may echo."""
         return mask_text(text, self._secrets)
 
 

@@ -124,6 +124,7 @@ def join_answers(
 
 
 def _check_share(min_joined: float) -> None:
+    """Refuses a share that is none, such as 90 for 90 %, before both sources are read."""
     if not 0.0 <= min_joined <= 1.0:
         raise ConfigError(f"the share of joined cases must be between 0 and 1, not {min_joined:g}")
 
@@ -224,6 +225,7 @@ class _Counts:
 
     @property
     def joined(self) -> int:
+        """Cases that have an answer of the outputs, by whichever of the three ways."""
         return self.by_id + self.by_query + self.by_order
 
     @property
@@ -582,6 +584,10 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
 
 
 def _dumped(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
+    """A recorded retrieval as that of a dump, with its faults found as in one.
+
+    Chunks without ids are numbered by `to_chunks`; here they go without, so that it is reported.
+    """
     chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
     if result.context_ids is None:
         chunks = [{**chunk, "id": None} for chunk in chunks]

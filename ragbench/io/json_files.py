@@ -27,6 +27,7 @@ _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _CHUNK_BYTES = 1 << 20
 _CONTAINERS = frozenset({dict, list})
+"""What may hold further objects: texts and numbers are not looked into."""
 _EXPECTED = (
     "expected UTF-8 (with or without a byte order mark) or UTF-16 with one; name another encoding "
     "with --encoding, such as cp1252 or gb18030"
@@ -183,6 +184,7 @@ def _parse_constant(name: str) -> None:
 
 
 _QUESTION_NAMES = frozenset({"query", "question", "userinput"})
+"""Names of a question, in the spelling of `squash`."""
 
 
 def questions_of(value: Mapping[str, Any]) -> list[Any]:
@@ -239,7 +241,9 @@ def _count_keys(value: object) -> int:
 OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data", "spans")
 """Where a JSON object over a whole file keeps its records."""
 OTLP = frozenset(OUTER[:3])
+"""Those of them with the resource spans of OTLP, which are read by the name of their list."""
 _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
+"""A text of JSON, and the colon after it if it is a key."""
 
 
 def _repeated_key(raw: bytes) -> tuple[int, str] | None:
@@ -638,6 +642,7 @@ def _is_numbered(column: object) -> bool:
 
 
 _SPLIT = frozenset({"columns", "index", "data"})
+"""All keys of a split table: an object with another one is something else."""
 
 
 def is_split_table(value: Mapping[str, Any]) -> bool:

@@ -167,6 +167,10 @@ class Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
+        """Unpacks into a buffer, and stops before a small file has filled disk or memory.
+
+        A file that unpacks to much may be honest: only beyond both limits it is refused.
+        """
         count: int = self._stream.readinto(buffer)
         self._size += count
         if self._size > max(self._limits.file, _MAX_EXPANSION * self._packed.size):
@@ -175,6 +179,7 @@ class Unpacked(io.RawIOBase):
         return count
 
     def close(self) -> None:
+        """Closes both streams, which `gzip` leaves to its caller. Standard input is not ours."""
         super().close()
         if self._packed.stream is not getattr(sys.stdin, "buffer", None):
             self._packed.stream.close()
@@ -188,6 +193,7 @@ class _CountingReader:
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
+        """Reads on; the packed size so far is the measure of how much may be unpacked."""
         data = self.stream.read(size)
         self.size += len(data)
         return data

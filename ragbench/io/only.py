@@ -52,6 +52,7 @@ class Only(Record):
     """Field, of the record or its metadata (dots lead into objects), to its value."""
 
     def __post_init__(self) -> None:
+        """Reads both times at once, so that a wrong one is refused before the source is opened."""
         begin, end = self.span
         if begin > end:
             raise ConfigError(f"--since {self.since} is after --until {self.until}")
@@ -189,6 +190,7 @@ def _seconds_since_1970(moment: datetime) -> float:
 
 
 def _iso_time(seconds: float) -> str:
+    """A point in time as a message shows it, in the form that ``--since`` takes."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
@@ -285,6 +287,7 @@ class Selection(Record):
     """Of the draw."""
 
     def __post_init__(self) -> None:
+        """Refuses two ways to choose at once, and a number that chooses nothing."""
         if self.limit is not None and self.sample is not None:
             raise ConfigError("--limit and --sample exclude each other: give one of them")
         for name, value in (("--limit", self.limit), ("--sample", self.sample)):

@@ -45,6 +45,7 @@ _QUERY_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cas
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
+"""A topic of TREC, its number and title; its inner tags are not closed, so it is no XML."""
 
 
 def is_beir_result(place: Source) -> bool:

@@ -346,14 +346,16 @@ class RowDecoder(ABC, Generic[RecordT]):
     _count: int = 0
 
     def __post_init__(self) -> None:
+        """Refuses a mapping to a field that does not exist, before anything is read."""
         self.plans = FieldMap(
             type(self).KIND, self.fields, has_answers=self.has_answers, is_join=self.is_join
         )
-        self._paths = tuple(
-            (path, getter(path))
-            for target, path in self.fields.items()
-            if "." in path and target not in HIT_FIELDS
-        )
+        paths: list[tuple[str, Callable[[object], object]]] = []
+        for target, path in self.fields.items():
+            # A path of a chunk's field leads on from the chunk, not from the row.
+            if "." in path and target not in HIT_FIELDS:
+                paths.append((path, getter(path)))
+        self._paths = tuple(paths)
 
     def records(
         self, source: Source, reader: RowsOf | None = None, *, is_raised: bool = True
@@ -390,7 +392,8 @@ class RowDecoder(ABC, Generic[RecordT]):
             problems.raise_if_any()
 
     @abstractmethod
-    def decode(self, row: Row) -> RecordT | None: ...
+    def decode(self, row: Row) -> RecordT | None:
+        """The record of a row; None if something is wrong with it, which is then noted."""
 
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """Converts the fields of a row, metadata included. None when one is wrong."""
@@ -484,6 +487,11 @@ class RowDecoder(ABC, Generic[RecordT]):
         return earlier is None
 
     def _note_absence(self, row: Row, plan: FieldPlan) -> None:
+        """Notes that a row has no main field: empty in this row, or by no name that is known.
+
+        The second is the same for all rows with these fields, so it is noted once, with a count;
+        where lists or objects may hold the field, the message shows them.
+        """
         target = self.MAIN
         source = next((source for bound, source in plan.bindings if bound == target), None)
         if source is not None:
@@ -498,6 +506,8 @@ class RowDecoder(ABC, Generic[RecordT]):
 
 @dataclass(kw_only=True, slots=True)
 class EntryDecoder(RowDecoder[Entry]):
+    """Makes cases of rows, each with the outcomes that the row records."""
+
     KIND: ClassVar[Kind] = "cases"
     MAIN: ClassVar[str] = "query"
 
@@ -505,6 +515,11 @@ class EntryDecoder(RowDecoder[Entry]):
     """How retrieved chunks that are objects are read."""
 
     def decode(self, row: Row) -> Entry | None:
+        """The case of a row, with what a system did where `outcomes` asks for it.
+
+        The order counts: paths become names before a plan is chosen by the names, and fields that
+        only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.
+        """
         self._count += 1
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
@@ -541,6 +556,10 @@ class EntryDecoder(RowDecoder[Entry]):
         self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
 
     def _take_answerable(self, record: dict[str, Any], row: Row) -> None:
+        """Turns `unanswerable` round into the case's `answerable`.
+
+        Both may be given, if they agree: ``answerable: false`` beside ``unanswerable: true``.
+        """
         if "unanswerable" not in record:
             return
         if record.get("answerable") is record["unanswerable"]:
@@ -610,7 +629,7 @@ def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
 
 
 def _has_carriage_return(value: object) -> bool:
-    # Most values are texts: looking at them here saves a call for each.
+    """Whether a value of a row has one; most are texts, for which this saves a second call."""
     if type(value) is str:
         return "\r" in value
     is_nested = type(value) is list or type(value) is dict
@@ -618,10 +637,13 @@ def _has_carriage_return(value: object) -> bool:
 
 
 class DocumentDecoder(RowDecoder[Document]):
+    """Makes the documents of a corpus of rows."""
+
     KIND: ClassVar[Kind] = "documents"
     MAIN: ClassVar[str] = "text"
 
     def decode(self, row: Row) -> Document | None:
+        """The document of a row; the readers of text files have mended its line ends already."""
         self._count += 1
         plan = self.plans[tuple(row.values)]
         record = self._read(row, plan)

@@ -43,6 +43,7 @@ _KINDS = {
     "array": "a list",
     "object": "a mapping",
 }
+"""msgspec's names of types, in the words of a message."""
 
 
 class SettingsError(ConfigError):
@@ -156,10 +157,12 @@ def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 def _is_record(target: object) -> bool:
+    """Whether a type is a dataclass: its settings are then read by name, and checked one by one."""
     return isinstance(target, type) and dataclasses.is_dataclass(target)
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting may be left out: it has a default, or one that is made anew each time."""
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
@@ -245,6 +248,7 @@ def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> A
 
 
 def _unknown(kind: type, value: object) -> object:
+    """Tells msgspec that a type is not its own: `converted` then gives the value as it came."""
     raise NotImplementedError
 
 

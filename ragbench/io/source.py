@@ -337,6 +337,7 @@ class RowReader(Protocol):
 # --- ids: made from content where a source has none, and unique within a source
 
 _HASH_BITS = (1 << 60) - 1
+"""Keeps hashes small enough to be their own hashes, so that they can move to a larger array."""
 _FIRST_SLOTS = 1 << 14
 
 

@@ -65,7 +65,7 @@ from ragbench.io.values import ValueProblem
 Reader = Callable[..., Iterator[Row]]
 """Reads the rows of cases: it takes the source, and ``problems`` by name."""
 _GUESSED_FROM = 20
-"""Rows from which the fields of a dump are guessed."""
+"""Rows from which the fields of a dump are guessed: each is tried in every form of every store."""
 _DUMP = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
 """Field of a case that a user may map in a dump, and what the dump's mapping calls it."""
 _NO_QUESTIONS = (
@@ -144,7 +144,8 @@ def open_source(
             stack=stack,
         )
         opened = opening.open(form)
-        # Of other formats not all that is read is in these files.
+        # Equal content lets a later run skip reading. Of other formats not all that is read is in
+        # these files.
         is_of_files = opened.info.form in (*CONTAINERS, "beir")
         if place.path is not None and where != STDIN and is_of_files:
             settings = repr((opened.info, form, fields, split, encoding, only, is_join))
@@ -212,6 +213,15 @@ class _Opening:
     """The form by which a field was found to hold a store's response."""
 
     def open(self, form: str | None) -> EntrySource:
+        """The source, read in the first way that fits.
+
+        A file that is recognised as nothing may still be a store's response. A run or a tool's
+        format is read by its own rules. Rows with fields are looked at for chunks that are under
+        an unknown name, and for a reranker's results; without either they are cases as they are.
+
+        Args:
+            form: the name of a format or of a store's response, where the user says one.
+        """
         format_name = form
         dump_form = None
         if form is not None and form not in readers().targets():
@@ -258,6 +268,7 @@ class _Opening:
         return None
 
     def _reader_of(self, format_name: str) -> Reader:
+        """The reader of a format's rows, which can be called for each of several readings."""
         if format_name != "traces":
             return partial(reader_of(format_name), kind="cases")
         from ragbench.io.traces import TraceFile
@@ -385,6 +396,7 @@ class _Opening:
         is_guessed = mapping.layout == "queries" and "retrieved_contexts" not in self.fields
         if is_guessed and not _says_retrieved(mapping.chunks or "", bound):
             return None
+        # Datasets have passages in these forms, too; only a score says that they were retrieved.
         is_plain = decoder.form.name in ("plain", "ragbench", "ragas", "pgvector")
         if is_plain and mapping.score is None:
             return None
@@ -489,6 +501,11 @@ class _Opening:
     def _roles(
         self, form: str, mapping: Mapping[str, str], chunks: Retrieved
     ) -> tuple[FieldRole, ...]:
+        """The role of each field that is read, with its reason: reports show what was measured.
+
+        Args:
+            mapping: field of a case to field of the source.
+        """
         chunk_form = ""
         if chunks.decoder is not None:
             chunk_form = chunks.decoder.mapping.format
@@ -564,6 +581,7 @@ class _Opening:
                 raise DataError(problems.items) from None
             raise
         sample = self._sample(reader)
+        # The rows are made here, with the fields of cases: the user's names are those of the dump.
         opened = replace(self, fields={})._of_rows(mapping.format, reader, sample)
         paths: dict[str, str] = {}
         for name in ("query", "query_id", "chunks", "id", "text", "score"):
@@ -593,6 +611,7 @@ class _Opening:
 
 
 def _only_rows(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
+    """The rows of a reader that the user wants: bound to both, it is a reader itself."""
     return only.of(reader(place, problems=problems), problems, place.name)
 
 
@@ -652,8 +671,15 @@ def _refuse_ranking(row: Row, sources: Mapping[str, str]) -> None:
 
 
 def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> Row:
+    """A query of a retrieval log as a row of a case, with its chunks as a recorded retrieval.
+
+    Args:
+        number: which query of the dump it is; a query of several rows has no line of its own.
+        has_ids: whether the chunks' ids are the log's, or only places that ragbench numbered.
+    """
     values: dict[str, object] = {"id": dump.query_id, "query": dump.query, "answers": dump.answers}
     if dump.relevant_ids is not None:
+        # A set has no order: by rank, then by name, so that the same file gives the same case.
         ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
         not_retrieved = sorted(dump.relevant_ids.difference(ranked))
         values["reference_context_ids"] = [*ranked, *not_retrieved]

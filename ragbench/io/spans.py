@@ -38,6 +38,7 @@ MODEL = "model"
 _ERROR_STATUSES = frozenset({"2", "error", "status_code_error", "statuscode.error"})
 """How tools write that a span failed; 2 is OTLP's number for it."""
 _TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
+"""Parts of a span that are counts: `ragbench.io.trace_cases` adds them up."""
 _DEEPEST = 8
 """Levels of objects and lists in which a value of a span is looked for."""
 _DEEPEST_SPAN = 1000
@@ -533,6 +534,7 @@ def _plain_id(value: object) -> str | None:
 _USER_ROLES = frozenset({"user", "human", "humanmessage"})
 _SYSTEM_ROLES = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
 _ROLES = _USER_ROLES | _SYSTEM_ROLES | {"system", "tool"}
+"""All roles of a message: by one of these an object or a pair is known to be a message."""
 _GENERATION_FIELDS = frozenset({"message", "generation_info", "finish_reason", "delta"})
 """An object with one of these is an answer of a model, as frameworks wrap it."""
 

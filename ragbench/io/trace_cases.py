@@ -43,14 +43,14 @@ class Tree:
     def __init__(self, spans: Sequence[Span]) -> None:
         self.line = spans[0].line
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
-        """By when they began."""
+        """By when they began: exporters send them when they end, the inner ones first."""
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
         """The spans that a span is in, the nearest first."""
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
-        while parent is not None and parent.id not in seen:  # a circle ends there
+        while parent is not None and parent.id not in seen:  # broken spans may lead in a circle
             yield parent
             seen.add(parent.id)
             parent = self._by_id.get(parent.parent or "")
@@ -79,6 +79,7 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     Args:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
+    # What an outer span records is the system's own question and answer, not those of a step.
     outer_first = sorted(tree.spans, key=lambda span: len([*tree.above(span)]))
     top, query = _find_question(outer_first, hops)
     if query is None:
@@ -173,15 +174,18 @@ def _retrieval(
         lists += _lists_of_search(tree, search, hops)
     failed = next((span for span in searches if span.error), None)
     if not lists and failed is None:
+        # No search is traced, but what a reranker was asked to rank is what was found.
         lists += [span.before for span in rerankers if span.before is not None]
     seconds = _seconds(searches)
     if not lists:
         if failed is None:
             return {}
         return {"retrieve": failed_outcome("retrieve", failed.error or "", seconds=seconds)}
+    # Several searches may find the same chunk, which counts once, at its first place.
     chunks = DistinctChunks()
     documents = chunks.add(chain.from_iterable(lists))
     if documents and not any("text" in document for document in documents):
+        # Ids alone are fields of the row: their texts can still be looked up in a corpus.
         values["retrieved_context_ids"] = [document.get("id", "") for document in documents]
         scores = [as_score(document.get("score")) for document in documents]
         values["retrieved_scores"] = scores if None not in scores else None
@@ -221,15 +225,24 @@ def _hop(span: Span) -> dict[str, Any]:
 
 
 def _result(documents: Documents, metadata: Mapping[str, Any] | None) -> Any:
+    """Documents as a retrieval, read as ragbench's own chunks are.
+
+    A document without a text keeps its place, with an empty one: the ranks of others would shift.
+    """
     dump = from_own([{"text": "", **document} for document in documents])
     has_ids = any("id" in document for document in documents)
     return replace(retrieved(dump, has_ids=has_ids), metadata=metadata)
 
 
 def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
-    """The answer, of the span that holds the question, or else of the last model."""
+    """The answer, of the span that holds the question, or else of the last model.
+
+    None where no span has one: a trace may be of a search alone.
+    """
+    # A model that a retriever or a reranker calls does not write the answer.
     models = tree.outermost(MODEL, RETRIEVER, RERANKER)
     seconds = _seconds(models)
+    # A search that failed is the retrieval's failure.
     error = top.error if top.kind not in (RETRIEVER, RERANKER) else None
     if error is not None:
         return failed_outcome("generate", error, seconds=seconds)
@@ -237,6 +250,12 @@ def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
     answer = next((text for text in answers if text is not None), None)
     if answer is None:
         return None
+    result: GenerationResult[Any] = GenerationResult(answer, metadata=_usage(tree) or None)
+    return recorded_outcome(result, seconds=seconds)
+
+
+def _usage(tree: Tree) -> dict[str, int]:
+    """The tokens of all calls of models; an outer span repeats those of the calls in it."""
     usage: Counter[str] = Counter()
     for span in tree.innermost(MODEL):
         if tree.is_in(span, RETRIEVER):
@@ -245,8 +264,7 @@ def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
             count = as_score(value) if name.endswith("tokens") else None
             if count:
                 usage[name] += int(count)
-    result: GenerationResult[Any] = GenerationResult(answer, metadata=dict(usage) or None)
-    return recorded_outcome(result, seconds=seconds)
+    return dict(usage)
 
 
 def _seconds(spans: Sequence[Span]) -> float | None:
@@ -259,5 +277,5 @@ def _seconds(spans: Sequence[Span]) -> float | None:
         end = seconds_of(span.end)
         if start is None or end is None:
             return None
-        total += max(0.0, end - start)
+        total += max(0.0, end - start)  # a clock may be set back
     return total

@@ -30,6 +30,7 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 
 _TAG = "ragbench"
+"""The tag of runs that ragbench writes, by which their ids are known to be escaped."""
 _RUN_COLUMNS = 6
 # White space and control characters end a column or a line; a byte order mark may be eaten at the
 # start of a file; a per cent sign counts only where it would be read as an escape.
@@ -45,6 +46,7 @@ def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]
 
 
 def _tab_columns(text: str) -> list[str]:
+    """The columns between single tabs; an empty one shows, so that none moves to the left."""
     return [column.strip() for column in text.strip("\r\n").split("\t")]
 
 
@@ -75,6 +77,8 @@ def _judgement_columns(text: str, *, is_table: bool) -> list[str]:
 
 
 class RelevanceGrade(NamedTuple):
+    """How relevant a document is to a query, and the line that says so."""
+
     grade: int
     line: int
 
@@ -90,13 +94,14 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
             message = f"{expected}, found {len(columns)} columns"
             problems.add(message, path=source.name, line=number)
             continue
+        # TREC's second column, the iteration, says nothing, and BEIR has none: count from the end.
         query = columns[0]
         document = columns[-2]
         written = columns[-1]
         grade = as_score(written)
         if grade is None or not grade.is_integer():
             if number == 1 and len(columns) == 3:
-                is_table = "\t" in text  # it was the header
+                is_table = "\t" in text  # it was BEIR's header, which TREC's files do not have
                 continue
             message = f"expected a whole number as grade, found '{written[:40]}'"
             problems.add(message, path=source.name, line=number)
@@ -115,8 +120,8 @@ class Ranking(Record):
     query: str
     """The query's id; what ragbench escaped in its own runs is itself again."""
     line: int | None = None
+    """The first line of the query."""
     scores: dict[str, float] = field(default_factory=dict[str, float])
-    is_own: bool = False
 
     def ordered(self) -> list[str]:
         """Documents, best first, as trec_eval orders them.
@@ -147,6 +152,7 @@ def run_queries(source: Source) -> RunQueries:
     is_grouped = True
     is_own = False
     previous: str | None = None
+    # A copy, and problems of its own: the reading in earnest begins anew, and reports each once.
     for _, columns in _run_columns(replace(source), Problems()):
         query = columns[0]
         if previous is None:
@@ -174,8 +180,7 @@ def read_run(
         is_grouped = run_queries(source).is_grouped
     rankings: dict[str, Ranking] = {}
     for number, columns in _run_columns(source, problems):
-        is_own = columns[5] == _TAG
-        plain = unescape_id if is_own else str
+        plain = unescape_id if columns[5] == _TAG else str
         query = plain(columns[0])
         document = plain(columns[2])
         ranking = rankings.get(query)
@@ -183,7 +188,7 @@ def read_run(
             if is_grouped:  # the query before is whole
                 yield from rankings.values()
                 rankings.clear()
-            ranking = Ranking(query=query, line=number, is_own=is_own)
+            ranking = Ranking(query=query, line=number)
             rankings[query] = ranking
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
@@ -271,6 +276,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
 
 def _qrels_lines(case: Case) -> list[bytes]:
+    """The lines of a case in the qrels; the second column, the iteration, is 0 by convention."""
     lines: list[bytes] = []
     for document, grade in (case.judgements or {}).items():
         line = f"{_column(case.id, case.id)} 0 {_column(document, case.id)} {grade}\n"
@@ -279,6 +285,11 @@ def _qrels_lines(case: Case) -> list[bytes]:
 
 
 def _run_lines(trace: Trace) -> list[bytes]:
+    """The lines of a case in the run, best first; `write` says which scores they have.
+
+    Raises:
+        InputError: the contexts have no ids, or one that no column can hold.
+    """
     case = trace.case.id
     row = sample_row(trace)
     ids = row.retrieved_context_ids
@@ -289,6 +300,7 @@ def _run_lines(trace: Trace) -> list[bytes]:
                 "context_ids from retrieve_with_metadata, or export to another format"
             )
         return []
+    # Each id once, at its best rank: a document that a query has twice is an error in a run.
     place_of_id: dict[str, int] = {}
     for place, id_ in enumerate(ids):
         place_of_id.setdefault(id_, place)
@@ -300,7 +312,10 @@ def _run_lines(trace: Trace) -> list[bytes]:
     query = _column(case, case)
     lines: list[bytes] = []
     for rank, place in enumerate(places, 1):
-        score = str(len(places) - rank + 1) if falling is None else repr(falling[rank - 1])
+        if falling is None:
+            score = str(len(places) - rank + 1)
+        else:
+            score = repr(falling[rank - 1])
         line = f"{query} Q0 {_column(ids[place], case)} {rank} {score} {_TAG}\n"
         lines.append(line.encode())
     return lines
@@ -309,11 +324,14 @@ def _run_lines(trace: Trace) -> list[bytes]:
 def _falling(scores: Sequence[float]) -> Sequence[float] | None:
     """The scores when each is finite and below the one before, also in single precision."""
     single = array("f", scores)
-    finite = all(isfinite(score) for score in single)
-    return scores if finite and all(high > low for high, low in pairwise(single)) else None
+    if not all(isfinite(score) for score in single):
+        return None
+    is_falling = all(high > low for high, low in pairwise(single))
+    return scores if is_falling else None
 
 
 def _column(id_: str, case: str) -> str:
+    """An id as a column; the error for one that cannot be written names the case to look at."""
     try:
         return escape_id(id_)
     except ValueError as error:
@@ -388,6 +406,7 @@ def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
 
 
 def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
+    """The grades of a query by document, without the lines, which only messages need."""
     return {document: judgement.grade for document, judgement in judgements.items()}
 
 
@@ -427,7 +446,8 @@ def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
     return {"grades": dict(grades), "reference_context_ids": relevant}
 
 
-_IDS = ("_id", "id", "qid", "query_id")
+_ID_NAMES = ("_id", "id", "qid", "query_id")
+"""What files of queries call a query's id; BEIR's name comes first."""
 
 
 def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
@@ -456,7 +476,11 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
 
 
 def _query_id(row: Row) -> str | None:
-    for name in _IDS:
+    """The id by which judgements name a query, before the row's fields are understood.
+
+    It is needed here, to join them. None if there is none, or what has the name can be no id.
+    """
+    for name in _ID_NAMES:
         value = row.values.get(name)
         if value is not None:
             with suppress(ValueProblem):

@@ -17,6 +17,7 @@ from ragbench.io.people import is_verdict
 from ragbench.io.values import is_list, is_missing, is_object
 
 _SHOWN = 60
+"""Characters of a value that a note shows."""
 # Where the documents of frameworks and stores hold their texts and ids, such as LlamaIndex,
 # LangChain, Haystack and Qdrant.
 _TEXT_PATHS = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice, product
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, cast
 
 import orjson
 
@@ -23,13 +23,18 @@ MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
 
 _NO_ERROR = frozenset({"", "none", "null", "nan", "false", "0"})
+"""How programs write into a column of errors that there was none."""
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
+"""A whole number as text; 18 digits always fit into 64 bits, and the JSON writer takes no more."""
 _EXACT_INTEGERS = 2.0**53
+"""From here on a float no longer tells neighbouring whole numbers apart: two ids may be one."""
 _CONTAINERS = frozenset({list, dict})
+"""The plain types alone, as JSON gives them: a set of types is quicker than an abstract check."""
 _EVIDENCE_KEYS = frozenset({"text", "document_id", "start", "end"})
 _HIGHEST_GRADE = 4
+"""The highest relevance that `as_label` takes for a grade: a greater number is a score."""
 _MOST_WORDINGS = 50
-_T = TypeVar("_T")
+"""At most as many answers are made of parts: their number is a product, and has no bound."""
 
 
 class ValueProblem(ValueError):
@@ -37,6 +42,7 @@ class ValueProblem(ValueError):
 
 
 def _expected(what: str, value: object) -> ValueProblem:
+    """The problem of a value that is of the wrong kind, worded alike for all fields."""
     return ValueProblem(f"expected {what}, found {describe(value)}")
 
 
@@ -66,11 +72,13 @@ def is_missing(value: object) -> bool:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether a value is a JSON object: any mapping is, since a RAG may return others than dict."""
     # The plain type first: an abstract check takes ten times as long.
     return type(value) is dict or isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value is a JSON list: text is none, though Python calls it a sequence, too."""
     return isinstance(value, (list, tuple))
 
 
@@ -111,7 +119,7 @@ def with_line_feeds(value: object, depth: int = 0) -> object:
     """A value as it came, with `line_feeds` in each of its texts."""
     if type(value) is str:
         return line_feeds(value)
-    if depth > MAX_DEPTH:  # it is refused for that
+    if depth > MAX_DEPTH:  # `check_depth` refuses it when the record is converted
         return value
     if type(value) is dict:
         items = cast("dict[str, object]", value).items()
@@ -125,9 +133,11 @@ def with_line_feeds(value: object, depth: int = 0) -> object:
 
 
 HOLDS_NUL = "the text holds a NUL character"
+"""A message of its own, by which a record with several such fields is reported once."""
 
 
 def as_text(value: object) -> str:
+    """A text as it came; a number is none, and a NUL character is refused."""
     if type(value) is not str:
         raise _expected("text", value)
     if "\x00" in value:
@@ -164,7 +174,7 @@ def as_texts(value: object, convert: Callable[[object], str] | None = None) -> t
 
 
 as_ids = partial(as_texts, convert=as_id)
-"""As `as_texts`, for ids."""
+"""A list of ids; one id is a list of one, and nulls are left out."""
 
 
 def as_ranked_ids(value: object) -> tuple[str, ...]:
@@ -239,7 +249,10 @@ def as_contexts(value: object) -> object:
 
 
 def _keyed_chunks(text: str) -> list[object] | None:
-    """The chunks in JSON text that holds each under its id; None for any other text."""
+    """The chunks in JSON text that holds each under its id, as results of Azure's RAG samples do.
+
+    None for any other text: a passage may begin with a brace, too.
+    """
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -270,6 +283,10 @@ def as_error(value: object) -> str:
 
 
 def _number(value: object) -> float | None:
+    """A value as a float, NaN and the infinities too; None for true and false, which Python counts.
+
+    A whole number beyond the range of floats is none.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -293,6 +310,7 @@ def as_number(value: object) -> float:
 
 
 def as_share(value: object) -> float:
+    """A number from 0 to 1: the calibration compares a confidence with a share of right answers."""
     number = as_number(value)
     if not 0 <= number <= 1:
         raise _expected("a number from 0 to 1", value)
@@ -339,6 +357,11 @@ def as_label(value: object) -> bool | None:
 
 
 def _whole(value: object, what: str) -> int:
+    """A whole number; 2.0 and "2" are: a column with gaps holds floats, a cell of a table text.
+
+    Args:
+        what: what the number is, for the message.
+    """
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
@@ -370,6 +393,10 @@ def as_evidence(value: object) -> tuple[Evidence, ...]:
 
 
 def _as_span(item: object) -> Evidence:
+    """A passage that supports the answer: a text, or an object that also says where it is.
+
+    Keys that are not known are refused: a misspelled ``start`` would be lost in silence.
+    """
     if not is_object(item):
         return Evidence(text=as_text(item))
     unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
@@ -412,6 +439,7 @@ def as_expected_ids(value: object) -> tuple[str, ...]:
 
 
 _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "file_name", "name")
+"""Keys of an object that name a document, the more telling ones first: the first one counts."""
 
 
 def as_patterns(value: object) -> tuple[str, ...]:
@@ -427,6 +455,7 @@ def as_patterns(value: object) -> tuple[str, ...]:
 
 _EXPECTATION_KEYS = frozenset({"kind", "texts", "negated"})
 _WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
+"""Kinds that ask for the form of an answer, and need no text to compare it with."""
 
 
 def as_expectations(value: object) -> tuple[Expectation, ...]:
@@ -436,6 +465,10 @@ def as_expectations(value: object) -> tuple[Expectation, ...]:
 
 
 def _as_expectation(item: object) -> Expectation:
+    """An expectation of an answer, checked as strictly as one from a field such as `must_match`.
+
+    A field of this name may also be the user's own: the message then says how to keep it.
+    """
     if not is_object(item) or "kind" not in item or not item.keys() <= _EXPECTATION_KEYS:
         raise ValueProblem(
             "expected objects of kind, texts and negated, as ragbench writes them. Texts that an "
@@ -461,7 +494,10 @@ def _as_expectation(item: object) -> Expectation:
 
 
 def as_behavior(value: object) -> tuple[object, bool | None]:
-    """The value as it came, and whether it says that the system answers; None for other words."""
+    """The value as it came, and whether it says that the system answers; None for other words.
+
+    The value comes along, since the record's metadata keeps it: it may hold more than that.
+    """
     word = squash(value).replace("'", "") if isinstance(value, str) else ""
     for meaning, words in field_names("behavior").items():
         if word in map(squash, words):
@@ -479,7 +515,10 @@ def as_metadata(value: object) -> dict[str, Any]:
 
 
 def check_depth(value: object) -> None:
-    """Refuses what is nested too deep to be written again."""
+    """Refuses what is nested too deep to be written again.
+
+    It goes down level by level, without recursion, which such a value would exhaust.
+    """
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH):
         below: list[object] = []
@@ -497,7 +536,7 @@ def check_depth(value: object) -> None:
 # --- what was said
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
-_EXPECTED = (
+_EXPECTED_TURNS = (
     "expected turns of a conversation, each with who said it and what, such as "
     '{"role": "user", "content": "..."}'
 )
@@ -507,7 +546,7 @@ def as_turns(value: object) -> tuple[Turn, ...]:
     """What was said, the oldest first."""
     if not is_list(value):
         raise ValueProblem(
-            f"{_EXPECTED}; found {describe(value)}. --field history= keeps it as metadata"
+            f"{_EXPECTED_TURNS}; found {describe(value)}. --field history= keeps it as metadata"
         )
     return tuple(map(_turn, value))
 
@@ -525,7 +564,7 @@ def _turn(value: object) -> Turn:
     elif len(as_list(value)) == 2:
         role, content = as_list(value)
     if not isinstance(role, str) or not role.strip():
-        raise ValueProblem(f"{_EXPECTED}; found {describe(value)} in it")
+        raise ValueProblem(f"{_EXPECTED_TURNS}; found {describe(value)} in it")
     word = role.strip().casefold()
     for name, words in field_names("role").items():
         if word in words:
@@ -544,6 +583,10 @@ def _content_text(content: object) -> str:
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
+    """The texts that a turn was given to answer from; what has no text is left out.
+
+    They only accompany the turn, so nothing is refused here.
+    """
     names = field_names("turn")["context_text"]
     texts: list[str] = []
     for context in as_list(contexts):
@@ -578,13 +621,17 @@ class NumberText(str):
 
     @classmethod
     def of(cls, text: str, number: str) -> NumberText:
+        """A cell with the text that a person sees there, and the number behind it.
+
+        ``str`` takes no second argument, so the number is set here.
+        """
         cell = cls(text)
         cell.number = number
         return cell
 
 
 _LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
-"""What makes lists of values, in a cell in brackets."""
+"""Converters for which a cell in brackets is a list; `parse_cell` treats ids and texts earlier."""
 _SPELLED_LISTS = (
     as_ids,
     as_ranked_ids,
@@ -596,11 +643,15 @@ _SPELLED_LISTS = (
     as_numbers,
     as_evidence,
 )
-"""What makes lists of values, of a text in brackets outside of tables."""
+"""Converters for which a text in brackets is a list outside of tables, too.
+
+Answers are not among them: in JSON, "[citation needed]" is text that somebody meant so.
+"""
 _PRINTED_ITEM = re.compile(
     r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan)""",
     re.DOTALL,
 )
+"""A value of a printed list, with the comma before it, if there is one."""
 
 
 def parse_cell(target: str, cell: str) -> object:
@@ -650,6 +701,7 @@ def spelled_list(target: str, text: str) -> object:
 
 
 def _parse_list(text: str) -> object:
+    """The list that a text in brackets spells: as JSON, or else as Python or NumPy prints it."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -657,7 +709,11 @@ def _parse_list(text: str) -> object:
 
 
 def _parse_printed(text: str) -> list[object]:
-    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
+    """The values of a list as Python or NumPy prints it.
+
+    NumPy prints ``['a' 'b']`` without commas, which Python itself would read as the one text
+    ``'ab'``: so each value is matched on its own.
+    """
     items: list[object] = []
     position = 1  # behind the bracket
     end = len(text[:-1].rstrip().rstrip(",").rstrip())
@@ -682,6 +738,10 @@ def _split_expected(text: str) -> list[str]:
 
 
 def _split_ids(target: str, text: str) -> list[str]:
+    """The ids, or tags, of a cell without brackets.
+
+    A comma may separate two ids or be part of one, so it is refused; only in tags it separates.
+    """
     if target != "tags" and "," in text:
         raise ValueProblem(
             "holds a comma: separate several ids by ';', or write a JSON list such as "

@@ -33,8 +33,14 @@ Recorded = dict[str, Outcome[Any] | None]
 Understood = tuple[Values, Recorded]
 """The fields of a case, and what is recorded of it."""
 _NOT_OURS = (
-    *(KeyError, TypeError, ValueError, AttributeError, InterfaceError, msgspec.MsgspecError),
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    InterfaceError,
+    msgspec.MsgspecError,
 )
+"""How a row fails that another version wrote, or another program under the same names of fields."""
 
 _STAGES = {stage: name for stage, name in STAGES.items() if stage != "locate"}
 """Those whose outcome is written."""
@@ -43,6 +49,7 @@ _UNKNOWN = ("not recorded", "not asked yet")
 _FAILURE = re.compile(
     r"(?P<stage>\w+): (?P<type>[\w.]+): (?P<message>.*?)(?: <- (?P<cause>.*))?", re.DOTALL
 )
+"""A `Failure` as its ``str`` writes it."""
 
 
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -60,88 +67,151 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
 
 
 def _export_row(values: Values, is_text: bool) -> Understood:
+    """A record of an export: a line of JSON, or a row of a table if it has a table's columns.
+
+    In a line the case's own fields are at the top, beside an outcome per stage and the scores.
+
+    Args:
+        is_text: whether the values are cells of CSV, in which lists are JSON text.
+    """
     if "retrieval_status" in values:
         return _table_row(values, is_text)
-    held = {*_STAGES.values(), "scores"}
-    case = {name: value for name, value in values.items() if name not in held}
-    return case, {stage: _outcome(values.get(name), stage) for stage, name in _STAGES.items()}
+    not_of_case = {*_STAGES.values(), "scores"}
+    case = {name: value for name, value in values.items() if name not in not_of_case}
+    recorded: Recorded = {}
+    for stage, name in _STAGES.items():
+        recorded[stage] = _outcome(values.get(name), stage)
+    return case, recorded
 
 
-def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
-    results: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
-    kind = cast("Any", Outcome)[results.get(stage, RetrievalResult[Any])]
+def _outcome(written: Any, stage: str) -> Outcome[Any] | None:
+    """An outcome from its JSON object, whose value is of the stage's type; None of null."""
+    if written is None:
+        return None
+    value_types: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
+    value_type = value_types.get(stage, RetrievalResult[Any])
+    outcome_type = cast("Any", Outcome)[value_type]
     # Not strict: a score that JSON has no number for is spelled out.
-    return None if stored is None else msgspec.convert(stored, kind, strict=False)
+    outcome: Outcome[Any] = msgspec.convert(written, outcome_type, strict=False)
+    return outcome
 
 
 # --- a case as a row of a table
 
+_CASE_COLUMNS = (
+    "id",
+    "user_input",
+    "reference",
+    "alternative_references",
+    "reference_contexts",
+    "reference_context_ids",
+    "grades",
+    "evidence",
+    "answerable",
+    "cluster",
+    "tags",
+    "language",
+    "metadata",
+    "history",
+    "expectations",
+)
+"""The columns of the case itself, under RAGAS' names."""
+
 
 def _table_row(values: Values, is_text: bool) -> Understood:
-    known = {
-        name: _cell(kind, values.get(name, values.get(f"{name}_json")), is_text)
-        for name, kind in table_columns().items()
-    }
-    case = {name: known[name] for name in _CASE_COLUMNS}
+    """A row of a table: its columns are flat, so the outcomes are put together again."""
+    cells: dict[str, Any] = {}
+    for name, kind in table_columns().items():
+        # A file of Hugging Face or Parquet has its JSON in columns that are named after it.
+        value = values.get(name, values.get(f"{name}_json"))
+        cells[name] = _cell(kind, value, is_text)
+
+    # The table has what generation was given, not what came before post-retrieval.
+    last = "retrieve" if cells["post_retrieval_status"] is None else "post_retrieve"
+    results = {last: _retrieval_of_cells(cells), "generate": _generation_of_cells(cells)}
+    recorded: Recorded = {}
+    for stage in ("retrieve", "post_retrieve", "generate"):
+        recorded[stage] = _table_outcome(_STAGES[stage], cells, results.get(stage))
+    return _case_of_cells(cells), recorded
+
+
+def _case_of_cells(cells: Values) -> Values:
+    """The fields of a case, without what the table only repeats for tools that read RAGAS' columns.
+
+    It would come back as a label that the dataset did not have.
+    """
+    case = {name: cells[name] for name in _CASE_COLUMNS}
     case["query"] = case.pop("user_input")
-    others: Sequence[str] = case["alternative_references"] or ()
-    if others and others[0] == case["reference"]:
+    alternatives: Sequence[str] = case["alternative_references"] or ()
+    if alternatives and alternatives[0] == case["reference"]:
         case["reference"] = None  # the table repeats the first of them there
-    grades: Values = case["grades"] or {}
-    graded = [name for name, grade in grades.items() if grade > 0]
-    if case["grades"] is not None and case["reference_context_ids"] == graded:
-        case["reference_context_ids"] = None  # the table names those that are graded so
-    retrieved, contexts = None, known["retrieved_contexts"]
-    if contexts is None and known["retrieved_context_ids"]:
-        contexts = [""] * len(known["retrieved_context_ids"])  # texts that are not known
-    if contexts is not None:
-        given: Any = {name: known[column] for name, column in RETRIEVAL_COLUMNS.items()}
-        retrieved = RetrievalResult(contexts, **given)
-    generated = None
-    if known["generation_status"] in (Status.MEASURED, Status.ABSTAINED):
-        given = {name: known[name] for name in ("multi_responses", "confidence", "abstained")}
-        # An empty cell is an empty answer where there was one.
-        generated = GenerationResult(
-            known["response"] or "", metadata=known["generation_metadata"], **given
-        )
-    # The table holds what generation was given, not what stood before post-retrieval.
-    last = "retrieve" if known["post_retrieval_status"] is None else "post_retrieve"
-    held: dict[str, Any] = {last: retrieved, "generate": generated}
-    stages = ("retrieve", "post_retrieve", "generate")
-    return case, {one: _table_outcome(_STAGES[one], known, held.get(one)) for one in stages}
+    if case["grades"] is not None:
+        relevant = [name for name, grade in case["grades"].items() if grade > 0]
+        if case["reference_context_ids"] == relevant:
+            case["reference_context_ids"] = None  # the table names those that are graded so
+    return case
 
 
-_CASE_COLUMNS = (
-    *("id", "user_input", "reference", "alternative_references", "reference_contexts"),
-    *("reference_context_ids", "grades", "evidence", "answerable", "cluster", "tags"),
-    *("language", "metadata", "history", "expectations"),
-)
-
-
-def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:
-    if known[f"{name}_status"] is None:
+def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
+    """What generation was given; None where the table has neither its texts nor its ids."""
+    contexts = cells["retrieved_contexts"]
+    ids = cells["retrieved_context_ids"]
+    if contexts is None and ids:
+        contexts = [""] * len(ids)  # a retrieval of ids alone: its texts are not known
+    if contexts is None:
         return None
-    status, reason = Status(known[f"{name}_status"]), known[f"{name}_reason"]
+    fields: Any = {name: cells[column] for name, column in RETRIEVAL_COLUMNS.items()}
+    return RetrievalResult(contexts, **fields)
+
+
+def _generation_of_cells(cells: Values) -> GenerationResult[Any] | None:
+    """The answer of a case that has one by its status: an empty cell is then an empty answer."""
+    if cells["generation_status"] not in (Status.MEASURED, Status.ABSTAINED):
+        return None
+    return GenerationResult(
+        cells["response"] or "",
+        multi_responses=cells["multi_responses"],
+        confidence=cells["confidence"],
+        abstained=cells["abstained"],
+        metadata=cells["generation_metadata"],
+    )
+
+
+def _table_outcome(name: str, cells: Values, value: Any) -> Outcome[Any] | None:
+    """How a stage ended by its three columns; None where they say nothing of it.
+
+    A retrieval before post-retrieval has its status in the table and not its chunks: it is not
+    recorded, since a measured outcome comes with its value.
+    """
+    if cells[f"{name}_status"] is None:
+        return None
+    status = Status(cells[f"{name}_status"])
     if status in (Status.MEASURED, Status.ABSTAINED) and value is None:
         return None
-    failure = _failure_of(reason or "") if status is Status.FAILED else None
-    reason = None if failure is not None else reason
-    seconds = known[f"{name}_seconds"]
+    reason = cells[f"{name}_reason"]
+    failure = None
+    if status is Status.FAILED:
+        failure = _failure_of(reason or "")
+        reason = None  # the column has one text for either
+    seconds = cells[f"{name}_seconds"]
     return Outcome(status=status, value=value, failure=failure, reason=reason, seconds=seconds)
 
 
 def _failure_of(text: str) -> Failure:
-    found = _FAILURE.fullmatch(text)
-    if found is None:
+    """A failure from the text that a table has of it; of any other text, one with it as message."""
+    match = _FAILURE.fullmatch(text)
+    if match is None:
         return Failure(type=ERROR, message=text, stage="generate")
-    return Failure(**found.groupdict())
+    return Failure(**match.groupdict())
 
 
 def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
+    """A cell's value: JSON is text in every format, lists are in CSV alone."""
     if is_missing(value):
         return None
-    if kind is ColumnKind.JSON or (is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)):
-        value = orjson.loads(value) if isinstance(value, str) else value
+    is_list_as_text = is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)
+    if (kind is ColumnKind.JSON or is_list_as_text) and isinstance(value, str):
+        value = orjson.loads(value)
     if kind is ColumnKind.NUMBERS:
         return [*as_numbers(value)]
     if kind is ColumnKind.NUMBER:
@@ -157,41 +227,63 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 def _report_cells(values: Values, _: bool) -> Understood:
     """A row of cases.csv; a cell that is empty is not known."""
+    case: dict[str, Any] = {}
+    for name in ("id", "query", "language", "cluster", "reference"):
+        case[name] = _plain_cell(values, name)
+    case["tags"] = orjson.loads(values["tags"] or "[]")
+    case["reference_context_ids"] = orjson.loads(values["reference_ids"] or "null")
 
-    def plain(name: str) -> str | None:
-        text = str(values.get(name) or "")
-        return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text or None
-
-    case: dict[str, Any] = {
-        **{name: plain(name) for name in ("id", "query", "language", "cluster", "reference")},
-        "tags": orjson.loads(values["tags"] or "[]"),
-        "reference_context_ids": orjson.loads(values["reference_ids"] or "null"),
-    }
-    failure = _failure_of((plain("failures") or "").partition(" | ")[0])
     recorded: Recorded = {}
     for stage in ("retrieve", "generate"):
-        status = Status(values[stage]) if values[stage] else None
+        if not values[stage]:
+            continue
+        status = Status(values[stage])
         if status is Status.FAILED:
-            # Its own failure, or that of an earlier stage that it passes on.
-            unknown = Failure(type=ERROR, message="not recorded", stage=stage)
-            known = failure if failure.stage in _STAGES else unknown
-            recorded[stage] = Outcome(status=status, failure=known)
-        elif stage == "generate" and (status is Status.MEASURED or status is Status.ABSTAINED):
-            value = GenerationResult(plain("response") or "")
-            recorded[stage] = Outcome(status=status, value=value)
-    retrieved = orjson.loads(values["retrieved_ids"] or "null")
-    if retrieved is not None and "retrieve" not in recorded:
-        case["retrieved_context_ids"] = retrieved
+            recorded[stage] = Outcome(status=status, failure=_reported_failure(values, stage))
+        elif stage == "generate" and status in (Status.MEASURED, Status.ABSTAINED):
+            answer = GenerationResult[Any](_plain_cell(values, "response") or "")
+            recorded[stage] = Outcome(status=status, value=answer)
+
+    # The texts are not in the file: the ids are a field, whose texts a corpus may give.
+    retrieved_ids = orjson.loads(values["retrieved_ids"] or "null")
+    if retrieved_ids is not None and "retrieve" not in recorded:
+        case["retrieved_context_ids"] = retrieved_ids
     return case, recorded
 
 
+def _plain_cell(values: Values, name: str) -> str | None:
+    """A text without the quotation mark that keeps a spreadsheet from running it; None if empty."""
+    text = str(values.get(name) or "")
+    is_guarded = text.startswith("'") and text[1:].startswith(_FORMULA)
+    if is_guarded:
+        return text[1:]
+    return text or None
+
+
+def _reported_failure(values: Values, stage: str) -> Failure:
+    """Why a stage failed: its own failure, or that of an earlier stage that it passes on.
+
+    The first of the column counts. That of a metric is none of these.
+    """
+    first, _, _ = (_plain_cell(values, "failures") or "").partition(" | ")
+    failure = _failure_of(first)
+    if failure.stage in _STAGES:
+        return failure
+    return Failure(type=ERROR, message="not recorded", stage=stage)
+
+
 def _verdict_row(values: Values, is_text: bool) -> Understood:
+    """A line of verdicts: one without a grade of its retrieval is that of a validator that failed.
+
+    Its message then has the type and the text of the exception.
+    """
     outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
         outcome = Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
     else:
-        kind, _, message = str(values["message"]).removeprefix("Failed: ").partition(": ")
-        failure = Failure(type=kind, message=message, stage="validate")
+        error = str(values["message"]).removeprefix("Failed: ")
+        error_type, _, message = error.partition(": ")
+        failure = Failure(type=error_type, message=message, stage="validate")
         outcome = Outcome(status=Status.FAILED, failure=failure)
     return {"id": values["query_id"]}, {"validate": outcome}
 
@@ -199,22 +291,29 @@ def _verdict_row(values: Values, is_text: bool) -> Understood:
 def _read(
     understand: Callable[..., Understood], source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
+    """Yields the rows of a file that `understand` makes sense of, with what they record.
+
+    A row that it does not is reported, and the others are read.
+    """
     for row in container_rows(source, problems):
         try:
-            values, found = understand(row.values, row.cells)
+            values, outcomes = understand(row.values, row.cells)
         except _NOT_OURS as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
             continue
-        recorded = {
-            stage: replace(outcome, known=Known.RECORDED)
-            for stage, outcome in found.items()
-            if outcome is not None
-            and not (
-                outcome.status is Status.SKIPPED and (outcome.reason or "").startswith(_UNKNOWN)
-            )
-        }
+        recorded: dict[str, Outcome[Any]] = {}
+        for stage, outcome in outcomes.items():
+            if outcome is not None and not _was_never_asked(outcome):
+                recorded[stage] = replace(outcome, known=Known.RECORDED)
+        # The values are understood: they are no cells any more that spell lists as text.
         yield row._replace(values=values, cells=False, recorded=recorded)
+
+
+def _was_never_asked(outcome: Outcome[Any]) -> bool:
+    """Whether a skip says how far the run went, and nothing of the system, which can be asked."""
+    is_skipped = outcome.status is Status.SKIPPED
+    return is_skipped and (outcome.reason or "").startswith(_UNKNOWN)
 
 
 read_export = partial(_read, _export_row)

@@ -175,6 +175,7 @@ def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
 
 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
+    """The error of a file that is not readable YAML: it ends the reading, others are collected."""
     return DataError([Problem(path=str(path), line=line, message=message)])
 
 

@@ -68,6 +68,7 @@ def failed_verdict_object(
 
 _APART = ("id", "metadata", "history", "expectations")
 _CASE = tuple(name for name in Case.__struct_fields__ if name not in _APART)
+"""The fields of a case that come first in a stored one; the id has a column of its own."""
 _EVIDENCE = _CASE.index("evidence")
 _case_values = attrgetter(*_CASE)
 _SPAN = Evidence.__struct_fields__
@@ -100,6 +101,7 @@ def encode_case(case: Case) -> bytes:
 
 
 def _values_of(record: Record, names: Sequence[str]) -> list[object]:
+    """A nested record by position, without names: that is how a case stores it."""
     return [getattr(record, name) for name in names]
 
 
@@ -117,6 +119,7 @@ def decode_case(case_id: str, body: bytes) -> Case:
 
 
 _RIGHT = tuple(name for name in _CASE if name not in ("query", "cluster", "tags", "language"))
+"""What says what is right: all but the question and its labels."""
 TAGS = f"$[{_CASE.index('tags')}]"
 """Where a stored case has its tags."""
 
@@ -180,6 +183,7 @@ def encoded(record: object) -> bytes:
 
 
 def decoded(kind: type[_Record], body: bytes) -> _Record:
+    """What `encoded` wrote down, as a record of a kind."""
     return cast("_Record", _decoder(cast("Any", kind)).decode(body))
 
 
@@ -190,6 +194,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
+    """Judgements written down; what a user's metric put in that JSON cannot hold is replaced."""
     return hidden_bytes(always_jsonable(msgspec.to_builtins(judgements, enc_hook=readable)))
 
 

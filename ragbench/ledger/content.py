@@ -31,11 +31,13 @@ _TEXT = re.compile(
     r"(?i)\.(cfg|conf|csv|env|html|ini|j2|jinja2?|jsonl?|md|prompt|pyi?|rst|sql|toml|tsv|txt|xml|ya?ml)$"
 )
 _LARGEST_TEXT = 1 << 20
+"""Bytes up to which a file is read at once, and the line ends of a text are made alike."""
 _BY_DATE = 4 << 30
 """Bytes from which on a file is known by its size and date: to read it would take too long."""
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a file's date has certainly moved on with its next change."""
 _MOST_FILES = 20_000
+"""Files that a folder may hold to be read."""
 _VOLATILE = re.compile(r"\.(lock|pid|swp|pyc)$|-(shm|journal)$|~$|^LOCK$|^LOG(\.old.*)?$")
 """Files that say that a folder is in use, and nothing of what it holds."""
 _CHROMA = "chroma.sqlite3"
@@ -45,6 +47,7 @@ _CHROMA_STATE = (
     "select segment_id, count(*), max(seq_id), total(seq_id) from embeddings group by 1 order by 1",
     "select count(*), max(seq_id) from embeddings_queue",
 )
+"""What changes with every record that is added, changed or deleted."""
 _NOT_DATA = frozenset(
     {
         ".eggs",
@@ -162,6 +165,7 @@ def _chroma_state(path: Path) -> bytes:
 
 
 def _digest(data: bytes) -> str:
+    """Half of a SHA-256, in letters: enough to tell any two contents apart."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -270,7 +274,11 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
 
 @cache
 def _recorded(record: Path, written: int) -> str:
-    """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
+    """Digest of the lines of a RECORD that do not depend on who installed it, and where to.
+
+    Args:
+        written: when the file last changed: a part of the cache's key.
+    """
     lines: list[bytes] = []
     for line in record.read_bytes().split(b"\n"):
         is_of_installation = b".dist-info/" in line or b"__pycache__" in line

@@ -37,6 +37,7 @@ def fixed_digest(*parts: bytes) -> bytes:
 
 @lru_cache(maxsize=8192)  # many texts are retrieved again and again
 def text_digest(text: str) -> bytes:
+    """Digest of a text, under which a journal stores it once."""
     return blake2b(text.encode(), digest_size=SIZE).digest()
 
 

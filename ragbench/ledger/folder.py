@@ -91,6 +91,7 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
+        """Whether a run has begun here: it may have ended too early."""
         return self.journal.is_file()
 
     @property
@@ -139,6 +140,7 @@ class RunFolder:
             self._unlink(_NEW_JOURNAL_FILES)
 
     def discard(self) -> None:
+        """Removes the folder of a first run that kept nothing: none is left behind."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
@@ -153,6 +155,7 @@ class RunFolder:
             )
 
     def _unlink(self, names: Iterable[str]) -> None:
+        """Removes files that are there, in the order in which they are named."""
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
@@ -170,6 +173,7 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
 
 
 def _in_a_path(name: str) -> str:
+    """A name in letters that any file system takes, at most 40 of them."""
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
     return (plain or "run")[:40]
 
@@ -249,10 +253,11 @@ class MetricInfo(Record):
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:
+        """All of a metric but its formula: a reader of the run may not have a user's code."""
         definition: dict[str, Any] = {
             name: msgspec.to_builtins(getattr(metric.definition, name)) for name in STORED_FACTS
         }
-        definition["needs"].sort()
+        definition["needs"].sort()  # a set before: the same run gives the same bytes
         definition["bound"] = {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}
         return cls(name=metric.name, version=metric.definition.version, definition=definition)
 
@@ -318,6 +323,11 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
+    """Reads the manifest of a run.
+
+    Raises:
+        RunMismatchError: there is none, or it is another version's; the message says what is there.
+    """
     try:
         raw = orjson.loads(path.read_bytes())
         if raw["schema_version"] != SCHEMA_VERSION:

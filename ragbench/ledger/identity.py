@@ -42,14 +42,18 @@ _MAX_FOREIGN_DEPTH = 3
 _MAX_ENTRIES = 200
 """Entries from which on a list or a mapping is described by its digest."""
 _AUTHORIZATION = re.compile(r"(Bearer|Basic)\s+\S+")
+"""The value of a header that holds a credential."""
 _ABSOLUTE_PATH = re.compile(r"(/|~/|[A-Za-z]:[\\/])[^\n]+")
 _LOOKS_LIKE_PATH = re.compile(r"[^\n\0]*([/\\]|\.\w{1,10}$)[^\n\0]*|~[^\n\0]*")
+"""A text that may name a file by itself: it has a slash or an ending, or begins at a home."""
 _NAMES_A_PATH = re.compile(
     r"(?i)(^|_)(path|file|folder|dir|directory|corpus|model|index|weights|data|store|reader|"
     r"tokenizer|calibration|checkpoint|database|db|persist)(_|$)"
 )
+"""Names of settings whose texts may name a file, whatever they look like."""
 _PLAIN_ATTRIBUTES = (types.NoneType, bool, int, float, str, bytes, PurePath, list, dict)
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""A UUID of version 4, which is drawn at random."""
 
 
 # --- values

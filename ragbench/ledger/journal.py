@@ -172,10 +172,12 @@ class Journal(AbstractContextManager["Journal"]):
             new_rows.clear()
 
     def _write_outcomes(self) -> None:
+        """Writes the outcomes that wait, and the texts that they share; inside of a transaction."""
         self._db.executemany(_INSERT_TEXT, self._new_texts)
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
 
     def _clear_outcomes(self) -> None:
+        """Drops the outcomes that wait: they are written, or their cases were not placed."""
         self._new_texts.clear()
         self._new_outcomes.clear()
 

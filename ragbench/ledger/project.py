@@ -231,6 +231,7 @@ class Project:
                 sentence = f"it uses {name}, whose connections cannot be seen"
                 yield OriginPart("unseen", name, "open", 0, sentence)
         for name, sentence in list(self._watch.unseen.items()):
+            # An address is named with its port; the name of a program has no colon.
             kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
             yield OriginPart(kind, name, "open", 0, sentence)
         files_of_modules = {file_of(module) for module in list(sys.modules.values())}

@@ -84,6 +84,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         return values
 
     def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
+        """Stores values of a query, and counts the scores among them as asked for."""
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
         with self._lock, self._db:
             # One transaction: a commit a row would take longer than most rerankers.

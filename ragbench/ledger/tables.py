@@ -214,6 +214,7 @@ class RunTables:
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
     def started(self) -> dict[int, str]:
+        """When each run began, in local time, by its number."""
         return dict(self._db.execute("SELECT run, started FROM runs"))
 
     def report(self) -> bytes | None:

@@ -101,10 +101,12 @@ class Receipt(Record):
 
     @property
     def unconfirmed(self) -> Decimal | None:
+        """The most that all lost answers may have cost; None where that is not known."""
         return total(line.unconfirmed for line in self.lines)
 
     @property
     def unconfirmed_estimate(self) -> Decimal | None:
+        """What all lost answers are likely to have cost; None where that is not known."""
         return total(line.unconfirmed_estimate for line in self.lines)
 
 
@@ -227,6 +229,7 @@ class Ledger:
         return len(numbers)
 
     def _line(self, purpose: str, model: str) -> ReceiptLine:
+        """The line of a purpose and a model, begun with its first event."""
         return self._lines.setdefault((purpose, model), ReceiptLine(purpose=purpose, model=model))
 
 
@@ -235,6 +238,7 @@ _NUMBERS = count(1)
 
 
 def _decimal(amount: Decimal | str | None) -> Decimal | None:
+    """An amount as a number: a line of a book holds it as text."""
     return None if amount is None else Decimal(amount)
 
 

@@ -151,19 +151,20 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             if self._stored:
                 self._trim()
 
-    def _sql(self, statement: str, *values: Any) -> list[Any]:
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        """The rows that a statement gives, all read; an error of the database names the file."""
         with guarded(self.path):
             return self._db.execute(statement, values).fetchall()
 
     def __contains__(self, key: bytes) -> bool:
-        return bool(self._sql("SELECT 1 FROM replies WHERE key = ?", key))
+        return bool(self._rows("SELECT 1 FROM replies WHERE key = ?", key))
 
     def get(self, key: bytes) -> Reply[str] | None:
         """The answer to a question, with the cost that its endpoint reported; None without one."""
-        for body, used in self._sql("SELECT body, used FROM replies WHERE key = ?", key):
+        for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
             if now - used > _DAY:  # precise enough to see what is in use, and seldom a write
-                self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
+                self._rows("UPDATE replies SET used = ? WHERE key = ?", now, key)
             # A row that was changed by hand is not an answer.
             with suppress(ValueError, TypeError, KeyError):
                 fields = json.loads(body)
@@ -179,7 +180,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         size = len(body) + _OVERHEAD
         now = int(self._today())
         row = (reply.key, judge, model, purpose, body, size, now, now)
-        self._sql("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+        self._rows("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
             self._trim()
@@ -190,21 +191,21 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             self._db.executescript(_schema())  # caches made by older versions lack the table
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
-        for (body,) in self._sql(select, judge, oldest):
+        for (body,) in self._rows(select, judge, oldest):
             return str(body).encode()
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
         """Keeps what an endpoint was found to understand; see `dialect`."""
         row = (judge, state.decode(), int(self._today()))
-        self._sql("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
+        self._rows("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 
     def stats(self) -> CacheStats:
         """What the cache holds, by model and purpose and in all."""
-        rows = self._sql(
+        rows = self._rows(
             "SELECT model, purpose, count(*), sum(size) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )
-        [(entries, size, oldest, newest)] = self._sql(
+        [(entries, size, oldest, newest)] = self._rows(
             "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
         )
         return CacheStats(
@@ -235,25 +236,25 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         """
         changes_before = self._db.total_changes
         if everything:
-            self._sql("DELETE FROM replies WHERE ?", True)
+            self._rows("DELETE FROM replies WHERE ?", True)
         if model is not None:
-            self._sql("DELETE FROM replies WHERE model = ?", model)
+            self._rows("DELETE FROM replies WHERE model = ?", model)
         if unused_days is not None:
             oldest_use = int(self._today() - unused_days * _DAY)
-            self._sql("DELETE FROM replies WHERE used < ?", oldest_use)
+            self._rows("DELETE FROM replies WHERE used < ?", oldest_use)
         if max_bytes is not None:
-            self._sql(f"DELETE FROM replies WHERE {_BEYOND_SIZE}", max_bytes)
+            self._rows(f"DELETE FROM replies WHERE {_BEYOND_SIZE}", max_bytes)
         removed = self._db.total_changes - changes_before
         if removed:
             # SQLite keeps emptied pages for later; these two give them back to the disk.
-            self._sql("PRAGMA incremental_vacuum")
-            self._sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._rows("PRAGMA incremental_vacuum")
+            self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
     def _trim(self) -> None:
         """Keeps to the size; what a small file holds need not be added up."""
-        [(pages,)] = self._sql("PRAGMA page_count")
-        [(page_size,)] = self._sql("PRAGMA page_size")
+        [(pages,)] = self._rows("PRAGMA page_count")
+        [(page_size,)] = self._rows("PRAGMA page_size")
         if pages * page_size > self._max_bytes:
             self.prune(max_bytes=self._max_bytes)
 

@@ -155,7 +155,7 @@ class Caller:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._loop = None
+        self._loop = None  # no further call begins
         await self._transport.close()
 
     def receipt(self) -> Receipt:

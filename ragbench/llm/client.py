@@ -257,7 +257,7 @@ class LLMClient(Caller):
             return self._read(text, schema, question), True
         except LLMReplyError as error:
             message = f"{error}. It was asked once to correct its answer"
-            if not self.dialect.known:
+            if not self.dialect.mode_is_known:
                 message += "; if the endpoint takes no schema, set structured: none"
             raise LLMReplyError(message, reply=text, attempts=question.attempts) from None
 

@@ -21,11 +21,13 @@ from ragbench.masking import mask_text
 _LADDER = tuple(StructuredOutput)[1:]
 """Without AUTO, the strongest first."""
 _REJECTING = frozenset({400, 404, 415, 422, 501})
+"""Statuses with which servers refuse the form of a request, such as a field of it."""
 _OFTEN = 3
 """Answers without the structure that was asked for, after which a way of asking is given up."""
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
 _LIMIT = "max_tokens"
 _NEWER_LIMIT = "max_completion_tokens"
+"""The two names of the field that limits an answer's length: an endpoint takes one of them."""
 SPARE = 16
 """Tokens that a chat template may add beside what was counted."""
 _NARROW = 512
@@ -77,7 +79,8 @@ class Dialect:
         """Another object with everything that is learned."""
 
     @property
-    def known(self) -> bool:
+    def mode_is_known(self) -> bool:
+        """Whether it is settled how JSON is asked for: by the user, or by an answer as asked."""
         return self._fixed is not None or self.learned.structured is not None
 
     @property
@@ -99,7 +102,7 @@ class Dialect:
         room = self.learned.room
         if room is None or longest is None:
             return longest
-        prompt = round(self._tokens_a_byte * _bytes(messages))
+        prompt = round(self._tokens_a_byte * _byte_count(messages))
         room_for_answer = room - prompt - SPARE
         # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
         if room_for_answer < _NARROW:
@@ -113,13 +116,17 @@ class Dialect:
         were not in their cache, and a prompt that is longer than estimated costs a rejection, one
         that is shorter only some room for the answer.
         """
-        size = _bytes(messages)
+        size = _byte_count(messages)
         if size >= _MEASURABLE:
             # Every token is a byte or more: a higher count is no count of this prompt.
             density = min(1.0, tokens / size)
             self._tokens_a_byte = max(self._tokens_a_byte, density)
 
     def learn(self, **changes: Any) -> None:
+        """Takes up changes; what is learned stays one object while nothing changes.
+
+        Callers compare the object itself to see whether a call has learned something.
+        """
         learned: Learned = msgspec.structs.replace(self.learned, **changes)
         if learned != self.learned:
             self.learned = learned
@@ -175,13 +182,13 @@ class Dialect:
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
-        if self.known and _LADDER.index(mode) < _LADDER.index(self.structured):
+        if self.mode_is_known and _LADDER.index(mode) < _LADDER.index(self.structured):
             return self.structured  # another call has found it out meanwhile
         names_format = says("about_format").search(text) is not None
         is_about_format = names_format  # an error of the server must say so
         if status < 500:
-            is_about_format = status in _REJECTING and (names_format or not self.known)
-        return _below(mode) if is_about_format else None
+            is_about_format = status in _REJECTING and (names_format or not self.mode_is_known)
+        return _next_weaker(mode) if is_about_format else None
 
     def ignored(self, mode: StructuredOutput) -> StructuredOutput | None:
         """What to try after an answer that has not the structure it was asked for.
@@ -193,12 +200,12 @@ class Dialect:
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
-        if self.known:
+        if self.mode_is_known:
             return None if mode is self.structured else self.structured
         self._ignored[mode] += 1
         if self._ignored[mode] >= _OFTEN and self.structured is mode:
-            self.structured = _below(mode)  # others need not try in vain, too
-        return _below(mode)
+            self.structured = _next_weaker(mode)  # others need not try in vain, too
+        return _next_weaker(mode)
 
     def confirmed(self, mode: StructuredOutput) -> None:
         """An answer that was asked for in this way has the structure.
@@ -206,7 +213,7 @@ class Dialect:
         A single odd answer proves nothing against the stronger way that it was asked for in before:
         that is left for good when it has failed twice.
         """
-        if self.known:
+        if self.mode_is_known:
             return
         if mode is not self.structured and self._ignored[self.structured] == 1:
             return
@@ -253,6 +260,10 @@ class Dialect:
         self.learn(not_sent={name: reason for name, reason in not_sent if name not in names})
 
     def restore(self, learned: Learned) -> None:
+        """Takes over what an earlier command learned of the endpoint.
+
+        What the user set now wins: with a cap on costs, an answer keeps its limit of length.
+        """
         not_sent = dict(learned.not_sent)
         if self._must_limit:
             not_sent.pop(_LIMIT, None)
@@ -261,7 +272,8 @@ class Dialect:
         self.structured = self._fixed or learned.structured or self.structured
 
 
-def _bytes(messages: Sequence[Message]) -> int:
+def _byte_count(messages: Sequence[Message]) -> int:
+    """How long a prompt's texts are in UTF-8; a lone surrogate counts as one byte."""
     return sum(len(message.content.encode("utf-8", "replace")) for message in messages)
 
 
@@ -270,11 +282,13 @@ def schema_text(schema: Mapping[str, Any]) -> str:
     return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
 
 
-def _below(mode: StructuredOutput) -> StructuredOutput:
+def _next_weaker(mode: StructuredOutput) -> StructuredOutput:
+    """The next weaker way of asking for JSON; the weakest has none and is never asked."""
     return _LADDER[_LADDER.index(mode) + 1]
 
 
 _NEVER_DROPPED = frozenset({"model", "messages", "response_format"})
+"""Fields that a request cannot do without; the last has rules of its own, see `Dialect.weaker`."""
 
 
 def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
@@ -317,6 +331,7 @@ class Marked:
     """A prompt of so many words with a code at its beginning, in its middle and at its end."""
 
     def __init__(self, words: int) -> None:
+        # By its length: every command hides the same codes in it.
         draw = random.Random(words)
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
         half = _FILLER * (words // len(_FILLER.split()) // 2)
@@ -365,6 +380,11 @@ class Reading:
         self._asking = asyncio.Lock()
 
     async def check(self, usage: Usage, fewest: int) -> None:
+        """Raises where a prompt was read in part, as an answer's count of tokens shows.
+
+        A doubtful count alone costs one trial: a prompt of that length with something hidden in it.
+        Calls at once wait for the same trial.
+        """
         if not is_short(usage, fewest):
             return
         async with self._asking:
@@ -372,7 +392,7 @@ class Reading:
                 # A prompt that is twice as long may be cut where this one was not.
                 if fewest <= 2 * max(self._whole, self._dialect.learned.read_whole):
                     return
-                await self._try(usage, fewest)
+                await self._try_out(usage, fewest)
         if self._cut is not None and fewest >= self._cut:
             read = f"{usage.prompt_tokens:,} tokens" if usage.reported else "a part"
             raise LLMPromptCutError(
@@ -380,7 +400,11 @@ class Reading:
                 f"hidden in it: {WIDER}"
             )
 
-    async def _try(self, usage: Usage, fewest: int) -> None:
+    async def _try_out(self, usage: Usage, fewest: int) -> None:
+        """Asks for what is hidden in a prompt of that length, and keeps what came of it.
+
+        A model that does not find it in a short prompt either shows nothing about the length.
+        """
         marked = Marked(fewest)
         short = Marked(_SHORT)
         reported = f"{usage.prompt_tokens:,} tokens" if usage.reported else "no tokens"

@@ -25,6 +25,7 @@ from ragbench.errors import ConfigError
 from ragbench.masking import hide, is_secret, mask_url
 
 _COMMAND_SECONDS = 60
+"""How long a program may take to print a key; it may ask a service for it."""
 
 
 class ApiKey(Record):
@@ -38,6 +39,7 @@ class ApiKey(Record):
     """A program with its arguments that prints the key, such as a token that expires."""
 
     def __post_init__(self) -> None:
+        """Refuses two places at once: which one wins would be a guess."""
         if len(self.places) > 1:
             places = " and from the ".join(self.places)
             raise ConfigError(f"the API key is to come from the {places}: give one of them")
@@ -160,6 +162,10 @@ class Endpoint(Checked):
     """Overrides the price table."""
 
     def __post_init__(self) -> None:
+        """Refuses an address that cannot work, and every field that would hold a credential.
+
+        What an endpoint is stands in manifests and reports: a key must not get that far.
+        """
         parts = urlsplit("")
         with suppress(ValueError):
             parts = urlsplit(self.base_url)
@@ -179,6 +185,7 @@ class Endpoint(Checked):
 
     @property
     def host(self) -> str:
+        """The host alone, by which the table of prices knows an endpoint."""
         return urlsplit(self.base_url).hostname or ""
 
     @property
@@ -194,6 +201,7 @@ class Endpoint(Checked):
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
+        """Headers with values from environment variables, which may be credentials."""
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def hide_credentials(self, environ: Mapping[str, str]) -> None:
@@ -241,11 +249,13 @@ class Endpoint(Checked):
 
 
 def _digest(value: object) -> str:
+    """A digest of a JSON value; the order of its keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:
+    """Refuses fields that have settings of their own, are not JSON, or look like credentials."""
     for name in extra:
         if "headers" in name or name in _OURS:
             raise ConfigError(f"'{name}' cannot be an extra field: there is a setting for it")
@@ -332,6 +342,12 @@ def by_address(base_url: str) -> Provider | None:
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
+    """The address of an Azure resource, from the variable that Azure's own tools read.
+
+    Args:
+        dated: whether a version such as ``2024-10-21`` is asked for; its path is built by the
+            package ``openai``. Else the address ends with the path of the first version.
+    """
     resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not resource:
         raise ConfigError(

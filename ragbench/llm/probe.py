@@ -91,7 +91,7 @@ async def _check_structure(client: LLMClient) -> None:
             raise  # the model was not asked, so nothing is said about it
         except LLMError as error:
             raise _with_model(error, "the language model does not answer") from error
-        if client.dialect.known:
+        if client.dialect.mode_is_known:
             return
 
 
@@ -177,6 +177,7 @@ _ONLY_VALUE = "striped-17"
 
 
 def _check_only_value(value: object) -> None:
+    """Refuses every other value: an answer that passes shows that the schema was followed."""
     if value != _ONLY_VALUE:
         raise ValueError("it does not follow the schema")
 

@@ -233,7 +233,9 @@ def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
 class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
 
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT: ...
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        """Asks for a value of the schema; raises `LLMReplyError` where no answer holds one."""
+        ...
 
 
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:

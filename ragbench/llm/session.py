@@ -43,12 +43,13 @@ class ModelClients(Record):
         return () if self.chat is None else (self.chat, *self.panel)
 
     @property
-    def _every(self) -> list[LLMClient | EmbeddingClient]:
+    def _all_clients(self) -> list[LLMClient | EmbeddingClient]:
+        """Those of judges and of embeddings: a run stops and books them alike."""
         return [client for client in (*self.chats, self.embeddings) if client is not None]
 
     def stop_when(self, stopped: Callable[[], bool]) -> None:
         """Has all clients ask no more, and wait for nothing, once the run is stopped."""
-        for client in self._every:
+        for client in self._all_clients:
             client.clock.stopped = stopped
 
     @property
@@ -68,7 +69,7 @@ class ModelClients(Record):
 
     def receipt(self) -> Receipt:
         """What the calls of all clients took so far."""
-        return Receipt.of(client.receipt() for client in self._every)
+        return Receipt.of(client.receipt() for client in self._all_clients)
 
 
 @asynccontextmanager
@@ -233,10 +234,12 @@ class Chat(AbstractContextManager["Chat"]):
 
     @property
     def name(self) -> str:
+        """The model's name, known before anything is opened."""
         return self.settings().endpoint.model
 
     @property
     def temperature(self) -> float | None:
+        """The temperature that is asked for; None where none is sent."""
         return self.settings().endpoint.temperature
 
     @property
@@ -279,6 +282,7 @@ class Chat(AbstractContextManager["Chat"]):
         return self.session.run(ask)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        """The value alone, for operators and metrics that need nothing else of a reply."""
         reply: Reply[ValueT] = self.ask(messages, schema=schema)
         return reply.value
 

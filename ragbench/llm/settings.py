@@ -114,7 +114,12 @@ _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "
 """The places of a key; one of them."""
 
 
-def _read(name: str, value: object, origin: str) -> Any:
+def _read_setting(name: str, value: object, origin: str) -> Any:
+    """A setting's value in its type; None where it shall not be sent.
+
+    Options and variables are texts, and are converted. Where a value may hold a key, the error does
+    not quote it.
+    """
     kind, _, unsent = _ROWS[name]
     if unsent and value == NOT_SENT:
         return None
@@ -137,7 +142,7 @@ _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
 
 
-class _Given:
+class _GivenSettings:
     """What the user gave of one model's settings, and where.
 
     An option comes before a section of a file, and that before a variable of the environment.
@@ -171,7 +176,7 @@ class _Given:
             )
             for rank, (origin, value) in enumerate(places):
                 if value is not None:
-                    self.values[name] = _read(name, value, origin)
+                    self.values[name] = _read_setting(name, value, origin)
                     self._origins[name] = origin
                     ranks[name] = rank
                     break
@@ -185,6 +190,11 @@ class _Given:
             self.provider = by_model(self.values.get("model", ""))
 
     def _nearest_key(self, ranks: Mapping[str, int]) -> dict[str, Any]:
+        """The places of the key from the nearest source: an option hides all that a file says.
+
+        Else an option ``api_key_file`` and a section's ``api_key_env`` would be two places, which
+        `ApiKey` refuses.
+        """
         settings = [name for name in _KEYS if name in ranks]
         nearest = min((ranks[name] for name in settings), default=0)
         return {_KEYS[name]: self.values[name] for name in settings if ranks[name] == nearest}
@@ -211,6 +221,7 @@ class _Given:
         return str(address)
 
     def _azure_address(self) -> str:
+        """The resource's address; the version in Azure's own variable counts unless one is set."""
         version = self._environ.get("OPENAI_API_VERSION")
         if version and "api_version" not in self.values:
             self.values["api_version"] = version
@@ -276,6 +287,7 @@ class _Given:
         return tuple(settings)
 
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
+        """The checked settings of the model, and where each came from."""
         model = self.values.get("model")
         if model is None:
             missing = "no model is named. Give --llm-model, 'model'"
@@ -286,20 +298,22 @@ class _Given:
             )
         if self.provider is not None:
             model = self.provider[1]
-        facts = self._fields_of(Endpoint)
+        facts = self._values_for(Endpoint)
         facts |= {"base_url": base_url, "key": key, "price": self.price(), "model": model}
         endpoint = Endpoint(**facts)
+        # Before the settings are written out, which masks what is hidden.
         endpoint.hide_credentials(self._environ)
         path = self.values.get("cache", cache)
         return LLMSettings(
             endpoint=endpoint,
-            limits=CallLimits(**self._fields_of(CallLimits)),
+            limits=CallLimits(**self._values_for(CallLimits)),
             cache=None if path == "off" else path,
             cache_bytes=self.values.get("cache_max_mb", 1000) * 1_000_000,
             settings=self.in_force(endpoint, path),
         )
 
-    def _fields_of(self, kind: type[DataclassInstance]) -> dict[str, Any]:
+    def _values_for(self, kind: type[DataclassInstance]) -> dict[str, Any]:
+        """The values that a class has a field for, of all that were given."""
         names = {field.name for field in fields(kind)}
         return {name: value for name, value in self.values.items() if name in names}
 
@@ -313,7 +327,7 @@ def resolve(
 ) -> LLMSettings:
     """The settings of the model: from options, a section of the file, and the environment."""
     of_one_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
-    given = _Given(options, of_one_model, file, environ, _CHAT)
+    given = _GivenSettings(options, of_one_model, file, environ, _CHAT)
     base_url = given.base_url()
     return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)
 
@@ -380,7 +394,7 @@ def resolve_embeddings(
     chat: LLMSettings | None = None,
 ) -> LLMSettings:
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
-    given = _Given({}, section or {}, file, environ, _EMBEDDINGS)
+    given = _GivenSettings({}, section or {}, file, environ, _EMBEDDINGS)
     if chat is None:
         base_url = given.base_url()
         return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)

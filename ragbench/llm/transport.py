@@ -258,6 +258,7 @@ class Concurrency:
             raise
 
     def _release(self) -> None:
+        """Gives a slot back, and at once to a call that waits for one."""
         self.in_flight -= 1
         self._wake()
 
@@ -316,9 +317,13 @@ class NoAnswerError(Exception):
 class Transport(Protocol):
     """Carries requests. Opened and closed inside the one event loop that it serves."""
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Gets ready to carry requests. Nothing is sent."""
+        ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Gives up its connections."""
+        ...
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         """Gives the answer; an error holds no credentials."""
@@ -328,6 +333,7 @@ class Transport(Protocol):
 _PLACEHOLDER = "none"
 """The package insists on a key; servers that ask for none ignore it."""
 _CONNECT_SECONDS = 15.0
+"""How long a connection may take to come about, however long an answer may take."""
 _KEY_SECONDS = 240.0
 """After which a program is asked for a new key: what az and gcloud print lasts five minutes more,
 or longer."""

@@ -194,7 +194,7 @@ def _positions(
     return positions
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=2)
+@metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_validity(citations: Sequence[Cited]) -> float:
     """Share of an answer's citations that point to a chunk that was shown."""
     valid = 0
@@ -205,7 +205,7 @@ def citation_validity(citations: Sequence[Cited]) -> float:
     return valid / count
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=2)
+@metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_coverage(citations: Sequence[Cited]) -> float:
     """Share of the sentences that state something which cite; of answers that cite at all."""
     cites = [
@@ -214,7 +214,7 @@ def citation_coverage(citations: Sequence[Cited]) -> float:
     return sum(cites) / len(cites)
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=2)
+@metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) -> float | Skip:
     """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
     compared = 0
@@ -248,7 +248,7 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
     return None
 
 
-@metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md", version=2)
+@metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md", version=3)
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
     response = without_citations(response[:LONGEST])

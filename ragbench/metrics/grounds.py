@@ -63,13 +63,21 @@ class Numbers(NamedTuple):
         missing: list[str] = []
         for amount in self.amounts:
             if not _is_shown(amount, index):
-                number = amount.number
-                missing.append(f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}")
+                missing.append(_number_text(amount))
         for date in self.dates:
             if not _is_date_shown(date, shown, index):
                 parts = (date.day, _MONTHS[date.month], date.year)
                 missing.append(" ".join(str(part) for part in parts if part))
         return missing
+
+
+def _number_text(amount: Amount) -> str:
+    """A number as a reader knows it; a time of day with its minutes."""
+    if amount.dimension == "clock":
+        hours, minutes = divmod(int(amount.value), 60)
+        return f"{hours}:{minutes:02}"
+    number = amount.number
+    return f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}"
 
 
 _AS_WRITTEN = ""

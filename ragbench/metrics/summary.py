@@ -15,7 +15,7 @@ from ragbench.core.case import Case
 from ragbench.core.case_table import clusters_of
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.report import Interval, Slice, Summary
+from ragbench.core.report import Interval, Slice, Summary, has_known_level
 from ragbench.errors import ConfigError
 from ragbench.stats.mean import mean_interval
 
@@ -178,7 +178,8 @@ def _figures(
             bounds=(definition.low, definition.high),
             probability=definition.probability,
         )
-        interval = mean.reported
+        if has_known_level(metric.name):
+            interval = mean.reported
         if interval is not None:
             cluster_count = mean.clusters
     figures = _Figures(

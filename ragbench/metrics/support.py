@@ -204,7 +204,7 @@ DEFINITIONS: tuple[MetricDefinition, ...] = (
         group=Group.GENERATOR,
         needs=frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM}),
         direction=Direction.HIGHER,
-        version=3 + RULES,
+        version=4 + RULES,
         summary="Share of the answer's sentences that the contexts support, half for a part; "
         "unproved where no quote of the judge shares the sentence's words",
         citation="ragbench; after the labels of Kamoi et al. 2023, WiCE, arXiv:2303.01432",

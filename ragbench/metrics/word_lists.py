@@ -32,3 +32,21 @@ def opposites() -> Mapping[str, frozenset[str]]:
             for word in side:
                 opposites_of[word] = every_word - side
     return opposites_of
+
+
+@cache
+def phrases(kind: str) -> tuple[str, ...]:
+    """The phrases of a kind, each with a blank behind it, so that it ends with a word."""
+    return tuple(f"{phrase} " for phrase in correct_table()["words"][kind])
+
+
+@cache
+def affixes() -> tuple[tuple[str, str, bool], ...]:
+    """Pairs of beginnings, and of endings, that turn the meaning; whether it is a beginning."""
+    pairs: list[tuple[str, str, bool]] = []
+    words = correct_table()["words"]
+    for kind, is_prefix in (("prefixes", True), ("suffixes", False)):
+        for row in words[kind]:
+            first, second = row.split("|")
+            pairs.append((first.strip(), second.strip(), is_prefix))
+    return tuple(pairs)

@@ -53,9 +53,11 @@ class Context(Checked):
     """Text between two of them."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Puts a heading above each text whose place is known; ids and scores stay."""
         return rewritten_by(self.name, context.chunks, self._text_with_heading)
 
     def _text_with_heading(self, entry: RankedChunk) -> str | None:
+        """The text below its heading; None for a chunk that has none of the fields."""
         chunk = entry.chunk
         # Metadata wins over the chunk's own document id: its author wrote it for readers.
         metadata = {"document_id": chunk.document_id, **chunk.metadata}
@@ -82,9 +84,11 @@ class Metadata(Checked):
     """Metadata keys, in the order in which they are written."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Puts the fields below each text that has one of them; ids and scores stay."""
         return rewritten_by(self.name, context.chunks, self._text_with_metadata)
 
     def _text_with_metadata(self, entry: RankedChunk) -> str | None:
+        """The text above its fields; None for a chunk that has none of them."""
         chunk = entry.chunk
         lines: list[str] = []
         for field in self.fields:
@@ -114,6 +118,11 @@ class Neighbours(Checked):
     """How many neighbours to ask for at each."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Widens the first chunks in their order.
+
+        A neighbour that is among the chunks, or widens an earlier one, is not used again: no text
+        comes twice.
+        """
         present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
         for entry in context.chunks[: self.first]:
@@ -171,6 +180,7 @@ class Reflection(Checked):
     """How many chunks it reads."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Asks once about the first chunks and puts the reply before all of them."""
         passages = context.chunks[: self.first]
         if not passages:
             return ()
@@ -196,6 +206,10 @@ class Temporal(Checked):
     """The metadata key of the time; see `ragbench.post.chunks.known_time`."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Dates the chunks whose time is known.
+
+        Notes count the others, and say where dates have no ages.
+        """
         now = context.query.now
 
         def text_with_date(entry: RankedChunk) -> str | None:
@@ -210,7 +224,7 @@ class Temporal(Checked):
         chunks = rewritten_by(self.name, context.chunks, text_with_date)
         undated = 0
         for chunk, original in zip(chunks, context.chunks, strict=True):
-            undated += chunk is original
+            undated += chunk is original  # a chunk without a new text is the same object
         notes: list[str] = []
         if undated:
             notes.append(f"{undated} of {len(chunks)} chunks have no time in '{self.field}'")
@@ -320,6 +334,10 @@ class LinkExpand(Checked):
     """Of results, against 1 for the present chunks; for ``weighted`` and ``rrf``."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Fuses the present chunks with those that are up to ``depth`` links away.
+
+        The service is asked once for each id, since links may lead in circles.
+        """
         # In breadth: all that is one link away, then all that is two ...
         expanded_ids: set[str] = set()
         linked: dict[str, RankedChunk] = {}
@@ -365,11 +383,13 @@ class QueryMerge(Checked):
     """How the rankings become one; see `ragbench.post.augment.fuse`."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Asks each further query once and fuses the rankings; the present chunks weigh 1."""
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)
             chunks = newcomers(self.service.search(text, query.top_k))
+            # A user's service may give more than it was asked for.
             rankings.append(chunks[: query.top_k])
             weights.append(query.weight)
         return _fused_output(rankings, self.fusion, weights)

@@ -329,6 +329,7 @@ def _stage(
 
 
 def _checked_time(value: object) -> datetime:
+    """The stage's ``now``, in any form that times in metadata may have."""
     time = parse_time(value)
     if time is None:
         raise ConfigError(f"now must be a date, not {shown(value)}")

@@ -207,6 +207,7 @@ def written_back(
 
 
 def _chunk(position: int, item: object) -> Chunk:
+    """A chunk of an item whose fields a user's own program wrote: each is checked."""
     where = f"memory_data[{position}]"
     values = _mapping(item, where)
     metadata = _mapping(values.get("metadata") or {}, f"{where}: metadata")
@@ -238,6 +239,7 @@ def _id_in(values: Mapping[str, Any]) -> str:
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    """The value where it is a mapping; else an error that names its place."""
     if not isinstance(value, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
     return cast("Mapping[str, Any]", value)
@@ -326,6 +328,7 @@ def _from_number(number: float) -> KnownTime | None:
 
 
 def _from_text(text: str) -> KnownTime | None:
+    """A point in time out of a text, by the strictest form first: the last one guesses."""
     with suppress(ValueError):
         return _from_number(float(text))
     if len(text) > _LONGEST:

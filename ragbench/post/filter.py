@@ -26,6 +26,7 @@ class Nothing:
     name = "none"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """The chunks as they came: the variant that others are compared with."""
         return context.chunks
 
 
@@ -39,6 +40,7 @@ class LlmFilter:
     """The language model."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Asks which passages to keep, by their numbers; without chunks nothing is asked."""
         chunks = context.chunks
         if not chunks:
             return ()
@@ -61,6 +63,7 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Holds the present scores against the limit; a note counts the chunks that have none."""
         passing: list[RankedChunk] = []
         unscored = 0
         for entry in context.chunks:
@@ -96,6 +99,7 @@ class TokenBudget(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Counts each text before it is taken; a note says where counts are an estimate."""
         remaining = self.budget
         fitting: list[RankedChunk] = []
         for entry in context.chunks:
@@ -140,6 +144,7 @@ class TopK(Checked):
     """How many chunks to keep."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Cuts the list behind its first k chunks, whatever ordered them."""
         return context.chunks[: self.k]
 
 
@@ -153,6 +158,7 @@ class Dedup:
     name = "filter.dedup"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Goes from the first chunk on, so that the best placed of several repeats stays."""
         distinct: list[RankedChunk] = []
         ids: set[str] = set()
         texts: set[str] = set()
@@ -185,6 +191,10 @@ class DedupNear(Checked):
     """Words a shingle, at least 1."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Compares each chunk with those kept so far.
+
+        A chunk stays that resembles nothing but one that was left out.
+        """
         distinct: list[RankedChunk] = []
         distinct_shingles: list[set[str]] = []
         union: set[str] = set()
@@ -262,6 +272,10 @@ class Abstractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Summarises first and cuts to the budget last: the model is not asked for a length.
+
+        A chunk that stays as it is must fit the budget too.
+        """
         question = context.query.text
         summaries: list[RankedChunk] = []
         if self.scope == "each":
@@ -364,6 +378,10 @@ class Extractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Ranks the sentences of all chunks in one list.
+
+        So a chunk that says little leaves its room in the budget to the others.
+        """
         texts = [entry.chunk.text for entry in context.chunks]
         if not texts:
             return OperatorOutput(chunks=())

@@ -34,6 +34,7 @@ class Chat(Checked):
     objects with ``role`` and ``content``, as chat interfaces take them."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Writes the turns in the order of the chunks, which stay as they are."""
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
             value = entry.chunk.metadata.get(self.role_field) or ""
@@ -65,6 +66,7 @@ class LongContext:
     name = "format.long_context"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        """Every other chunk from the first on, then those between them from behind."""
         chunks = context.chunks
         return (*chunks[::2], *chunks[1::2][::-1])
 
@@ -107,6 +109,7 @@ class JsonFormat(Checked):
     """Spaces a level; all in one line when not given."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Writes the objects into the text for generation; the chunks stay as they are."""
         objects: list[dict[str, object]] = []
         for entry in context.chunks:
             values: dict[str, object] = {}
@@ -158,6 +161,7 @@ class Template:
     """Text behind the last chunk."""
 
     def __post_init__(self) -> None:
+        """Refuses placeholders that no chunk can fill, before any question is asked."""
         refuse(
             _problem("template", self.template, (*_CHUNK_NAMES, "question"), metadata=True),
             _problem("header", self.header, ("question",)),
@@ -165,6 +169,7 @@ class Template:
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Fills the template for each chunk; header and footer know the question alone."""
         shared: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
         for entry in context.chunks:
@@ -253,6 +258,7 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
+        """Refuses names that XML does not allow, and an attribute that is named twice."""
         problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
         for field in self.fields:
             problems.append(_name_problem("fields", field))
@@ -262,6 +268,7 @@ class Xml:
         refuse(*problems)
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Writes an element a chunk; values that are not known have no attribute."""
         lines: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk

@@ -92,7 +92,9 @@ class Operator(Protocol):
     """One step between retrieval and generation: a frozen dataclass whose fields are settings."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How results and settings name it, such as ``filter.top_k``."""
+        ...
 
     def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
         """Does the step.
@@ -119,7 +121,9 @@ def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
 class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
-    def search(self, query: str, top_k: int) -> Sequence[Chunk]: ...
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """Finds the best chunks for a query, best first, at most ``top_k``."""
+        ...
 
 
 @runtime_checkable

@@ -36,9 +36,16 @@ class Reranker(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How results, notes and errors name it."""
+        ...
 
-    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]: ...
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+        """Gives a finite number for each chunk, in their order; higher is better.
+
+        It is not asked where there is no chunk.
+        """
+        ...
 
 
 IReranker = Reranker
@@ -52,6 +59,7 @@ class NotedScores(tuple[float, ...]):
     """Sentences for the user; they end up on the result of the reranking."""
 
     def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
+        """Makes the tuple and hangs the notes on it: a tuple is filled before ``__init__``."""
         scores = super().__new__(cls, values)
         scores.notes = tuple(notes)
         return scores
@@ -158,9 +166,11 @@ class Rerank(Checked):
 
     @property
     def name(self) -> str:
+        """Names the reranker too: a stage may have several of these steps."""
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
+        """Reranks; a failure that left the old order goes on, so that the stage can record it."""
         result = self.reranked(context.query, context.chunks)
         failures = () if result.failure is None else (result.failure,)
         return OperatorOutput(chunks=result.chunks, notes=result.notes, failures=failures)
@@ -181,7 +191,7 @@ class Rerank(Checked):
         positions = list(range(len(entries)))
         try:
             scores = self._scores(query, chunks)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # a user's reranker may call sys.exit()
             if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
@@ -222,13 +232,19 @@ class StoredReranker:
     """Digest of all that its scores depend on besides query and chunk."""
 
     def __post_init__(self) -> None:
+        """Digests the settings once, not for every query."""
         object.__setattr__(self, "model", fingerprint(described(self.reranker)))
 
     @property
     def name(self) -> str:
+        """The reranker's own: results are the same wherever the scores came from."""
         return self.reranker.name
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Asks for the scores that the store lacks, and keeps them.
+
+        Notes on a list are kept beside its scores: a run that asks nothing says them again.
+        """
         texts = [chunk.text for chunk in chunks]
         question = digest(query.text)
         whole_list = digest(*texts)

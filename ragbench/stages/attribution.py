@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold, Decider
 from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
@@ -19,13 +19,13 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
-from ragbench.metrics.correct import SAME, answer_correct, is_long, sure_verdict
+from ragbench.metrics.correct import answer_correct, sure_verdict
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
 from ragbench.stages.biography import biography_of
 
 _PARTLY = 0.5
-"""What a judge gives, of 1, to an answer that is partly right; a right one gets more."""
+"""The value of an answer that is partly right: above it, people or a judge call it right."""
 _NO_GOLD: frozenset[int] = frozenset()
 """What most chunks hold."""
 
@@ -122,49 +122,41 @@ def _answer_by_chunk(
 
 
 class _CheckedAnswer(NamedTuple):
-    """What an answer is: the fields of an `Attribution` that say so."""
+    """How an answer compares with the right one, and what decided it."""
 
     answer: Answer
-    right: float | None = None
-    """Probability that it is right; None where nothing tells."""
-    by_words: bool = False
-    """Whether that was estimated by its words."""
-    is_long: bool = False
-    """Whether the reference, to which the words were compared, states more than one fact."""
+    decided_by: Decider
 
 
-def _checked_answer(trace: Trace, correctness: Cell | None) -> _CheckedAnswer:
-    """What an answer is: by a judge, where one is there, or else by its words."""
+def _checked_answer(trace: Trace, label: float | None, correctness: Cell | None) -> _CheckedAnswer:
+    """How an answer compares with the right one: by people, or else a judge, or else its words."""
     outcome = trace.generation
     if outcome.value is None:
-        return _CheckedAnswer(Answer.NONE)
-    if declined(outcome):
-        return _CheckedAnswer(Answer.DECLINED, 0.0)
+        return _CheckedAnswer(Answer.NONE, Decider.NONE)
+    has_declined = declined(outcome)
+    if label is not None:
+        answer = _answer_by_value(label)
+        if answer is Answer.WRONG and has_declined:
+            answer = Answer.DECLINED  # people say that there was something to answer
+        return _CheckedAnswer(answer, Decider.LABEL)
+    if has_declined:
+        return _CheckedAnswer(Answer.DECLINED, Decider.DATA)
     if correctness is not None and correctness.value is not None:
-        answer = judged_answer(correctness.value)
-        return _CheckedAnswer(answer, _RIGHT[answer])
+        return _CheckedAnswer(_answer_by_value(correctness.value), Decider.JUDGE)
     references = trace.case.references
     if not references:
-        return _CheckedAnswer(Answer.UNCHECKED)
-    right = answer_correct(trace.case.query, outcome.value.response, references)
-    return _CheckedAnswer(
-        _ANSWER_BY_WORDS[sure_verdict(right)],
-        right,
-        by_words=True,
-        # In the reference's own words it is right at any length.
-        is_long=right < SAME and is_long(references[0]),
-    )
+        return _CheckedAnswer(Answer.UNCHECKED, Decider.NONE)
+    probability = answer_correct(trace.case.query, outcome.value.response, references)
+    return _CheckedAnswer(_ANSWER_BY_WORDS[sure_verdict(probability)], Decider.WORDS)
 
 
-def judged_answer(value: float) -> Answer:
-    """What an answer is by the value that a judge of correctness gives it, of 1."""
+def _answer_by_value(value: float) -> Answer:
+    """The verdict that a value from 0 to 1 of people or a judge stands for."""
     if value == _PARTLY:
         return Answer.PARTLY
     return Answer.RIGHT if value > _PARTLY else Answer.WRONG
 
 
-_RIGHT = {Answer.RIGHT: 1.0, Answer.PARTLY: 0.5, Answer.WRONG: 0.0}
-"""How far a judged answer is right."""
 _ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
 """By what words say for sure."""
 
@@ -187,17 +179,17 @@ _MEANINGS = {
         gold_absent=Cause.RIGHT_WITHOUT,
         gold_unseen=Cause.RIGHT,
     ),
-    Answer.PARTLY: _AnswerMeaning(
-        "the judge calls the answer partly right",
-        gold_shown=Cause.SHOWN,
-        gold_absent=Cause.ANSWERED_WITHOUT,
-        gold_unseen=Cause.UNKNOWN,
-    ),
     Answer.WRONG: _AnswerMeaning(
         "the answer is wrong",
         gold_shown=Cause.NOT_USED,
         gold_absent=Cause.ANSWERED_WITHOUT,
         gold_unseen=Cause.NOT_SEEN,
+    ),
+    Answer.PARTLY: _AnswerMeaning(
+        "the answer is partly right",
+        gold_shown=Cause.PARTLY,
+        gold_absent=Cause.PARTLY,
+        gold_unseen=Cause.PARTLY,
     ),
     Answer.DECLINED: _AnswerMeaning(
         "the system declined",
@@ -229,6 +221,7 @@ def attribute(
     matches: Mapping[str, Compared] | None = None,
     biography: Biography | None = None,
     corpus: CorpusGold | None = None,
+    label: float | None = None,
     correctness: Cell | None = None,
 ) -> Attribution:
     """The cause of a case.
@@ -240,16 +233,17 @@ def attribute(
         matches: what `matches_of` gives of it, where that is known.
         biography: what post-retrieval did, where one ran.
         corpus: the gold that no document holds, where the corpus was searched for it.
-        correctness: what a judge made of the answer, see `judged_answer`. Without a value, the
+        label: what people say of the answer, from 0 (wrong) to 1 (right).
+        correctness: what a judge says of it, on the same scale. Without a value of either, the
             words of response and reference decide.
     """
-    checked = _checked_answer(trace, correctness)
+    checked = _checked_answer(trace, label, correctness)
     by_failure = _by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
     case = trace.case
     if is_unanswerable(case):
-        return _of_unanswerable(checked.answer)
+        return _of_unanswerable(checked)
     if case.judgements is not None and not any(case.judgements.values()):
         return _without_retrieval(checked)
     if matches is None:
@@ -283,7 +277,7 @@ def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
                 answer=answer,
                 detail=f"{stage} failed: {outcome.failure.type}: {outcome.failure.message}",
                 stage=stage,
-                right=0.0,
+                decided_by=Decider.DATA,
             )
     return None
 
@@ -296,12 +290,16 @@ def is_unanswerable(case: Case) -> bool:
     return has_empty_gold and not case.references
 
 
-def _of_unanswerable(answer: Answer) -> Attribution:
+def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     """The cause of a case that has no answer: to decline is right."""
-    if answer is Answer.DECLINED:
+    is_by_label = checked.decided_by is Decider.LABEL
+    if is_by_label and checked.answer is Answer.RIGHT:
+        cause = Cause.RIGHT
+        detail = "The case has no answer, and people call this one right."
+    elif checked.answer is Answer.DECLINED:
         cause = Cause.RIGHT
         detail = "There is no answer, and the system declined."
-    elif answer is Answer.NONE:
+    elif checked.answer is Answer.NONE:
         cause = Cause.UNKNOWN
         detail = "There is no answer, and generation was not run."
     else:
@@ -310,10 +308,10 @@ def _of_unanswerable(answer: Answer) -> Attribution:
     return Attribution(
         cause=cause,
         basis=Basis.LABEL,
-        answer=answer,
+        answer=checked.answer,
         detail=detail,
         stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
-        right=None if cause is Cause.UNKNOWN else float(cause is Cause.RIGHT),
+        decided_by=Decider.LABEL if is_by_label else Decider.DATA,
     )
 
 
@@ -323,35 +321,35 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
     Such as a turn of a conversation that thanks: retrieval has no part in it.
     """
     meaning = _MEANINGS[checked.answer]
-    is_open = checked.answer in (Answer.UNCHECKED, Answer.PARTLY)
-    cause = Cause.UNKNOWN if is_open else meaning.gold_shown
+    cause = meaning.gold_shown
+    if checked.answer is Answer.UNCHECKED:
+        cause = Cause.UNKNOWN
     return Attribution(
         cause=cause,
         basis=Basis.NONE,
         detail=f"Nothing had to be retrieved, and {meaning.sentence}.",
         stage=_generating_stage(cause),
         answer=checked.answer,
-        right=checked.right,
-        by_words=checked.by_words,
-        is_long=checked.is_long,
+        decided_by=checked.decided_by,
     )
 
 
 def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case of which nobody knows where its answer stands."""
+    """The cause of a case for which the place of the answer is unknown."""
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
     else:
         detail = f"{_MEANINGS[checked.answer].sentence}, and no gold is known."
     return Attribution(
-        cause=Cause.RIGHT if checked.answer is Answer.RIGHT else Cause.UNKNOWN,
+        cause=_CAUSES_WITHOUT_BASIS.get(checked.answer, Cause.UNKNOWN),
         basis=Basis.NONE,
         detail=f"{detail[0].upper()}{detail[1:]}",
         answer=checked.answer,
-        right=checked.right,
-        by_words=checked.by_words,
-        is_long=checked.is_long,
+        decided_by=checked.decided_by,
     )
+
+
+_CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
@@ -368,9 +366,7 @@ def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
         stage=_generating_stage(cause),
         probability=verdict.answer_probability,
         answer=checked.answer,
-        right=checked.right,
-        by_words=checked.by_words,
-        is_long=checked.is_long,
+        decided_by=checked.decided_by,
     )
 
 
@@ -419,9 +415,7 @@ def _by_gold(
         golds=gold.total,
         supported=finding.supported,
         answer=checked.answer,
-        right=checked.right,
-        by_words=checked.by_words,
-        is_long=checked.is_long,
+        decided_by=checked.decided_by,
     )
 
 

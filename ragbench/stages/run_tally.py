@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.core.attribution import (
     ESTIMATES,
+    JUDGING,
     Answer,
+    AnswerCounts,
     Attribution,
+    Basis,
     Cause,
     CauseCount,
-    Reliability,
-    RightShare,
+    Decider,
 )
 from ragbench.core.biography import steps_of
-from ragbench.core.case import Case
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
@@ -34,10 +35,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES, RunCase, Trace
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.safe_text import counted
-from ragbench.stats.mean import mean_interval
 from ragbench.text.citations import without_citations
 from ragbench.text.declining import read_answer
-from ragbench.text.tables import table
 
 if TYPE_CHECKING:
     from ragbench.stages.validate import ValidationTally
@@ -352,134 +351,83 @@ class _CauseCounts:
 
     cases: int = 0
     estimated: int = 0
-    by_words: int = 0
+    deciders: Counter[Decider] = field(default_factory=Counter[Decider])
     stages: Counter[str] = field(default_factory=Counter[str])
     examples: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
 class CauseTally:
-    """Counts what became of the cases of a run, and how many of them ended well."""
+    """Counts what became of the cases of a run, and how their answers compare."""
 
     _causes: dict[Cause, _CauseCounts] = field(default_factory=dict[Cause, _CauseCounts])
-    # The next three have an entry for each case of which it is known whether it ended well.
-    _probabilities: array[float] = field(default_factory=lambda: array("d"))
-    """How likely it did."""
-    _places: array[int] = field(default_factory=lambda: array("q"))
-    """Its place among all cases."""
-    _judges: bytearray = field(default_factory=bytearray)
-    """What judged its answer; a place in `_JUDGES`."""
-    _total: int = 0
-    _untold: int = 0
-    """Cases that cannot be called right or wrong one by one."""
+    _answers: Counter[str] = field(default_factory=Counter[str])
+    """Cases by the field of `AnswerCounts` that counts them."""
+    _deciders: Counter[Decider] = field(default_factory=Counter[Decider])
+    """Answers by what decided about them."""
 
-    def add(self, case: Case, attribution: Attribution) -> None:
+    def add(self, case_id: str, attribution: Attribution) -> None:
         """Counts a case with what it ended in."""
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = self._causes[attribution.cause] = _CauseCounts()
         counts.cases += 1
         counts.estimated += attribution.basis in ESTIMATES
-        counts.by_words += attribution.by_words
+        counts.deciders[attribution.decided_by] += 1
         if attribution.stage is not None:
             counts.stages[attribution.stage] += 1
         if len(counts.examples) < _MOST_EXAMPLES:
-            counts.examples.append(case.id)
-        self._total += 1
-        if attribution.right is None:
-            self._untold += 1
-            return
-        # Its words give a probability, which counts in the share, but is not clear for the case.
-        if attribution.by_words and attribution.answer is Answer.UNCHECKED:
-            self._untold += 1
-        self._probabilities.append(attribution.right)
-        self._places.append(self._total - 1)
-        # Only an answer that was judged by its words has a reference that can be long.
-        self._judges.append(attribution.by_words + attribution.is_long)
+            counts.examples.append(case_id)
+        self._answers[_counted_as(attribution)] += 1
+        self._deciders[attribution.decided_by] += 1
 
-    def result(
-        self, clusters: Sequence[str | None] = ()
-    ) -> tuple[tuple[CauseCount, ...], RightShare | None]:
-        """Every cause that occurred, in the order of a case's way through the stages.
-
-        Beside it the share of cases that ended well; None where nothing is known of any case, or
-        every case failed.
-
-        Args:
-            clusters: what each case shares with others; empty where none does.
-        """
+    def causes(self) -> tuple[CauseCount, ...]:
+        """Every cause that occurred, in the order of a case's way through the stages."""
         causes: list[CauseCount] = []
         for cause in Cause:
             counts = self._causes.get(cause)
             if counts is not None:
                 causes.append(_cause_count(cause, counts))
-        failed = self._causes.get(Cause.FAILED)
-        if failed is not None and failed.cases == self._total:
-            # Nothing was measured: a share of 0 would say that all are wrong.
-            return tuple(causes), None
-        if not self._probabilities:
-            return tuple(causes), None
-        return tuple(causes), self._right_share(clusters)
+        return tuple(causes)
 
-    def _right_share(self, clusters: Sequence[str | None]) -> RightShare:
-        """The share of cases that ended well, with its interval.
-
-        Each case is right or not, of which only the probability is known. By so much as
-        probabilities were seen to lie beside people's shares, the interval is wider.
-        """
-        known = len(self._probabilities)
-        if known > 1:
-            mean, low, high = self._interval(clusters)
-        else:
-            mean, low, high = self._probabilities[0], None, None
-        return RightShare(
-            share=mean,
-            low=low,
-            high=high,
-            known=known,
-            untold=self._untold,
-            by_words=known - self._judges.count(0),
-            total=self._total,
+    def answers(self) -> AnswerCounts:
+        """The cases by how their answers compare with the right ones."""
+        return AnswerCounts(
+            cases=self._answers.total(),
+            by_label=self._deciders[Decider.LABEL],
+            by_judge=self._deciders[Decider.JUDGE],
+            by_words=self._deciders[Decider.WORDS],
+            **self._answers,
         )
 
-    def _interval(self, clusters: Sequence[str | None]) -> tuple[float, float | None, float | None]:
-        """Mean, low and high of the share; without a spread there are no ends."""
-        labels = [clusters[place] for place in self._places] if clusters else None
-        interval = mean_interval(self._probabilities, labels, bounds=(0.0, 1.0), probability=True)
-        mean = interval.mean or 0.0
-        if interval.low is None or interval.high is None:
-            return mean, None, None
-        bias_of = table("ragbench.stages", "reliability")["bias"]
-        biases = tuple(bias_of.get(judge, 0.0) for judge in _JUDGES)
-        bias = math.fsum(map(biases.__getitem__, self._judges)) / len(self._judges)
-        # The error of the sample and that of the probabilities have nothing to do with each other:
-        # they add up like the legs of a right angle.
-        low = max(mean - math.hypot(mean - interval.low, bias), 0.0)
-        high = min(mean + math.hypot(interval.high - mean, bias), 1.0)
-        return mean, low, high
 
-
-_JUDGES = ("known", "short", "long")
-"""What judged an answer: its label or a judge, whose word is taken; or its words, beside a short
-reference or a long one. Each but the first has its bias in ``reliability.toml``."""
+def _counted_as(attribution: Attribution) -> str:
+    """The field of `AnswerCounts` that counts a case."""
+    answer = attribution.answer
+    if attribution.cause is Cause.FAILED:
+        return "failed"
+    if answer is Answer.NONE:
+        return "no_answer"
+    if attribution.basis is Basis.LABEL:  # the case has no answer
+        if attribution.cause is Cause.ANSWERED_WITHOUT:
+            return "answered_without"
+        return "declined_rightly" if answer is Answer.DECLINED else "right"
+    if answer is Answer.UNCHECKED:
+        return "unchecked" if attribution.decided_by is Decider.NONE else "undecided"
+    return answer.value
 
 
 def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
-    """A line of the table of causes, with how often its cause was right where that was measured."""
-    reliabilities = table("ragbench.stages", "reliability")["causes"]
-    reliability: Reliability | None = None
-    # A cause that needed neither words nor an estimate is as reliable as the labels are.
-    if cause.value in reliabilities and (counts.by_words or counts.estimated):
-        measured = reliabilities[cause.value]
-        reliability = Reliability(
-            held=measured["held"], of=measured["of"], source=measured["source"]
-        )
+    """A line of the table of causes."""
+    deciders: list[tuple[Decider, int]] = []
+    for decider in JUDGING:
+        if counts.deciders[decider]:
+            deciders.append((decider, counts.deciders[decider]))
     return CauseCount(
         cause=cause,
         cases=counts.cases,
         estimated=counts.estimated,
-        by_words=counts.by_words,
-        reliability=reliability,
+        deciders=tuple(deciders),
         stages=most_frequent(counts.stages) if counts.stages else (),
         examples=tuple(counts.examples),
     )

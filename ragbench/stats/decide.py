@@ -130,7 +130,8 @@ def decide_family(
     """
     check_share(alpha, name="alpha")
     for question in questions:
-        tolerance, scale = question.tolerance, question.largest_drop
+        tolerance = question.tolerance
+        scale = question.largest_drop
         if not 0.0 <= tolerance < float("inf"):
             raise ConfigError(f"tolerance is {tolerance}: a tolerated drop is 0 or more")
         if scale is not None and not tolerance < scale < float("inf"):
@@ -196,7 +197,8 @@ def _losses(
 
 def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) -> float:
     """p-value of "the metric fell by more than is tolerated, or by as much"."""
-    sample, tolerance = question.sample, question.tolerance
+    sample = question.sample
+    tolerance = question.tolerance
     totals = sample.totals()
     if question.largest_drop is not None:
         return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
@@ -217,7 +219,12 @@ def _decision(
     strictest: float,
     alpha_not_worse: float,
 ) -> Decision:
-    totals, tolerance = question.sample.totals(), question.tolerance
+    """The decision about one question, of what the tests of the family gave.
+
+    A loss that a few unseen gains could make up for is not called worse: it stays undecided.
+    """
+    totals = question.sample.totals()
+    tolerance = question.tolerance
     scale = question.largest_drop
     bounds = None if scale is None else (-scale, scale)
     change = ChangeKind.CANNOT_TELL

@@ -285,6 +285,7 @@ def _totals(sample: PairedSample, null_mean: float) -> _Totals:
 
 
 def _cluster_count(sample: PairedSample) -> int:
+    """How many independent clusters a sample has, those that did not move included."""
     if sample.stands_alone:
         return len(sample.clusters)
     return len(set(sample.clusters))

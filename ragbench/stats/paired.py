@@ -77,10 +77,12 @@ class PairedSample(Record, eq=False):
 
     @property
     def gained(self) -> int:
+        """Cases that became better, whatever the direction of the metric."""
         return int((self.differences > 0).sum())
 
     @property
     def lost(self) -> int:
+        """Cases that became worse, whatever the direction of the metric."""
         return int((self.differences < 0).sum())
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:
@@ -148,32 +150,39 @@ def paired_columns(
     higher_is_better: bool = True,
     repeats: Callable[[int], CaseScores] | None = None,
 ) -> PairedSample:
-    """As `pair`, for the scores of the same cases in the same order; NaN where none was measured.
+    """Pairs the scores of the same cases in the same order; NaN where one was not measured.
+
+    `pair` brings scores by case id into this form, and refuses those that are no numbers.
 
     Args:
         labels: what each case shares with others; empty: nothing.
         repeats: the scores of the case at a place, where cases were scored more than once.
     """
-    old_lacks, new_lacks = np.isnan(old), np.isnan(new)
+    old_lacks = np.isnan(old)
+    new_lacks = np.isnan(new)
     is_paired = ~(old_lacks | new_lacks)
     left_out: dict[str, int] = {}
     not_before, not_now, in_neither = LEFT_OUT[2:]
-    for reason, are_meant in (
+    for reason, is_left_out in (
         (not_before, old_lacks & ~new_lacks),
         (not_now, new_lacks & ~old_lacks),
         (in_neither, old_lacks & new_lacks),
     ):
-        if are_meant.any():
-            left_out[reason] = int(are_meant.sum())
+        if is_left_out.any():
+            left_out[reason] = int(is_left_out.sum())
 
     places = np.flatnonzero(is_paired).tolist()
     count = len(places)
-    old, new = old[is_paired], new[is_paired]
-    before, after, rounding = None, None, 0.0
+    old = old[is_paired]
+    new = new[is_paired]
+    before: float | None = None
+    after: float | None = None
+    rounding = 0.0
     if count:
-        before, after = math.fsum(old.tolist()) / count, math.fsum(new.tolist()) / count
+        before = math.fsum(old.tolist()) / count
+        after = math.fsum(new.tolist()) / count
         rounding = _ROUNDING * float(max(np.abs(old).max(), np.abs(new).max()))
-    # Ranges where they do: of a million cases, tuples of numbers take tens of megabytes.
+    # Ranges where every case stands alone: of a million cases, tuples take tens of megabytes.
     clusters: Sequence[int] = range(count)
     if labels:
         clusters = cluster_codes([labels[place] for place in places])
@@ -203,12 +212,14 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
 
 
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Scores with their signs turned; None, for one that was not measured, stays."""
     return tuple(None if value is None else -value for value in values)
 
 
 def _check_scores(
     baseline: Mapping[str, float | None], candidate: Mapping[str, float | None]
 ) -> None:
+    """Refuses NaN, infinite and too large scores, all of them in one error."""
     problems: list[Problem] = []
     for name, scores in (("baseline", baseline), ("candidate", candidate)):
         for case_id, score in scores.items():

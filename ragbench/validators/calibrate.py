@@ -252,10 +252,12 @@ def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool
         is_right = new.called == new.positive
         gained += is_right and not was_right
         lost += was_right and not is_right
+    # 1.645 is the quantile of the normal distribution for 5 % on one side.
     return gained - lost > 1.645 * math.sqrt(gained + lost)
 
 
 def _f1(quality: Quality) -> float:
+    """The harmonic mean of precision and recall, from their counts; 0 where nothing is right."""
     hits = (quality.recall or 0.0) * quality.positive
     return 2 * hits / max(1, quality.called + quality.positive)
 
@@ -333,6 +335,7 @@ def _best_f1(rows: Sequence[_Scored]) -> float:
 
 
 def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
+    """Rows with their probabilities on a scale, and called or not by a threshold on it."""
     scaled: list[_Scored] = []
     for row in rows:
         probability = scale.apply(row.probability)

@@ -30,6 +30,7 @@ class LinearModel(Record):
     bias: float
 
     def logit(self, values: Sequence[float]) -> float:
+        """The weighted sum of some features; `logistic` makes a probability of it."""
         return sum(map(mul, self.weights, values), self.bias)
 
 
@@ -54,6 +55,7 @@ class Thresholds(Record):
     present: float
 
     def __post_init__(self) -> None:
+        """Refuses limits outside (0, 1), and an answer that begins before a chunk is relevant."""
         if not (0 < self.relevant < 1 and 0 < self.present < 1):
             raise ConfigError(
                 f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
@@ -78,8 +80,9 @@ def logit(probability: float) -> float:
 
 
 _EDGE = 1e-6
+"""How near a probability comes to 0 and 1, which have no logit."""
 _VERSION = 2
-"""1 had a scale of its own for chunks."""
+"""Of the file; in version 1 chunks had a scale of their own."""
 
 
 class PlattScale(Checked, Record):
@@ -151,6 +154,7 @@ class DecisionRule(Record):
 
     @property
     def identity(self) -> str:
+        """All that makes a verdict of probabilities, as a part of a validator's identity."""
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
         return f"{self.scale.slope:g},{self.scale.offset:g},{limits},{'+'.join(self.slots)}"
 
@@ -240,6 +244,7 @@ class CalibratedValidator(ABC):
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        """Makes the rule: what is set by hand, else the calibration, else what was measured."""
         measured = self.measured
         scale = UNSCALED
         base = measured.thresholds
@@ -269,6 +274,8 @@ class CalibratedValidator(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedValidator(CalibratedValidator):
+    """A validator with weights that come with ragbench, and the thresholds measured with them."""
+
     features: ClassVar[tuple[str, ...]]
     absence: Absence = "document-absent"
     """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision
@@ -278,6 +285,7 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def measured(self) -> DecisionRule:
+        """The thresholds measured for the ``absence`` that is set; refuses unknown slots."""
         for slot in self.slots:
             if slot not in SLOTS:
                 raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")

@@ -94,6 +94,7 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
 
 
 def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
+    """A sentence by its words, with the names and numbers that are not the query's."""
     words = tokenise(text)
     names: dict[str, str] = {}
     for name in _WORDS["name"].findall(text):

@@ -24,6 +24,7 @@ _WORDS = Patterns("ragbench.validators", "words", "retrieval", re.IGNORECASE)
 _LEAST_LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
+"""Chunks that a warning names."""
 _DAMAGE = re.compile("[\ufffd\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]|Ã[\x80-\xbf¤¶¼Ÿ©¨]|â€[™œ“”˜]")
 """What a wrong encoding leaves behind: replacement characters, control characters, and UTF-8 that
 was read as Latin-1 or Windows-1252."""
@@ -32,6 +33,7 @@ _LANGUAGE_LETTERS = 400
 _SHORTEST = 80
 """Letters below which an unfinished text is rather a heading, a table cell or a list item."""
 _ENDS = re.compile(r"[.!?]\s|[。！？]")
+"""The end of a sentence within a text: one without any has no whole sentences."""
 
 
 class InspectedChunks(Record):
@@ -76,6 +78,7 @@ class _Suspicion(NamedTuple):
 
 
 def _warning(suspicion: _Suspicion) -> DumpWarning:
+    """The warning of a suspicion, with the ids of its first chunks as examples."""
     count = len(suspicion.chunks)
     number = "1 chunk" if count == 1 else f"{count} chunks"
     return DumpWarning(

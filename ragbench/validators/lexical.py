@@ -83,6 +83,7 @@ class _Passage(NamedTuple):
     tokens: Set[str]
 
     def count_tokens(self) -> int:
+        """Its tokens with their repeats; ``tokens`` holds each once."""
         return sum(len(sentence.written) for sentence in self.sentences)
 
 
@@ -130,6 +131,7 @@ class ChunkReading:
         question = self.question
         coverage = _coverage(question.weights, sentence.tokens)
         coverage += _coverage(self.local, sentence.tokens)
+        # Two coverages that count twice, and a share: at most 5 in all.
         score = (2 * coverage + _pair_share(question, [sentence])) / 5
         if question.kind is not AnswerType.OTHER:
             text = self.text[sentence.span.start : sentence.span.end]
@@ -178,6 +180,7 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
         texts, pool, windows, coverages, pool_coverages, strict=True
     ):
         agrees = has_kind and holds_type(_text_of(window, text), question.kind, question.tokens)
+        # The weights were learned from these very numbers: another divisor wants other weights.
         features = {
             "sentence_coverage": max(
                 (_coverage(weights, sentence.tokens) for sentence in passage.sentences),
@@ -224,6 +227,7 @@ def _passage(text: str) -> _Passage:
 
 
 def _text_of(window: _Passage, text: str) -> str:
+    """The stretch of a text from a window's first sentence to its last."""
     if not window.sentences:
         return ""
     return text[window.sentences[0].span.start : window.sentences[-1].span.end]
@@ -325,10 +329,12 @@ class LexicalValidator(LearnedValidator):
 
     @property
     def identity(self) -> str:
+        """Changes with the tokeniser, the splitter of sentences, the weights and the limits."""
         digest = shipped_weights(self.name, self.features).digest
         return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        """Judges by words alone: no model is asked, and any language is taken."""
         intake = inspect_chunks(query, chunks)
         ask_pool = partial(self._findings, query, intake.chunks)
         return decide(query, intake, ask_pool, self.limits, validator=self.name)
@@ -354,6 +360,7 @@ class LexicalValidator(LearnedValidator):
 
 
 def _reason(reading: ChunkReading) -> str:
+    """What the words of a relevant chunk say for it, and whether its kind of answer fits."""
     features = dict(zip(LEXICAL_FEATURES, reading.features, strict=True))
     where = "two sentences hold" if len(reading.sentences) > 1 else "one sentence holds"
     reason = f"{where} {features['window_coverage']:.0%} of what the query asks about"

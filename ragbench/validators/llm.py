@@ -97,6 +97,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
 
 
 def _exists(passage: _RelevantPassage, texts: Sequence[str]) -> bool:
+    """Whether the model names a passage that it was shown; they are numbered from 1."""
     return 1 <= passage.number <= len(texts)
 
 
@@ -194,19 +195,26 @@ class LlmValidator(CalibratedValidator, Checked):
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
+        """Checks the settings and makes the rule: each of the two bases does one."""
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:
+        """Changes with the prompt, the model, the size of a question and the limits."""
         model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
         return f"llm:{model}:{self.limits.identity}"
 
     @property
     def measured(self) -> DecisionRule:
+        """One half for both: each model has confidences of its own, and none was measured."""
         return DecisionRule(thresholds=Thresholds(relevant=0.5, present=0.5))
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
+        """Asks about the chunks in batches and counts what quotes prove.
+
+        An empty query costs no call: nothing answers it.
+        """
         intake = inspect_chunks(query, chunks)
         proof = _Proof(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
         if query.strip():

@@ -117,6 +117,7 @@ class LocalValidator(LearnedValidator, Checked):
     threads: Positive = 2
 
     def __post_init__(self) -> None:
+        """Refuses a folder without a model now; a model of the hub is fetched when first needed."""
         Checked.__post_init__(self)
         if self.reader is not None and not is_hub_name(self.reader):
             find_onnx_files(self.reader)
@@ -139,11 +140,13 @@ class LocalValidator(LearnedValidator, Checked):
         return f"{versions}:{reader}:{self.max_length}"
 
     def import_packages(self) -> None:
+        """Imports what reader and embedder need: a missing package is found before any query."""
         import_onnx_packages(self.reader or "")
         if self.embedder is not None:
             import_packages_of(_open_embedder(self.embedder))
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        """Judges by words and the reader; by words alone in a language that the reader lacks."""
         language = language_of(query)
         reasons: list[str] = []
         if self.reader is None and language is None:
@@ -269,10 +272,12 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def _files(self) -> OnnxFiles:
+        """The files of the reader; those of a hub repository are fetched when first asked for."""
         return shipped_reader() if self.reader is None else find_onnx_files(self.reader)
 
     @property
     def _weights(self) -> Weights:
+        """The weights that were learned with the reader that comes along."""
         return shipped_weights(self.name, self.features)
 
 

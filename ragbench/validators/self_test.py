@@ -110,10 +110,12 @@ def self_test(
 _MOST_PASSAGES_BESIDE = 3
 """Passages of other documents beside the one that is tested."""
 _NAME = re.compile(r"(?<!^)\b[A-Z][\w'’-]*[a-z0-9][\w'’-]*(?: [A-Z][\w'’-]+)*")
+"""Words with a capital, one behind the other; not the first of a text, which always has one."""
 _NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?\b")
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!n't| not)"
 )
+"""A verb that takes a "not", where it has none yet."""
 
 
 class _Rules(Record, kw_only=False):
@@ -295,13 +297,17 @@ def answering_sentence(pair: AnsweredQuestion) -> Span | None:
     return touched(split_sentences(pair.text), Span(pair.start, pair.end))
 
 
+_FEWEST_WORDS_LEFT = 7
+"""Words from which on the remainder of a passage counts as a text."""
+
+
 def without_answer(pair: AnsweredQuestion) -> str | None:
     """The passage without the sentences that hold the answer; None where too little is left."""
     sentence = answering_sentence(pair)
     if sentence is None:
         return None
     remainder = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
-    is_too_short = len(remainder.split()) <= 6
+    is_too_short = len(remainder.split()) < _FEWEST_WORDS_LEFT
     if is_too_short or pair.answer.lower() in remainder.lower():
         return None
     return remainder

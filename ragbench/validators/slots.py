@@ -97,7 +97,9 @@ _PLAIN = re.compile(
 )
 """What looks like an identifier and is none."""
 _FLAG = re.compile(r"--[a-z]|-[a-z]$", re.IGNORECASE)
+"""An option of a command, long or of one letter."""
 _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
+"""Words joined by dots, as modules and fields are: config.timeout."""
 
 
 @lru_cache(maxsize=4096)
@@ -213,6 +215,7 @@ def _normalised(text: str) -> str:
 
 
 def _is_year(number: str) -> bool:
+    """Whether a number, in digits, may be a year from 1000 to 2099."""
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
 
@@ -251,6 +254,7 @@ def _forms(number: str) -> str:
 
 
 _NAME = re.compile(r"(?<![\w.&-])[A-Z][a-zà-öø-þ][\w'’-]*\b")
+"""A word that begins with a capital and goes on in small letters, unlike an abbreviation."""
 _COMMON_NEIGHBOURS: set[Neighbour] = {
     ("before", word) for word in ("the", "a", "an", "did", "of", "is", "by", "to", "with")
 }

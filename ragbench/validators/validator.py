@@ -27,7 +27,9 @@ class Validator(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How verdicts, calibrations and settings name it."""
+        ...
 
     @property
     def identity(self) -> str:
@@ -70,6 +72,7 @@ class CascadeValidator:
     """From this probability on the first one's verdict holds, above ``low``, in [0, 1]."""
 
     def __post_init__(self) -> None:
+        """Refuses limits that are no shares, or leave no band in which the second is asked."""
         if not 0 <= self.low < self.high <= 1:
             raise ConfigError(
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
@@ -78,9 +81,11 @@ class CascadeValidator:
 
     @property
     def identity(self) -> str:
+        """Changes with either of the two, and with the band between the limits."""
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
+        """Asks the first, and the second where the first is unsure; never without chunks."""
         verdict = in_conversation(self.first, query, chunks, history)
         probability = verdict.answer_probability
         escalates = bool(chunks) and self.low <= probability < self.high

@@ -43,6 +43,7 @@ _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
 NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
 _FEWEST_WORDS = 3
+"""Words that each piece of a query must have to be a question by itself."""
 _MOST_PARTS = 8
 """A query that asks more things is read as one: each part costs as much as a query."""
 _STATED = 0.5
@@ -345,6 +346,7 @@ def _message(
 
 
 def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
+    """How probable an answer to each of several questions is."""
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 

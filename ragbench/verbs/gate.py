@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
 from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.gate import gate
-from ragbench.gate.labels import notes_of
+from ragbench.gate.labels import corrections, notes_of, words_notes
 from ragbench.gate.runs import is_finished, read_run
 from ragbench.io.people import LabelBook
 from ragbench.ledger.folder import (
@@ -35,8 +35,8 @@ from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.stored import StoredTraces
 from ragbench.verbs.label import with_labels
 from ragbench.verbs.report import report_of
+from ragbench.views.answers import answer_counts_text, corrected_share
 from ragbench.views.history import span_text
-from ragbench.views.run_document import right_text
 
 Reask = Callable[[RunScores, RunScores], RunScores]
 """A run and its baseline to that baseline with the scores of all cases of the run."""
@@ -98,8 +98,10 @@ def gate_run(
         baseline = with_labels(baseline, book)
         runs.append(baseline)
     notes += notes_of(book, runs)
-    if run.right is not None and run.right.by_words:
-        notes.append(right_text(run.right))
+    if run.answers is not None and run.answers.answers:
+        share = corrected_share(tuple(corrections([("", run)])))
+        notes.append(answer_counts_text(run.answers, judge=run.judge, share=share))
+    notes += words_notes(runs)
 
     verdict = gate(run, baseline, config, notes=notes)
     verdict = replace(verdict, dataset=dataset_change)

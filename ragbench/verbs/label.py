@@ -8,12 +8,13 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from ragbench.core.attribution import Cause
 from ragbench.core.case_table import Cells
 from ragbench.core.labels import ANSWER_PRESENT, Drawn, Judged, LabelTask, Raters
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.record import Record, field
-from ragbench.core.report import Report
+from ragbench.core.report import Correction, Report, Summary
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
@@ -21,8 +22,9 @@ from ragbench.gate.labels import corrections, is_same, labelled, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import HumanLabel, Key, LabelBook, key_of
 from ragbench.ledger.folder import RunFolder, metrics_of, read_manifest, run_around
+from ragbench.stages.run_tally import CauseTally
 from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
-from ragbench.verbs.report import open_traces
+from ragbench.verbs.report import RunCases, open_traces
 
 
 def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = False) -> RunScores:
@@ -36,15 +38,28 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
         return run
     keys: dict[str, Key] = {}
     answers_present: dict[str, float] = {}
-    for traced in open_traces(folder):
-        trace = traced.trace
+    causes: dict[str, Cause] = {}
+    tally = CauseTally()
+    cases = RunCases.of(folder, book)
+    for case, attribution in cases.attributed():
+        trace = case.trace
+        tally.add(trace.case.id, attribution)
+        causes[trace.case.id] = attribution.cause
         keys[trace.case.id] = key_of(trace.case.query, *_answer_and_contexts(trace))
         verdict = None if trace.validation is None else trace.validation.value
         if verdict is not None:
             answers_present[trace.case.id] = float(verdict.answer_present)
     if validated:
         run = _with_verdicts(run, answers_present)
-    return labelled(run, keys, book)
+    run = labelled(run, keys, book)
+    # What people decide about an answer decides its cause, too.
+    facts = {**run.table.facts, "cause": [causes[id] for id in run.table.ids]}
+    return replace(
+        run,
+        cases=replace(run.table, facts=facts),
+        causes=tally.causes(),
+        answers=tally.answers(),
+    )
 
 
 def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunScores:
@@ -71,11 +86,39 @@ def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
 
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
-    """A run's report, with its figures corrected by labels."""
+    """A run's report, with its figures and causes as labels of people have them.
+
+    A label decides about its answer, and with enough of them they correct the figures of all.
+    """
     scored = with_labels(read_run(run), book, validated=True)
     figures = tuple(corrections([("", scored)]))
-    notes = notes_of(book, [scored])
-    return replace(report, corrections=figures, notes=(*report.notes, *notes))
+    cases = RunCases.of(run_around(run), book)
+    return replace(
+        report,
+        summaries=tuple(_corrected_summaries(report.summaries, figures)),
+        causes=scored.causes,
+        answers=scored.answers,
+        corrections=figures,
+        notes=(*report.notes, *notes_of(book, [scored])),
+        rows=cases.rows,
+        find=cases.rows,
+        index=cases.index,
+    )
+
+
+def _corrected_summaries(
+    summaries: Iterable[Summary], figures: Iterable[Correction]
+) -> Iterator[Summary]:
+    """The summaries, each with the corrected figure where labels are enough for its interval."""
+    correction_of = {figure.metric: figure for figure in figures if figure.interval is not None}
+    for summary in summaries:
+        figure = correction_of.get(summary.metric.name)
+        if figure is None:
+            yield summary
+        else:
+            yield replace(
+                summary, score=figure.corrected, interval=figure.interval, labels=figure.labels
+            )
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:

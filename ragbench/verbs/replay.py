@@ -147,7 +147,7 @@ def plan_replay(
             total_tokens = token_counts(answer.metadata).get("total_tokens", 0.0)
             if total_tokens:
                 tokens.append(total_tokens)
-        attribution = row.attribution or cases.cause(row, cases.matching, None)
+        attribution = cases.stored_cause(row, cases.matching, None)
         # Without a reference answer it cannot be said whether an answer is right.
         if is_unanswerable(row.case) or not row.case.references:
             continue

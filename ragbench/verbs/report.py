@@ -19,10 +19,18 @@ from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure
 from ragbench.core.record import replace
-from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report, Summary
+from ragbench.core.report import (
+    JUDGED_RIGHT,
+    WORDS_RIGHT,
+    CaseRow,
+    IndexedCase,
+    Report,
+    Summary,
+)
 from ragbench.core.story import CaseStory
-from ragbench.core.trace import RunCase
+from ragbench.core.trace import RunCase, Trace
 from ragbench.errors import RunMismatchError
+from ragbench.io.people import ANY, LabelBook, key_of, value_of
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -74,7 +82,9 @@ def report_of(path: str | Path) -> Report:
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
         with suppress(msgspec.ValidationError):  # kept by another version: counted again
             stored = cases.report(decoder.decode(body))
-        if stored is not None and not repeat_folders(cases.path):
+        # A report of an earlier version did not count the answers.
+        is_counted = stored is not None and stored.answers is not None
+        if stored is not None and is_counted and not repeat_folders(cases.path):
             return stored
     builder = ReportBuilder(cases)
     for case in cases.traces():
@@ -91,10 +101,20 @@ def report_of(path: str | Path) -> Report:
 
 
 class RunCases:
-    """A run's folder as cases: read from its journal, each with what became of it."""
+    """A run's folder as cases: read from its journal, each with what became of it.
 
-    def __init__(self, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]) -> None:
+    Labels of people are in no journal: with a book of them, what they decide is found anew.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        metrics: tuple[Metric, ...],
+        book: LabelBook | None = None,
+    ) -> None:
         self.path = path
+        self.book = book
         self.manifest = manifest
         self.metrics = metrics
         self._corpus = None
@@ -109,10 +129,10 @@ class RunCases:
                 break
 
     @classmethod
-    def of(cls, path: Path) -> RunCases:
+    def of(cls, path: Path, book: LabelBook | None = None) -> RunCases:
         """The run of a folder; its metrics are those of its manifest, not of this ragbench."""
         manifest = read_manifest(RunFolder(path=path).manifest)
-        return cls(path, manifest, metrics_of(manifest))
+        return cls(path, manifest, metrics_of(manifest), book)
 
     @property
     def matching(self) -> Matching:
@@ -146,8 +166,33 @@ class RunCases:
             matches=case.matches or matches_of(case.trace, matching),
             biography=biography,
             corpus=self._corpus,
+            label=self._label(case.trace),
             correctness=correctness,
         )
+
+    def stored_cause(
+        self, case: RunCase, matching: Matching, biography: Biography | None
+    ) -> Attribution:
+        """The same as the journal has it; found anew where people decide, and where it is not."""
+        if case.attribution is None or self._label(case.trace) is not None:
+            return self.cause(case, matching, biography)
+        return case.attribution
+
+    def attributed(self) -> Iterator[tuple[RunCase, Attribution]]:
+        """All cases in order, each with why its answer is right, or which stage lost it."""
+        matching = self.matching
+        for case in self.traces():
+            biography = None
+            if case.trace.post_retrieval is not None:
+                biography = biography_of(case.trace, matching)
+            yield case, self.stored_cause(case, matching, biography)
+
+    def _label(self, trace: Trace) -> float | None:
+        """What people say of an answer, from 0 to 1; None where they do not label it."""
+        answer = trace.generation.value
+        if self.book is None or answer is None:
+            return None
+        return right_by_people(self.book, trace.case.query, answer.response)
 
     def report(self, stored: Report) -> Report:
         """The report that a journal keeps, with what is in other files."""
@@ -174,7 +219,7 @@ class RunCases:
     def rows(self, ids: Sequence[str] | None = None) -> Iterator[CaseRow]:
         """All cases in order; or those with these ids in that order, with their stories."""
         with_texts = True
-        if ids is None:
+        if ids is None and self.book is None:
             # What operators and an interrupted run's causes rest on are texts.
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
@@ -183,7 +228,7 @@ class RunCases:
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
-            attribution = case.attribution or self.cause(case, matching, biography)
+            attribution = self.stored_cause(case, matching, biography)
             cells = tuple(cell or _UNSCORED for cell in case.cells)
             failures = failures_of(case.trace, cells)
             tell = None if ids is None else partial(story_of, case, matching, self.metrics)
@@ -198,7 +243,8 @@ class RunCases:
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         """Each case's cause and value by the metric at a position; those with a tag, if given."""
         with self.journal() as journal:
-            if journal.runs.report() is not None and not repeat_folders(self.path):
+            is_stored = journal.runs.report() is not None and self.book is None
+            if is_stored and not repeat_folders(self.path):
                 for id, cause, value in journal.index(metric, tag):
                     yield IndexedCase(id, Cause(cause), value)
                 return
@@ -206,6 +252,17 @@ class RunCases:
             if tag is None or tag in row.tags:
                 score = None if metric is None else row.cells[metric].value
                 yield IndexedCase(row.id, row.attribution.cause, score)
+
+
+def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
+    """What people say of whether an answer is right, from 0 to 1; None without a label of theirs.
+
+    They may have labelled it for any metric of correctness: the question is the same.
+    """
+    question, answer, _ = key_of(query, response, None)
+    key = question, answer, ANY
+    labels = [label for metric in (*JUDGED_RIGHT, WORDS_RIGHT) for label in book.of(metric, key)]
+    return value_of(labels)
 
 
 class ReportBuilder:
@@ -240,7 +297,7 @@ class ReportBuilder:
                 self._biographies = BiographyTally()
             self._biographies.add(case.id, biography)
         attribution = self.cases.cause(run_case, matching, biography)
-        self._causes.add(case, attribution)
+        self._causes.add(case.id, attribution)
         cells = tuple(cell or _UNSCORED for cell in run_case.cells)
         if self._repeated is not None:
             cells = self._repeated.add(case.id, run_case.digest, cells)
@@ -267,7 +324,6 @@ class ReportBuilder:
         summaries = self._summaries.summaries()
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
-        causes, right = self._causes.result(clusters)
         notes, asides = tally.notes(summaries)
         if clusters:
             note = clusters_note(clusters)
@@ -295,8 +351,8 @@ class ReportBuilder:
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),
-            causes=causes,
-            right=right,
+            causes=self._causes.causes(),
+            answers=self._causes.answers(),
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from ragbench.core.attribution import JUDGING
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement, JudgeStep, Known, Status
 from ragbench.core.report import CaseRow
@@ -123,8 +124,10 @@ def _question_lines(
     for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
-    cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
-    yield "cause", shown_line(cause, longest=longest)
+    cause = row.attribution.cause.label
+    if row.attribution.decided_by in JUDGING:
+        cause += f" (by {row.attribution.decided_by.value})"
+    yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)
     for query in story.sent:
         yield "sent", shown_line(query, longest=longest)
     for number, search in enumerate(story.searches, start=1):

@@ -107,13 +107,13 @@ def name_of(history: History, position: int) -> str:
 
 
 def people_lines(history: History) -> Iterator[str]:
-    """What labels of people made of a run's figures, beside those of its judge."""
+    """What labels of people made of a run's figures, beside its own."""
     for position, run in enumerate(history.runs):
         for metric, (corrected, low, high, labels) in run.people.items():
             judged = run.scores.get(metric, 0.0)
             yield (
                 f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
-                f"{high:.3f}), from {labels:,.0f} labels; the judge said {judged:.3f}"
+                f"{high:.3f}), from {labels:,.0f} labels; uncorrected {judged:.3f}"
             )
 
 

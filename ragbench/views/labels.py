@@ -23,7 +23,15 @@ def ask_text(drawn: Drawn) -> str:
     return f"Your verdict{order}: {keys}; s if you are not sure."
 
 
-CORRECTED_COLUMNS = ("metric", "judge", "95% interval", "corrected", "95% interval", "labels", "r")
+CORRECTED_COLUMNS = (
+    "metric",
+    "uncorrected",
+    "95% interval",
+    "corrected",
+    "95% interval",
+    "labels",
+    "r",
+)
 
 
 def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...]]:
@@ -49,14 +57,14 @@ def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...
 
 
 def corrected_text(correction: Correction) -> str:
-    """A difference as people see it, and as the judge does."""
+    """A difference as people see it, and as the metric alone does."""
     metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
     interval = correction.interval
     is_shown = interval is not None and not interval.low <= 0.0 <= interval.high
     word = "shown to differ" if is_shown else "not shown to differ"
     return (
         f"{metric} by people: {corrected} ({ends}), {word}, from {correction.labels:,} labelled "
-        f"pairs; by the judge alone {judged} ({judged_ends})"
+        f"pairs; uncorrected {judged} ({judged_ends})"
     )
 
 
@@ -67,7 +75,7 @@ def corrected_section(corrections: Sequence[Correction]) -> Section:
         columns=CORRECTED_COLUMNS,
         rows=list(corrected_rows(corrections)),
         hint="What people would say of all cases, from their labels of some: two-phase regression "
-        "on the judge. r: how far the judge varies with them; the less, the less it saves labels.",
+        "on the metric. r: how far it varies with them; the less, the less it saves labels.",
     )
 
 

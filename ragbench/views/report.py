@@ -9,7 +9,7 @@ import msgspec
 import orjson
 from msgspec import structs
 
-from ragbench.core.attribution import CauseCount, RightShare
+from ragbench.core.attribution import AnswerCounts, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Direction, Group, Metric
@@ -134,7 +134,7 @@ class ReportFile(Record):
     judging: JudgeReport | None
     notes: tuple[str, ...]
     causes: tuple[CauseCount, ...]
-    right: RightShare | None
+    answers: AnswerCounts | None
     validation: ValidationTable | None
     post_retrieval: OperatorTable | None
     gold: Mapping[GoldCause, int]
@@ -164,13 +164,13 @@ def report_json(report: Report) -> bytes:
         judging=judging,
         notes=report.notes,
         causes=report.causes,
-        right=report.right,
+        answers=report.answers,
         validation=report.validation,
         post_retrieval=report.operators,
         gold=report.gold,
         corrections=report.corrections,
     )
-    return json_bytes({"schema_version": 2, **structs.asdict(file)})
+    return json_bytes({"schema_version": 3, **structs.asdict(file)})
 
 
 def _reported(summary: Summary) -> ReportedMetric:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow, RightShare
+from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import (
@@ -29,6 +29,7 @@ from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import DEFAULT
 from ragbench.safe_text import as_line, counted, shown_line
 from ragbench.stats.mean import proportion_interval
+from ragbench.views.answers import answers_text, deciders_text, share_hint
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
 from ragbench.views.metric_table import metric_cell, metric_columns
@@ -54,6 +55,9 @@ def run_document(report: Report) -> Document:
     for stage in report.stages:
         counts = [f"{count:,} {word}" for count, word in stage_counts(stage)]
         lines.append(f"{stage.stage}: {', '.join(counts)}")
+    hint = share_hint(report)
+    if hint:
+        lines.append(f"{hint}.")
     steady: list[Summary] = []
     for summary in report.summaries:
         if summary.metric.definition.deterministic:
@@ -84,11 +88,11 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
 
 
 def headline(report: Report) -> str:
-    """How many are right, and as what most of the others are lost."""
+    """How the answers compare, and as what most of the lost cases are lost."""
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
-    text = right_text(report.right)
+    text = answers_text(report)
     losses = [count for count in report.causes if count.cause in LOSSES]
     if not losses:
         return text
@@ -107,21 +111,6 @@ def reused_text(report: Report) -> str:
         return ""
     since = (report.reused_from or "").replace("T", " ")[:16]
     return f"Reused from the run of {since}: {', '.join(counts)}."
-
-
-def right_text(right: RightShare | None) -> str:
-    """The share of right cases with its interval, and of how many it cannot be told."""
-    if right is None:
-        return "Of no case it is known whether it is right."
-    text = f"Right: {right.share:.0%}"
-    if right.low is not None and right.high is not None:
-        text += f" ({right.low:.0%} to {right.high:.0%})"
-    text += f" of {counted(right.known, 'case')}"
-    if right.by_words:
-        text += ", estimated by words"
-    if right.untold:
-        text += f"; {right.untold / right.total:.0%} cannot be told"
-    return f"{text}."
 
 
 def detail_sections(report: Report) -> Iterator[Section]:
@@ -351,8 +340,8 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = ("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall")
-"""The default metrics that a short screen shows."""
+_HEADLINE = ("answer_correct", "recall@5", "nDCG@10")
+"""The default metrics that a short screen shows; what declines is counted below them."""
 _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 """Default metrics that it shows only where something is wrong."""
 
@@ -412,7 +401,7 @@ class Fall(NamedTuple):
     share: float
     """Of all cases."""
     note: str
-    """By which operator, and how many are estimates; empty when there is nothing to say."""
+    """By which operator, how many are estimates, and what decided about the answers."""
 
 
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
@@ -435,14 +424,14 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
 
 
 def _cause_notes(count: CauseCount) -> Iterator[str]:
-    """By which stages a cause came about, and how far it is an estimate."""
+    """By which stages a cause came about, how far it is an estimate, and what decided."""
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages = [f"{shown_line(name, longest=60)} {cases:,}" for name, cases in count.stages]
         yield as_line(stages, _MOST_STAGES)
     if count.estimated:
         yield f"{count.estimated:,} estimated"
-    if count.reliability is not None:
-        yield f"by words, right in {count.reliability.held / count.reliability.of:.0%}"
+    if count.deciders:
+        yield deciders_text(count)
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:

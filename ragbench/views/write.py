@@ -43,6 +43,9 @@ _COLUMNS = (
     "retrieve",
     "generate",
     "failures",
+    "cause",
+    "answer_is",
+    "decided_by",
 )
 _VERDICT_COLUMNS = (
     "verdict_answer_present",
@@ -118,6 +121,9 @@ class CaseFiles(ExitStack):
             row.stages["retrieve"],
             row.stages["generate"],
             _safe(" | ".join(map(str, row.failures))),
+            row.attribution.cause.value,
+            row.attribution.answer.value,
+            row.attribution.decided_by.value,
         ]
         for _, position in self.columns:
             cell = row.cells[position]

@@ -34,6 +34,10 @@ class Done(NamedTuple):
         return json.loads(self.out)
 
     @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
     def flat(self) -> str:
         """Standard output as one line, wherever it was broken."""
         return " ".join(self.out.split())
@@ -64,6 +68,11 @@ Ragbench = Callable[..., Done]
 def lines(name: str | Path, rows: Iterable[object]) -> str:
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return str(name)
+
+
+def read_lines(name: str | Path) -> list[Any]:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:

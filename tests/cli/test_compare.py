@@ -1,10 +1,10 @@
-"""``ragbench compare``: real runs of the baseline RAG, and what hostile texts do to the page."""
+"""``ragbench compare``: real runs of the baseline RAG, as tables, pages and data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -18,93 +18,159 @@ SETTINGS: dict[str, dict[str, float]] = {
     "two": {"top_k": 2},
     "silent": {"top_k": 5, "threshold": 0.9},
 }
+KINDS_IN_ORDER = ["newly failing", "mixed", "newly fixed"]
+"""Losses stand first."""
+LETTERS = "abcdefghij"
+RAISED = str.maketrans("ᵃᵇᶜᵈᵉᶠᵍʰⁱʲ", LETTERS)
+"""The letters behind a figure in the table name the runs that it is shown to be better than."""
+
+Runs = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The folders of three runs on the same 150 cases, by the names of their settings."""
     home = tmp_path_factory.mktemp("runs")
+    folders = {}
     for name, settings in SETTINGS.items():
-        arguments = ["eval", str(PELLORIN), "--rag", "baseline", "--sample", "150"]
-        arguments += ["--out", str(home / name), "-q"]
-        assert main([*arguments, "--rag-args", json.dumps(settings)]) == 0
-    yield {name: str(home / name) for name in SETTINGS}
+        folder = str(home / name)
+        command = ["eval", str(PELLORIN), "--rag", "baseline", "--sample", "150", "-q"]
+        command += ["--out", folder, "--rag-args", json.dumps(settings)]
+        assert main(command) == 0
+        folders[name] = folder
+    return folders
 
 
-def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> None:
-    found = ragbench("compare", runs["five"], runs["two"], "--json").ok().json
-    jsonschema.validate(found, SCHEMA)
-    metrics = {metric["name"]: metric for metric in found["metrics"]}
-    recall = metrics["recall@5"]
+@pytest.fixture
+def comparison(ragbench: Ragbench, runs: Runs) -> Any:
+    """What five contexts against two give as data."""
+    return ragbench("compare", runs["five"], runs["two"], "--json").ok().json
+
+
+# --- what is compared
+
+
+def test_a_comparison_as_data_follows_its_schema(comparison: Any) -> None:
+    jsonschema.validate(comparison, SCHEMA)
+
+
+def test_fewer_contexts_find_less(comparison: Any) -> None:
+    (recall,) = [metric for metric in comparison["metrics"] if metric["name"] == "recall@5"]
+
     (difference,) = recall["differences"]
     assert difference["difference"] < 0
-    assert difference["higher"] == 0 < difference["lower"]
-    (summary,) = [x for x in report(runs["five"])["summaries"] if x["metric"] == "recall@5"]
-    same = ("score", "measured")
-    assert [recall["figures"][0][name] for name in same] == [summary[name] for name in same]
-    assert metrics["ECE"]["untested"] == "its figure is not a mean over cases"
-    kinds = [case["kind"] for case in found["changed"]]
-    assert kinds.count("newly failing") == found["pairs"][0]["newly_failing"] > 0
-    assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
+    assert difference["higher"] == 0  # no case gains by a shorter list
+    assert difference["lower"] > 0
+
+
+def test_the_figures_are_those_of_the_reports(comparison: Any, runs: Runs) -> None:
+    (recall,) = [metric for metric in comparison["metrics"] if metric["name"] == "recall@5"]
+    summaries = report(runs["five"])["summaries"]
+
+    (summary,) = [row for row in summaries if row["metric"] == "recall@5"]
+    figure = recall["figures"][0]
+    assert figure["score"] == summary["score"]
+    assert figure["measured"] == summary["measured"]
+
+
+def test_a_figure_that_is_no_mean_over_cases_is_not_tested(comparison: Any) -> None:
+    (calibration,) = [metric for metric in comparison["metrics"] if metric["name"] == "ECE"]
+
+    assert calibration["untested"] == "its figure is not a mean over cases"
+
+
+def test_cases_that_changed_are_listed_losses_first(comparison: Any) -> None:
+    kinds = [case["kind"] for case in comparison["changed"]]
+
+    assert kinds.count("newly failing") > 0
+    assert kinds.count("newly failing") == comparison["pairs"][0]["newly_failing"]
+    assert kinds == sorted(kinds, key=KINDS_IN_ORDER.index)
+
+
+# --- how it is shown
 
 
 @pytest.mark.parametrize("columns", [60, 100])
 def test_ten_runs_keep_every_figure(
-    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
+    ragbench: Ragbench, runs: Runs, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """A line per run and a column per metric."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    ten = [*map(runs.__getitem__, ("five", "two", "silent") * 3), runs["two"]]
-    ten += ["-m", "recall@5,token_f1,abstention_accuracy"]
-    found = ragbench("compare", *ten, "--json").json
-    lines = ragbench("compare", *ten).out.splitlines()
-    assert max(map(len, lines)) <= columns
-    start = next(at for at, line in enumerate(lines) if line.startswith("run "))
-    letters = str.maketrans("ᵃᵇᶜᵈᵉᶠᵍʰⁱʲ", "abcdefghij")
-    for place, line in enumerate(lines[start + 1 : start + 11]):
-        mark, *cells = line.split()
-        figures = [metric["figures"][place] for metric in found["metrics"]]
-        assert mark == "abcdefghij"[place]
-        assert [cell.translate(letters) for cell in cells] == [
-            f"{figure['score']:.3f}{''.join(figure['better_than'])}" for figure in figures
-        ]
+    names = ["five", "two", "silent"] * 3 + ["two"]
+    command = ["compare", *[runs[name] for name in names]]
+    command += ["-m", "recall@5,token_f1,abstention_accuracy"]
+
+    metrics = ragbench(*command, "--json").json["metrics"]
+    lines = ragbench(*command).out.splitlines()
+
+    assert [line for line in lines if len(line) > columns] == []
+    (heading,) = [number for number, line in enumerate(lines) if line.startswith("run ")]
+    for run in range(10):
+        figures = []
+        for metric in metrics:
+            figure = metric["figures"][run]
+            figures.append(f"{figure['score']:.3f}{''.join(figure['better_than'])}")
+        letter, *cells = lines[heading + 1 + run].split()
+        assert letter == LETTERS[run]
+        assert [cell.translate(RAISED) for cell in cells] == figures
 
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_the_result_comes_first_and_all_fits_a_screen(
-    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
+    ragbench: Ragbench, runs: Runs, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.chdir(Path(runs["five"]).parent)
-    lines = ragbench("compare", "five", "two").out.splitlines()
+
+    lines = ragbench("compare", "five", "two").ok().out.splitlines()
+
     assert lines[0].startswith("b against a: worse on recall@5 (-0.")
     assert lines[-1] == "next     ragbench compare five two --cases 5"
     assert len(lines) <= 24
-    assert max(map(len, lines)) <= columns
+    assert [line for line in lines if len(line) > columns] == []
 
 
-def test_the_same_runs_give_the_same_bytes_in_each_form(
-    ragbench: Ragbench, runs: dict[str, str]
+@pytest.mark.parametrize(
+    "form", [("--json",), ("--md", "-"), ()], ids=["JSON", "Markdown", "a table"]
+)
+def test_the_same_runs_give_the_same_bytes(
+    ragbench: Ragbench, runs: Runs, form: tuple[str, ...]
 ) -> None:
-    for option in (("--json",), ("--md", "-"), ()):
-        first, second = (ragbench("compare", *runs.values(), *option).out for _ in range(2))
-        assert first == second
+    command = ("compare", *runs.values(), *form)
+
+    assert ragbench(*command).ok().out == ragbench(*command).ok().out
+
+
+def test_a_page_is_written_beside_the_table(ragbench: Ragbench, runs: Runs) -> None:
     command = ("compare", runs["five"], runs["two"], "-m", "recall@5,nDCG@10")
-    assert ragbench(*command, "--md", "changes.md").out.startswith("b against a: worse on recall@5")
-    text = Path("changes.md").read_text("utf-8")
-    assert text == ragbench(*command, "--md", "-").out
-    parts = (
-        "**Newly failing: ",
-        " ^b | ",
-        "**b against a: worse on recall@5",
-        "#### How causes changed",
-    )
-    assert all(part in text for part in parts)
+
+    done = ragbench(*command, "--md", "changes.md").ok()
+    printed = ragbench(*command, "--md", "-").ok().out
+
+    assert done.out.startswith("b against a: worse on recall@5")
+    page = Path("changes.md").read_text("utf-8")
+    assert page == printed
+    assert "**b against a: worse on recall@5" in page
+    assert "**Newly failing: " in page
+    assert " ^b | " in page  # a figure that is shown to be better than that of b
+    assert "#### How causes changed" in page
+
+
+# --- cases that only one of them has
+
+
+@pytest.fixture
+def other_cases(ragbench: Ragbench) -> str:
+    """A run on the first 200 cases; the others are on a sample."""
+    ragbench("eval", str(PELLORIN), "--rag", "baseline", "--limit", "200", "--out", "first", "-q")
+    return "first"
 
 
 def test_other_cases_are_refused_and_the_common_ones_offered(
-    ragbench: Ragbench, runs: dict[str, str]
+    ragbench: Ragbench, runs: Runs, other_cases: str
 ) -> None:
-    ragbench("eval", str(PELLORIN), "--rag", "baseline", "--limit", "200", "--out", "first", "-q")
-    ragbench("compare", runs["five"], "first").refused("--only-common-cases")
-    done = ragbench("compare", runs["five"], "first", "--only-common-cases").ok()
+    ragbench("compare", runs["five"], other_cases).refused("--only-common-cases")
+
+    done = ragbench("compare", runs["five"], other_cases, "--only-common-cases").ok()
+
     assert "cases that are the same in all runs" in done.flat

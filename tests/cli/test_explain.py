@@ -11,66 +11,114 @@ from tests.cli.runs import Ragbench, lines, own_rag
 
 @pytest.fixture
 def run(ragbench: Ragbench) -> str:
-    """A run of a RAG that finds one document and always says 27 days."""
-    assert ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").code == 0
+    """A run of a RAG that finds one document and always says 27 days: c1 is right."""
+    ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").ok()
     return "run"
 
 
-def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("explain", run)
-    assert (done.code, done.err) == (0, "")
+# --- explain
+
+
+def test_the_waterfall_of_a_run_counts_causes_and_names_cases(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("explain", run).ok()
+
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
-    assert "not retrieved 1 33% by words, right in 93%" in lines
+    assert "not retrieved 1 33% by words" in lines
     assert "c2: When is the help desk open?" in lines
-    found = ragbench("explain", run, "--json").json
-    assert found["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}
+    assert done.err == ""
 
 
-def test_one_case_hop_by_hop(ragbench: Ragbench, run: str) -> None:
-    shown = ("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave")
-    ragbench("explain", run, "c2").ok(*shown)
-    story = ragbench("explain", run, "c1", "--json").json["story"]
+def test_the_worst_cases_of_each_cause_are_data(ragbench: Ragbench, run: str) -> None:
+    explained = ragbench("explain", run, "--json").ok().json
+
+    assert explained["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}
+
+
+def test_a_case_is_shown_hop_by_hop(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("explain", run, "c2")
+
+    done.ok("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave")
+
+
+def test_a_case_is_told_hop_by_hop_as_data(ragbench: Ragbench, run: str) -> None:
+    story = ragbench("explain", run, "c1", "--json").ok().json["story"]
+
     (chunk,) = story["chunks"]
-    assert (chunk["retrieved"], chunk["shown"], chunk["is_gold"]) == (1, 1, True)
+    assert chunk["retrieved"] == 1
+    assert chunk["shown"] == 1
+    assert chunk["is_gold"] is True
     assert story["references"] == ["27 days"]
+
+
+# --- cases
+
+
+def test_cases_are_listed_by_their_cause(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("cases", run, "--cause", "not_retrieved").ok()
+
+    assert done.out.startswith("c2 ")
+    assert done.err == "1 case\n"
+
+
+def test_a_cause_without_cases_lists_none(ragbench: Ragbench, run: str) -> None:
+    listed = ragbench("cases", run, "--cause", "dropped", "--json").ok().json
+
+    assert listed["found"] == 0
 
 
 def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:
     in_words = ragbench("cases", run, "--cause", "answered though nothing was there").ok()
-    assert in_words.out == ragbench("cases", run, "--cause", "answered_without").out
+    by_name = ragbench("cases", run, "--cause", "answered_without").ok()
+
+    assert in_words.out == by_name.out
 
 
-def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("cases", run, "--cause", "not_retrieved")
-    assert (done.code, done.out.splitlines()[0].split()[0]) == (0, "c2")
-    assert done.err == "1 case\n"
-    found = ragbench("cases", run, "--worst", "token_f1", "--json").json
-    assert [case["id"] for case in found["cases"]] == ["c2", "c1", "c3"]  # unmeasured last
-    assert ragbench("cases", run, "--cause", "dropped", "--json").json["found"] == 0
+def test_cases_are_listed_from_the_worst_score_on(ragbench: Ragbench, run: str) -> None:
+    listed = ragbench("cases", run, "--worst", "token_f1", "--json").ok().json
+
+    # c3 has no reference to be measured by, so it stands last.
+    assert [case["id"] for case in listed["cases"]] == ["c2", "c1", "c3"]
 
 
 def test_failures_become_a_dataset_that_measures_what_the_run_measured(
     ragbench: Ragbench, run: str
 ) -> None:
-    done = ragbench("cases", run, "--cause", "not_retrieved", "-o", "regress").ok()
-    assert "1 case written to regress" in done.out + done.err
+    written = ragbench("cases", run, "--cause", "not_retrieved", "-o", "regress").ok()
     ragbench("eval", "regress", "--rag", "rags.py:Plain", "-o", "again", "-q").ok()
-    scores = []
-    for folder in (run, "again"):
-        rows = ragbench("cases", folder, "--json").json["cases"]
-        scores.append({row["id"]: row["scores"] for row in rows})
-    assert scores[1] == {"c2": scores[0]["c2"]}
-    ragbench("cases", run, "--cause", "not_retrieved", "-o", "regress").refused("is there already")
+
+    assert "1 case written to regress" in written.out + written.err
+    rows = ragbench("cases", run, "--json").ok().json["cases"]
+    (row,) = ragbench("cases", "again", "--json").ok().json["cases"]
+    scores_before = {case["id"]: case["scores"] for case in rows}
+    assert row["id"] == "c2"
+    assert row["scores"] == scores_before["c2"]
+
+
+def test_a_dataset_that_is_there_is_not_overwritten(ragbench: Ragbench, run: str) -> None:
+    command = ("cases", run, "--cause", "not_retrieved", "-o", "regress")
+    ragbench(*command).ok()
+
+    ragbench(*command).refused("is there already")
+
+
+def test_a_dataset_without_cases_is_refused(ragbench: Ragbench, run: str) -> None:
     ragbench("cases", run, "--tag", "none", "-o", "empty").refused()
+
+    assert not Path("empty").exists()
 
 
 def test_listed_cases_keep_their_gold_when_they_are_read(ragbench: Ragbench, run: str) -> None:
-    listed = ragbench("cases", run, "--json").out
+    listed = ragbench("cases", run, "--json").ok().out
     Path("listed.json").write_text(listed, encoding="utf-8")
-    assert "reference_context_ids=reference_ids" in ragbench("eval", "listed.json").err
+
+    done = ragbench("eval", "listed.json")
+
+    assert "reference_context_ids=reference_ids" in done.err
 
 
-PLACES = [
+# --- explain --replay: the system is asked again, with one thing changed
+
+WEEK = [
     {"id": "buried", "query": "Which day is pay day?", "reference_context_ids": ["pay"]},
     {"id": "missed", "query": "Which day does the cafe close?", "reference_context_ids": ["cafe"]},
     {"id": "right", "query": "Which day is the fire drill?", "reference_context_ids": ["drill"]},
@@ -80,58 +128,108 @@ TEXTS = {
     "cafe": "It is shut on Friday.",
     "drill": "The drill: Friday.",
 }
+RETRIEVE = f"""\
+texts = {TEXTS!r}
+if "pay" in query:
+    return ["a", texts["pay"], "b"]
+if "drill" in query:
+    return [texts["drill"], "c"]
+return ["d"]"""
+READ_THE_ENDS = "return 'Friday' if 'Friday' in contexts[0] + contexts[-1] else 'Monday'"
+READ_ALL = "return 'Friday' if 'Friday' in str(contexts) else 'Monday'"
 
 
 @pytest.fixture
-def places(ragbench: Ragbench) -> str:
-    """A run of a RAG that reads its first and its last context, and misses the cafe."""
+def week(ragbench: Ragbench) -> str:
+    """A run of a RAG that reads its first and its last context alone, and misses the cafe.
+
+    So the case `buried` fails by the place of its context, `missed` by its absence.
+    """
     Path("week").mkdir()
-    lines("week/cases.jsonl", [{**case, "reference": "Friday"} for case in PLACES])
-    lines("week/corpus.jsonl", [{"id": id, "text": text} for id, text in TEXTS.items()])
-    rag = own_rag(
-        "return 'Friday' if 'Friday' in contexts[0] + contexts[-1] else 'Monday'",
-        f"texts = {TEXTS!r}\n"
-        "return (['a', texts['pay'], 'b'] if 'pay' in query else "
-        "[texts['drill'], 'c'] if 'drill' in query else ['d'])",
-    )
-    assert ragbench("eval", "week", "--rag", rag, "-o", "run", "-q").code == 0
+    lines("week/cases.jsonl", [{**case, "reference": "Friday"} for case in WEEK])
+    lines("week/corpus.jsonl", [{"id": id_, "text": text} for id_, text in TEXTS.items()])
+    rag = own_rag(READ_THE_ENDS, RETRIEVE)
+    ragbench("eval", "week", "--rag", rag, "-o", "run", "-q").ok()
     return "run"
 
 
-def test_a_replay_says_which_single_change_cures(ragbench: Ragbench, places: str) -> None:
-    done = ragbench("explain", places, "buried", "--replay").ok(
-        "moved to the first place: cures it"
-    )
-    assert "nothing: asked again: does not cure it" in done.out
-    assert "asking Own 2 times for 1 case" in done.err  # before anything is asked
-    found = ragbench("explain", places, "--replay", "--json").ok().json
-    assert {one["change"]: (one["tried"], one["cured"]) for one in found["cures"]} == {
+def test_a_replay_says_which_single_change_cures_a_case(ragbench: Ragbench, week: str) -> None:
+    done = ragbench("explain", week, "buried", "--replay")
+
+    done.ok("moved to the first place: cures it", "nothing: asked again: does not cure it")
+    assert "asking Own 2 times for 1 case" in done.err
+
+
+def test_a_replay_of_a_run_counts_what_each_change_cures(ragbench: Ragbench, week: str) -> None:
+    cures = ragbench("explain", week, "--replay", "--json").ok().json["cures"]
+
+    counts = {cure["change"]: (cure["tried"], cure["cured"]) for cure in cures}
+    assert counts == {
         "nothing: asked again": (2, 0),
         "the gold moved to the first place": (1, 1),
         "the gold put into the context": (1, 1),
     }
-    assert ragbench("explain", places, "--replay", "--most", "1").out.count("\n") == 5
 
 
-def test_a_replay_needs_a_rag_and_a_case(ragbench: Ragbench, places: str) -> None:
-    ragbench("explain", places, "burried", "--replay").refused("Did you mean 'buried'?")
-    row = {**PLACES[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
-    assert ragbench("eval", lines("said.jsonl", [row]), "-o", "said", "-q").code == 0
+def test_a_replay_asks_for_as_many_cases_as_most_says(ragbench: Ragbench, week: str) -> None:
+    done = ragbench("explain", week, "--replay", "--most", "1").ok()
+
+    assert "for 1 case" in done.err
+
+
+def test_a_replay_of_a_misspelled_case_is_refused(ragbench: Ragbench, week: str) -> None:
+    ragbench("explain", week, "burried", "--replay").refused("Did you mean 'buried'?")
+
+
+def test_a_replay_of_recorded_answers_needs_a_rag(ragbench: Ragbench) -> None:
+    row = {**WEEK[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
+    ragbench("eval", lines("recorded.jsonl", [row]), "-o", "recorded", "-q").ok()
+
+    done = ragbench("explain", "recorded", "--replay")
+
+    done.refused("name it with --rag or --pipeline")
+
+
+def test_a_replay_needs_a_rag_whose_file_is_still_there(ragbench: Ragbench, week: str) -> None:
     Path("own.py").rename("elsewhere.py")
-    for run in ("said", places):
-        ragbench("explain", run, "--replay").refused("name it with --rag or --pipeline")
-    Path("one.py").write_text("def ask(q):\n return {'answer': 'a', 'contexts': ['']}\n", "utf-8")
-    both = ("--rag", "one.py:ask", "--pipeline", "rag.yaml")
-    ragbench("explain", places, "--replay", *both).refused("cannot be combined: the file")
-    done = ragbench("explain", places, "--replay", "--rag", "one.py:ask").refused("in one call")
+
+    done = ragbench("explain", week, "--replay")
+
+    done.refused("name it with --rag or --pipeline")
+
+
+ONE_CALL = "def ask(query):\n    return {'answer': 'a', 'contexts': ['']}\n"
+"""A system that gives no answer to contexts that are handed to it."""
+
+
+def test_a_replay_of_a_system_that_answers_in_one_call_is_refused_before_it_is_asked(
+    ragbench: Ragbench, week: str
+) -> None:
+    Path("one.py").write_text(ONE_CALL, "utf-8")
+
+    done = ragbench("explain", week, "--replay", "--rag", "one.py:ask")
+
+    done.refused("in one call")
     assert "asking" not in done.err
 
 
-def test_what_an_operator_dropped_is_put_back(ragbench: Ragbench, places: str) -> None:
+def test_a_replay_takes_a_rag_or_a_pipeline(ragbench: Ragbench, week: str) -> None:
+    Path("one.py").write_text(ONE_CALL, "utf-8")
+    systems = ("--rag", "one.py:ask", "--pipeline", "rag.yaml")
+
+    done = ragbench("explain", week, "--replay", *systems)
+
+    done.refused("cannot be combined: the file")
+
+
+@pytest.mark.usefixtures("week")
+def test_what_an_operator_dropped_is_put_back(ragbench: Ragbench) -> None:
+    """The context of `buried` is the second one, and only one is kept."""
     Path("post.yaml").write_text("operators:\n  - {action: filter, type: top_k, k: 1}\n", "utf-8")
-    eval_ = ("eval", "week", "--rag", "own.py:Own", "--post-retrieval", "post.yaml", "-q")
-    assert ragbench(*eval_, "-o", "cut").code == 0
-    own_rag("return 'Friday' if 'Friday' in str(contexts) else 'Monday'")
-    ragbench("explain", "cut", "buried", "--replay", "--rag", "own.py:Own").ok(
-        "what filter.top_k dropped put back: cures it"
-    )
+    system = ("--rag", "own.py:Own", "--post-retrieval", "post.yaml")
+    ragbench("eval", "week", *system, "-q", "-o", "cut").ok()
+    own_rag(READ_ALL)
+
+    done = ragbench("explain", "cut", "buried", "--replay", "--rag", "own.py:Own")
+
+    done.ok("what filter.top_k dropped put back: cures it")

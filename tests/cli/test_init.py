@@ -46,8 +46,9 @@ def test_its_floors_lie_below_the_interval_that_the_example_measures(
     checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
     floors = [one for one in checks if one["kind"] == "floor"]
     assert [one["subject"] for one in floors] == ["recall@5", "answer_correct"]
-    for floor in floors:
-        assert 0.0 < floor["limit"] < floor["interval"]["low"]
+    recall, correct = floors
+    assert 0.0 < recall["limit"] < recall["interval"]["low"]
+    assert 0.0 < correct["limit"] < correct["observed"]
 
 
 def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.metric import MetricDefinition
 from ragbench.io.detect import formats
 from ragbench.io.export import EXPORTS
 from ragbench.metrics.registry import definitions
@@ -13,6 +14,7 @@ from ragbench.post.build import OPERATORS, RERANKERS
 from tests.cli.runs import Ragbench
 
 GROUPS = ["retriever", "generator", "overall"]
+METRICS = [definition.name for definition in definitions()]
 LISTED = {
     "formats": [*formats()],
     "exports": [*EXPORTS.targets()],
@@ -21,79 +23,168 @@ LISTED = {
 }
 
 
-def test_every_metric_is_listed_once_under_its_group(ragbench: Ragbench) -> None:
-    done = ragbench("show", "metrics")
-    lines = done.out.splitlines()
-    names = [line.split()[0].partition("@")[0].rstrip("[") for line in lines if line[2:3].strip()]
-    metrics = [name for name in names if name not in GROUPS]
-    assert (done.code, done.err) == (0, "")
-    assert sorted(metrics) == sorted(definition.name for definition in definitions())
-    assert [line for line in lines if line in GROUPS] == GROUPS
+def flat(text: str) -> str:
+    """A text as one line, wherever it was broken."""
+    return " ".join(text.split())
 
 
-@pytest.mark.parametrize("what", ["metrics", "formats", "exports"])
-@pytest.mark.parametrize("columns", ["60", "80", "200"])
-def test_lists_fit_the_terminal(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, what: str, columns: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    lines = ragbench("show", what).out.splitlines()
-    assert max(len(line) for line in lines) <= min(int(columns), 100)
-    assert all(line == line.rstrip() for line in lines)
+def names_at(margin: int, page: str) -> list[str]:
+    """The first words of the lines that start at this column; their texts start further on."""
+    return [line.split()[0] for line in page.splitlines() if line[margin : margin + 1].strip()]
 
 
-def test_metrics_as_data(ragbench: Ragbench) -> None:
-    found = {item["name"]: item for item in ragbench("show", "metrics", "--json").json}
-    assert set(found) == {definition.name for definition in definitions()}
-    ndcg = found["nDCG"]
-    assert (ndcg["cutoff"], ndcg["direction"]) == ("optional", "higher")
+# --- metrics
+
+
+def test_every_metric_is_listed_once(ragbench: Ragbench) -> None:
+    done = ragbench("show", "metrics").ok()
+
+    spellings = [name for name in names_at(2, done.out) if name not in GROUPS]
+    names = [spelling.partition("@")[0].rstrip("[") for spelling in spellings]
+    assert sorted(names) == sorted(METRICS)
+    assert done.err == ""
+
+
+def test_metrics_are_listed_under_their_groups(ragbench: Ragbench) -> None:
+    done = ragbench("show", "metrics").ok()
+
+    assert [line for line in done.out.splitlines() if line in GROUPS] == GROUPS
+
+
+def test_every_metric_is_listed_as_data(ragbench: Ragbench) -> None:
+    rows = ragbench("show", "metrics", "--json").json
+
+    assert sorted(row["name"] for row in rows) == sorted(METRICS)
+
+
+def test_the_data_of_a_metric_say_how_it_is_spelled_and_read(ragbench: Ragbench) -> None:
+    rows = {row["name"]: row for row in ragbench("show", "metrics", "--json").json}
+
+    ndcg = rows["nDCG"]
+    assert ndcg["cutoff"] == "optional"
+    assert ndcg["direction"] == "higher"
     assert [parameter["name"] for parameter in ndcg["parameters"]] == ["dcg", "judged_only"]
-    assert found["rouge"]["extra"] == "text"
-    for name, known in (("ndcg@10", "nDCG[@k]: "), ("F1", "token_f1: ")):  # by cutoff, by alias
-        assert ragbench("show", "metric", name).out.startswith(known)
+    assert rows["rouge"]["extra"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "title"),
+    [
+        pytest.param("ndcg@10", "nDCG[@k]: ", id="in small letters and with a cutoff"),
+        pytest.param("F1", "token_f1: ", id="by its alias"),
+    ],
+)
+def test_a_metric_is_found_by_other_spellings(
+    ragbench: Ragbench, spelling: str, title: str
+) -> None:
+    assert ragbench("show", "metric", spelling).ok().out.startswith(title)
 
 
 @pytest.mark.parametrize("definition", definitions(), ids=lambda definition: definition.name)
-def test_every_metric_is_explained(ragbench: Ragbench, definition: Any) -> None:
-    out = ragbench("show", "metric", definition.name).out
-    flat = " ".join(out.split())
-    assert out.startswith(definition.name)
-    assert " ".join(definition.summary.split()) in flat
-    assert " ".join(definition.citation.split()) in flat
-    assert all(f"{parameter.name}=" in out for parameter in definition.parameters)
-    assert ragbench("show", "metric", definition.name, "--json").json["name"] == definition.name
+def test_every_metric_is_explained(ragbench: Ragbench, definition: MetricDefinition) -> None:
+    page = ragbench("show", "metric", definition.name).ok().out
+    as_data = ragbench("show", "metric", definition.name, "--json").json
+
+    assert page.startswith(definition.name)
+    assert flat(definition.summary) in flat(page)
+    assert flat(definition.citation) in flat(page)
+    for parameter in definition.parameters:
+        assert f"{parameter.name}=" in page
+    assert as_data["name"] == definition.name
+
+
+# --- lists
+
+
+@pytest.mark.parametrize("kind", ["metrics", "formats", "exports"])
+@pytest.mark.parametrize(
+    ("columns", "widest"),
+    [("60", 60), ("80", 80), ("200", 100)],  # a line over 100 letters is hard to read
+)
+def test_lists_fit_the_terminal(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, kind: str, columns: str, widest: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    lines = ragbench("show", kind).ok().out.splitlines()
+
+    assert [line for line in lines if len(line) > widest] == []
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 @pytest.mark.parametrize("kind", LISTED)
-def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, kind: str) -> None:
-    data = ragbench("show", kind, "--json").json
-    assert [one["name"] for one in data] == LISTED[kind]
-    assert all(one["summary"] for one in data)
-    out = ragbench("show", kind).out
-    flat = " ".join(out.split())
-    margin = len(out) - len(out.lstrip())
-    names = [line.split()[0] for line in out.splitlines() if line[margin : margin + 1].strip()]
-    assert names == LISTED[kind]
-    assert all(" ".join(one["summary"].replace("`", "").split()) in flat for one in data)
+def test_every_name_is_listed_with_its_summary(ragbench: Ragbench, kind: str) -> None:
+    rows = ragbench("show", kind, "--json").json
+    page = ragbench("show", kind).ok().out
+
+    margin = len(page) - len(page.lstrip())
+    assert [row["name"] for row in rows] == LISTED[kind]
+    assert names_at(margin, page) == LISTED[kind]
+    for row in rows:
+        summary = row["summary"].replace("`", "")
+        assert summary
+        assert flat(summary) in flat(page)
 
 
-@pytest.mark.parametrize("kind", ["operators", "rerankers"])
-def test_an_operator_is_explained_with_every_setting(ragbench: Ragbench, kind: str) -> None:
-    for one in ragbench("show", kind, "--json").json:
-        name = one["name"]
-        flat = " ".join(ragbench("show", "operator", name).out.split())
-        assert flat.startswith(name if kind == "operators" else f"rerank.{name}")
-        settings = one["settings"].get("properties", {})
-        assert one["summary"].endswith(".") and all(f" {setting} " in flat for setting in settings)
-        assert [each for each, setting in settings.items() if not setting["description"]] == []
-        assert ragbench("show", "operator", name, "--json").json == one
+# --- operators and rerankers
 
 
-def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> None:
-    def explained(name: str) -> str:
-        return " ".join(ragbench("show", "operator", name).out.split())
+def explained(ragbench: Ragbench, operator: str) -> str:
+    return ragbench("show", "operator", operator).ok().flat
 
-    assert "query_weight number (default 0.5)." in explained("rerank.feedback")
-    assert "needs extra onnx" in explained("cross_encoder")
-    assert "url text (required)." in explained("http")
-    ragbench("show", "operator", "filter.topk").refused("Did you mean 'filter.top_k'? Known: ")
+
+def assert_is_explained(row: dict[str, Any], page: str) -> None:
+    """The summary is a sentence, and each setting is on the page and has a description."""
+    assert row["summary"].endswith(".")
+    for name, setting in row["settings"].get("properties", {}).items():
+        assert f" {name} " in page
+        assert setting["description"]
+
+
+@pytest.mark.parametrize("name", LISTED["operators"])
+def test_an_operator_is_explained_with_every_setting(ragbench: Ragbench, name: str) -> None:
+    row = ragbench("show", "operator", name, "--json").ok().json
+    page = explained(ragbench, name)
+
+    assert page.startswith(name)
+    assert_is_explained(row, page)
+
+
+@pytest.mark.parametrize("name", LISTED["rerankers"])
+def test_a_reranker_is_explained_with_every_setting(ragbench: Ragbench, name: str) -> None:
+    row = ragbench("show", "operator", name, "--json").ok().json
+    page = explained(ragbench, name)
+
+    assert page.startswith(f"rerank.{name}")  # as a pipeline names it
+    assert_is_explained(row, page)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("operators", "filter.top_k"), ("rerankers", "cross_encoder")]
+)
+def test_the_list_and_the_explanation_hold_the_same_data(
+    ragbench: Ragbench, kind: str, name: str
+) -> None:
+    rows = {row["name"]: row for row in ragbench("show", kind, "--json").json}
+
+    assert ragbench("show", "operator", name, "--json").json == rows[name]
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ("rerank.feedback", "query_weight number (default 0.5)."),
+        ("cross_encoder", "needs extra onnx"),
+        ("http", "url text (required)."),
+    ],
+)
+def test_a_setting_is_listed_with_its_type_and_default(
+    ragbench: Ragbench, operator: str, words: str
+) -> None:
+    assert words in explained(ragbench, operator)
+
+
+def test_a_misspelled_operator_is_refused_with_a_suggestion(ragbench: Ragbench) -> None:
+    done = ragbench("show", "operator", "filter.topk")
+
+    done.refused("Did you mean 'filter.top_k'? Known: ")

@@ -79,7 +79,8 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             report = corrected_report(report, folder, book)
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
-            write_reports(report, folder, files)
+            # Cases were collected without labels: what these decide is read from the run.
+            write_reports(report, folder, None if book is not None else files)
     if json:
         console.write_json([(folder / "report.json").read_bytes()])
     else:

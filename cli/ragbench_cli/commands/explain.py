@@ -12,7 +12,7 @@ import typer
 
 from ragbench.core.attribution import Cause
 from ragbench.core.chunk import Document
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError, DataError
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest, run_around
@@ -22,11 +22,19 @@ from ragbench.stages.trial import Answering
 from ragbench.verbs.cases import find_case, worst_by_cause
 from ragbench.verbs.replay import Replay, ReplayedCase, cures, plan_replay
 from ragbench.verbs.report import report_of
+from ragbench.views.answers import answers_text
 from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
 from ragbench_cli.models import budget_of
-from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
+from ragbench_cli.options import (
+    JsonOption,
+    Labelled,
+    RunArgument,
+    argument,
+    option,
+    takes_records,
+)
 from ragbench_cli.output import Blocks, Cell, draw, paragraph, show, styled, table
 from ragbench_cli.report_tables import causes_table
 from ragbench_cli.systems import BASELINE, DocumentsBeside, chosen_system, rag_of
@@ -45,6 +53,7 @@ class ExplainOptions(Record):
     """How many cases are listed per cause."""
     full: Annotated[bool, option("--all")] = False
     """For a case: show every stage, chunk, score and judgement."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 class ReplayOptions(Record):
@@ -90,6 +99,11 @@ def command(
         _replay(run, options.case, replaying, as_json=json)
         return
     report = report_of(run)
+    book = options.labelled.book
+    if book is not None:
+        from ragbench.verbs.label import corrected_report
+
+        report = corrected_report(report, run, book)
     if options.case is None:
         _explain_run(report, options.each, as_json=json)
         return
@@ -111,7 +125,7 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
             worst_ids[cause] = [row.id for row in rows]
         console.print_json({"schema_version": 1, "causes": report.causes, "worst": worst_ids})
         return
-    draw([causes_table(report.causes)])
+    draw([styled((answers_text(report), "bold")), causes_table(report.causes)])
     for cause, rows in worst_rows.items():
         lines: list[Cell] = []
         for row in rows:

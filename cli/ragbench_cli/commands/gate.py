@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from ragbench_cli.output import Output, draw
 
 if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
+    from ragbench.gate.config import GateConfig
     from ragbench.verbs.gate import Reask
     from ragbench.views.document import Document
 
@@ -110,7 +112,8 @@ def command(options: GateOptions, output: GateOutput) -> None:
     from ragbench_cli.comparison_tables import gate_blocks
 
     try:
-        verdict = _verdict(options)
+        config = _demands(options)
+        verdict = _verdict(options, config)
     except RagbenchError as error:
         if not isinstance(error, InterruptedRunError):
             with suppress(RagbenchError):  # where that cannot be written either
@@ -119,7 +122,7 @@ def command(options: GateOptions, output: GateOutput) -> None:
     if output.junit is not None:
         write_whole(output.junit, junit_report(verdict))
     output.show(
-        partial(_document, verdict),
+        partial(_document, verdict, config.labels),
         data=partial(verdict_object, verdict),
         screen=lambda: draw(gate_blocks(verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
@@ -144,10 +147,9 @@ def _explain(output: GateOutput, message: str) -> None:
         console.say(github_error(message).rstrip("\n"))
 
 
-def _verdict(options: GateOptions) -> GateResult:
-    """Judges the run, and asks systems again where that is asked for."""
+def _demands(options: GateOptions) -> GateConfig:
+    """What the options and the file demand; options that do not go together are refused."""
     from ragbench.gate.config import OPTIONS, demanded
-    from ragbench.verbs.gate import gate_run
 
     asks = options.settle or options.reask_baseline
     has_stray_options = options.ask is not None and not asks
@@ -168,7 +170,14 @@ def _verdict(options: GateOptions) -> GateResult:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
         )
-    if not asks:
+    return config
+
+
+def _verdict(options: GateOptions, config: GateConfig) -> GateResult:
+    """Judges the run, and asks systems again where that is asked for."""
+    from ragbench.verbs.gate import gate_run
+
+    if not (options.settle or options.reask_baseline):
         return gate_run(options.run, config)
     from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system
 
@@ -182,15 +191,19 @@ def _verdict(options: GateOptions) -> GateResult:
     )
 
 
-def _document(verdict: GateResult) -> Document:
+def _document(verdict: GateResult, labels: Sequence[str]) -> Document:
     """The verdict as a page: with the run's causes, and its cases beside those of the baseline."""
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
+    from ragbench.io.people import LabelBook
+    from ragbench.verbs.label import with_labels
     from ragbench.views.gate import gate_document
 
-    run = read_run(verdict.run.source)
+    book = LabelBook.read(labels) if labels else None
+    run = with_labels(read_run(verdict.run.source), book)
     against = None
     if verdict.baseline is not None:
         with suppress(RunMismatchError):  # no case in common, which the verdict says
-            against = cases_beside(run, read_run(verdict.baseline.source))
+            baseline = with_labels(read_run(verdict.baseline.source), book)
+            against = cases_beside(run, baseline)
     return gate_document(verdict, run.causes, against)

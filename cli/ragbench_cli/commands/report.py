@@ -39,7 +39,7 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import run_around
-    from ragbench.verbs.label import corrected_report
+    from ragbench.verbs.label import corrected_report, with_labels
     from ragbench.verbs.report import report_of
     from ragbench.views.html.run_page import run_page
     from ragbench.views.report import report_json
@@ -60,8 +60,8 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
     if page.is_wanted:
         beside = None
         if options.against is not None:
-            against = read_run(options.against)
-            beside = cases_beside(read_run(run), against)
+            against = with_labels(read_run(options.against), book)
+            beside = cases_beside(with_labels(read_run(run), book), against)
         page.write(run_page(report, beside))
     if json:
         console.write_json([report_json(report)])

@@ -44,6 +44,7 @@ from ragbench.io.values import (
 )
 
 _EXAMPLES = 5
+"""Ids of chunks that a warning names; its count has them all."""
 
 
 class RawRetrieval(Record):
@@ -64,10 +65,16 @@ class _Faults:
     """How the first one is, for each kind."""
 
     def add(self, fault: _Fault, id: str, detail: str = "") -> None:
+        """Notes a chunk with a fault; without an id it goes by its place, as ``#3``.
+
+        Args:
+            detail: how this one is wrong; of a kind only the first is shown.
+        """
         self.ids.setdefault(fault, []).append(id)
         self.details.setdefault(fault, detail)
 
     def warnings(self) -> Iterator[DumpWarning]:
+        """A warning per kind of fault, however many chunks have it: a log may have it in each."""
         for fault, ids in self.ids.items():
             kind, text = _WARNINGS[fault]
             number = "1 chunk" if len(ids) == 1 else f"{len(ids)} chunks"
@@ -78,6 +85,8 @@ class _Faults:
 
 
 class _Fault(Enum):
+    """What may be wrong with a chunk that is read all the same, or left out alone."""
+
     MALFORMED = auto()
     NO_ID = auto()
     SHARED_ID = auto()
@@ -125,6 +134,7 @@ class Decoder:
     """Fields that say which chunks are relevant, or what the answer is."""
 
     def __post_init__(self) -> None:
+        """Prepares the paths of the mapping once: they are followed for every chunk of a dump."""
         mapping = self.mapping
         self._find = {}
         for name in MAPPABLE:
@@ -259,6 +269,10 @@ class Decoder:
         )
 
     def _score(self, hit: Mapping[str, object], rank: int, faults: _Faults) -> float | None:
+        """A chunk's score, higher is better: a distance counts with its sign turned round.
+
+        None without one, or with one that is no finite number: its place says how good it is.
+        """
         written_score = self._find["score"](hit)
         score = as_score(written_score)
         if score is None:
@@ -301,6 +315,7 @@ class Decoder:
 
 @cache
 def _own_decoder() -> Decoder:
+    """The decoder of ragbench's own chunks, made once: readers call it for every record."""
     return Decoder(OWN, forms()["plain"])
 
 
@@ -364,6 +379,10 @@ def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
 
 
 def _right_answers(value: Mapping[str, object]) -> tuple[str, ...]:
+    """The right answers of a record, under the first name that has any.
+
+    Empty where they are none after all: a label of a log must not stop its chunks from being read.
+    """
     for name in field_names("retrieval")["answers"]:
         answers = value.get(name)
         if answers is not None:

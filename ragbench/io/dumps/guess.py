@@ -34,8 +34,11 @@ from ragbench.safe_text import listed_names
 _SHORTEST_TEXT = 20
 """Characters from which a text with spaces may be a chunk, whatever its name."""
 _DEEPEST = 5
+"""Dots in the path of a list that a message may propose as the chunks."""
 _WITH_HITS = 1000
 """How much more a list with hits says of the form than an empty one."""
+_SHOWN_KEYS = 12
+"""Fields of an object that a message names: enough to know the record again."""
 _PLAIN = frozenset({"ragbench", "plain"})
 _WITHOUT_SIGNATURE = _PLAIN | {"langchain", "llamaindex", "haystack", "ragas", "pgvector"}
 """Forms that datasets use as well: what they hold may have been retrieved, or be gold."""
@@ -50,7 +53,10 @@ def _forms_in_order() -> tuple[DumpForm, ...]:
 
 
 class _Place(NamedTuple):
+    """Where the chunks of a record are, and in which form."""
+
     path: str
+    """The empty path is the record itself."""
     form: DumpForm
 
 
@@ -174,6 +180,7 @@ def _guess_rows(
     mapping = DumpMapping(
         format=row_form.name,
         layout="rows",
+        # One field cannot be both: the user may name one as the text that looks like the query.
         query=None if query == fields["text"] else query,
         query_id=query_id,
         **fields,
@@ -313,6 +320,7 @@ def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
 
 
 def _has_text(hit: object, path: str) -> bool:
+    """Whether a chunk has a visible text at a path; a chunk that is a text has it itself."""
     text = hit if isinstance(hit, str) else text_of(getter(path)(hit))
     return bool(text and text.strip())
 
@@ -368,6 +376,7 @@ def _hit_fields(
         "metadata": metadata,
         "relevant": _first_where(label_names, lambda path: _holds_labels(objects, path)),
     }
+    # An empty path of the user's says that chunks have no such field, whatever was recognised.
     for name, path in paths.items():
         if name in fields:
             fields[name] = path or None
@@ -375,6 +384,7 @@ def _hit_fields(
 
 
 def _first_where(paths: Sequence[str], is_met: Callable[[str], bool]) -> str | None:
+    """The first path that meets a condition: paths are in the order of how telling they are."""
     return next(filter(is_met, paths), None)
 
 
@@ -491,6 +501,7 @@ def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, s
 
 
 def _plain_name(name: str) -> str:
+    """A name in the spelling of the words ``no_text``: small letters without underscores."""
     return name.replace("_", "").lower()
 
 
@@ -517,8 +528,10 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _described(value: object) -> str:
+    """A record as the end of a sentence, by its fields: they say where chunks may be."""
     if is_object(value):
-        return f"an object with {', '.join(list(value)[:12]) or 'no fields'}"
+        names = ", ".join(list(value)[:_SHOWN_KEYS])
+        return f"an object with {names or 'no fields'}"
     if is_list(value):
         return f"a list of {len(value)}"
     return describe(value)

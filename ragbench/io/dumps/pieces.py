@@ -237,6 +237,7 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
 # --- all of a file, in whatever container
 
 _BLOCK = 1 << 20
+"""Bytes that are read at a time to count lines: memory stays flat."""
 
 
 def count_lines(path: str | Path) -> int | None:
@@ -260,6 +261,7 @@ def count_lines(path: str | Path) -> int | None:
 
 
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
+"""Keys by which an object is a record with a query of its own, and no hit of another."""
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[AnyRow]:
@@ -318,7 +320,12 @@ def _is_one_response(hits: Sequence[object]) -> bool:
 
 @cache
 def _text_columns() -> set[str]:
-    return {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"} - {"context", "input"}
+    """Columns whose cells are text, even in brackets, such as a passage that quotes a list.
+
+    ``context`` and ``input`` are names of a text, and of columns with a list or an object, too.
+    """
+    names = {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"}
+    return names - {"context", "input"}
 
 
 def _cell_value(name: str, cell: object) -> object:

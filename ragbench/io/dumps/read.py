@@ -61,6 +61,10 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Writes rows of `dump_row`, one per line, whole or not at all; returns how many there were.
+
+    They are taken one at a time: each may be searched for only then.
+    """
     written = 0
     with written_whole(path) as file:
         for row in rows:
@@ -104,6 +108,7 @@ class OpenDump:
 
     @property
     def malformed(self) -> int:
+        """Records that could not be read, of which `problems` keeps only the first."""
         return self.problems.count
 
 

@@ -18,7 +18,9 @@ from ragbench.io.fields import field_names, name_words, says_gold
 from ragbench.io.values import ValueProblem, as_id, is_list, is_object
 
 _DEEPEST = 3
+"""Levels of objects that are searched for lists: a log may keep request and reply in objects."""
 _LONGEST_SHOWN = 60
+"""Characters of a document's text in a message: enough to find it by."""
 _RANKING_WORDS = frozenset(
     {
         "rank",
@@ -32,7 +34,9 @@ _RANKING_WORDS = frozenset(
         "reranker",
     }
 )
+"""Words in the name of a field that holds what a reranker returned."""
 _ORDER_WORDS = _RANKING_WORDS | {"order", "ordered", "sorted", "permutation", "indices", "indexes"}
+"""Words in the name of a list of whole numbers that are places: elsewhere they may be anything."""
 
 
 class _Document(Record):
@@ -65,7 +69,7 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 def request_fields(value: object) -> frozenset[str]:
     """The fields of a record that hold the documents of a request, and its results."""
     for request, _ in _requests_in(value):
-        fields = [path.partition(".")[0] for path in (request.path, request.results)]
+        fields = [path.partition(".")[0] for path in (request.path, request.results_path)]
         return frozenset(fields)
     return frozenset()
 
@@ -194,10 +198,12 @@ def _objects_in(
 
 
 def _name_of(path: str) -> str:
+    """The last name of a path: a list has the same role, however deep a log puts it."""
     return path.rpartition(".")[2]
 
 
 def _words_of(path: str) -> set[str]:
+    """The words of all names of a path: a list in ``reranker.output`` is one of a reranker, too."""
     words: set[str] = set()
     for name in path.split("."):
         words.update(name_words(name))
@@ -217,6 +223,11 @@ def _is_ranking(path: str) -> bool:
 
 
 def _may_be_results(path: str, items: Hits) -> bool:
+    """Whether a list looks like a reranker's results, by its elements or by its name.
+
+    Whether its elements are understood is decided afterwards; `unread_ranking` refuses those that
+    rank the documents and are not.
+    """
     if not items or says_gold(path):
         return False
     if all(map(_is_place, items)):
@@ -248,10 +259,13 @@ def _are_documents(path: str, items: Hits) -> bool:
 
 def _is_place(item: object) -> bool:
     """Whether an element of a response names a document by its place in the request."""
-    return is_object(item) and _place_of(item) is not None and _score_of(item) is not None
+    if not is_object(item):
+        return False
+    return _written_place(item) is not None and _written_score(item) is not None
 
 
-def _place_of(item: Mapping[str, object]) -> int | None:
+def _written_place(item: Mapping[str, object]) -> int | None:
+    """The place in the request by which an element names its document; a bool is none."""
     for name in field_names("reranker")["index"]:
         place = item.get(name)
         if type(place) is int:
@@ -259,7 +273,11 @@ def _place_of(item: Mapping[str, object]) -> int | None:
     return None
 
 
-def _score_of(item: Mapping[str, object]) -> float | None:
+def _written_score(item: Mapping[str, object]) -> float | None:
+    """The score of an element, by the names of a reranker first.
+
+    A document that it passes on may still have the similarity of the retrieval beside it.
+    """
     for name in (*field_names("reranker")["score"], *field_names("hit")["score"]):
         score = item.get(name)
         if isinstance(score, int | float):
@@ -294,8 +312,8 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
     results: list[_Result] = []
     for item in items:
         fields: Mapping[str, object] = item if is_object(item) else {}
-        place = _place_of(fields)
-        score = _score_of(fields)
+        place = _written_place(fields)
+        score = _written_score(fields)
         document = _document_of(item)
         has_document = document.id is not None or document.text is not None
         if not has_document and (place is None or score is None):
@@ -319,13 +337,13 @@ def _is_stores_hit(item: Mapping[str, object]) -> bool:
 class _Request:
     """The documents that a reranker was asked to rank."""
 
-    def __init__(self, path: str, items: Hits, results: str) -> None:
+    def __init__(self, path: str, items: Hits, results_path: str) -> None:
         self.path = path
-        self.results = results
-        """The path of the results."""
+        self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
         self._are_texts = all(isinstance(item, str) for item in items)
+        """Whether the documents are texts alone, of which each may be an id as well."""
 
     def may_hold(self, result: _Result) -> bool:
         """Whether a result refers to the documents, rather than being a document of its own."""
@@ -372,6 +390,10 @@ class _Request:
         return self._place_by_text(document.text)
 
     def _checked_place(self, result: _Result, place: int) -> int:
+        """The place that a result says, if it is one and agrees with the id that it may say, too.
+
+        Places that count from 1, or count in another list, show here.
+        """
         if not 0 <= place < len(self.documents):
             self._refuse(
                 f"{place} is not the place of a document: there are {len(self.documents)}, "
@@ -387,6 +409,10 @@ class _Request:
         return place
 
     def _place_by_id(self, id: str) -> int | None:
+        """The place of the document with an id; refuses an id that names none, or two texts.
+
+        An id may repeat with the same text: then it does not matter which of them is meant.
+        """
         places = [place for place, document in enumerate(self.documents) if document.id == id]
         if not places and self._are_texts:
             return self._place_by_text(id)  # a list of texts, or of ids
@@ -399,6 +425,10 @@ class _Request:
         return places[0]
 
     def _place_by_id_and_text(self, document: _Document) -> int | None:
+        """The place of a document that a result repeats whole; None where it is another one.
+
+        The chunk is then what the result brings along, since that is what generation was given.
+        """
         for place, requested in enumerate(self.documents):
             if (requested.id, requested.text) == (document.id, document.text):
                 return place
@@ -426,19 +456,22 @@ class _Request:
         return _Document(id=requested.id or own.id, text=text, fields=fields)
 
     def _refuse_double(self, document: _Document, place: int | None) -> NoReturn:
+        """Refuses a document that is ranked twice: with two scores, its true place is in doubt."""
         if place is None or document.id is not None:
             name = document.id or _shortened(document.text or "")
             self._refuse(f"the document '{name}' is ranked twice")
         self._refuse(f"the document at place {place} is ranked twice")
 
     def _refuse(self, reason: str) -> NoReturn:
+        """Refuses the record, with the option by which a user reads it without the results."""
         raise ValueProblem(
-            f"field '{self.results}': {reason}. To read the documents as they went into the "
+            f"field '{self.results_path}': {reason}. To read the documents as they went into the "
             f"reranker: --field chunks={self.path}"
         )
 
 
 def _shortened(text: str) -> str:
+    """A text cut to the length in which a message quotes it."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[: _LONGEST_SHOWN - 3]}..."

@@ -51,6 +51,7 @@ class FusionReranker(Checked):
     """The weight of the given scores, or of the present order, at least 0."""
 
     def __post_init__(self) -> None:
+        """Refuses weights that fit no reranker, or are all 0: nothing could be ranked."""
         Checked.__post_init__(self)
         count = len(self.rerankers)
         if not count:
@@ -92,10 +93,13 @@ class LinearFusionReranker(FusionReranker):
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The weighted mean; chunks without a given score take the lowest of those with one."""
         lists, notes = self.members(query, chunks)
+        # The given scores come last here, and only where they weigh anything.
         weights = self.every_weight[1:]
         if self.given_weight:
             scored = [chunk.score for chunk in chunks if chunk.score is not None]
+            # Whatever was not scored must not rise above what was.
             lowest = min(scored, default=0.0)
             lists.append(given_scores(chunks, lowest))
             notes += unscored_note(chunks, lowest)
@@ -123,6 +127,7 @@ class ReciprocalRankFusionReranker(FusionReranker):
     """How little the first places differ from those behind them, at least 0."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The sums of reciprocal ranks; each reranker's ranks come from its scores."""
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
         rankings: list[Sequence[int]] = [places]  # the present order
@@ -160,6 +165,7 @@ class TimeWeightedReranker(Checked):
     """Score of a chunk without one."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The faded scores; notes count the chunks that lack a score or a time."""
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
         lowest = min(scores)
@@ -212,15 +218,18 @@ class WeightedReranker(Checked):
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
+        """Refuses factors that all weigh 0: they could rank nothing."""
         Checked.__post_init__(self)
         total = sum(factor.weight for factor in self.factors)
         refuse(None if total else "factors must hold a weight above 0")
 
     @property
     def reads_now(self) -> bool:
+        """Whether ages count: a run then sets its date and records it."""
         return any(factor.field == "recency" for factor in self.factors)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The weighted mean of the factors; notes count the chunks that got a factor's default."""
         totals = [0.0] * len(chunks)
         notes: list[str] = []
         for factor in self.factors:
@@ -237,6 +246,7 @@ class WeightedReranker(Checked):
                     f"{missing} of {len(chunks)} chunks have no number for '{factor.field}': "
                     f"{factor.default:g} was taken"
                 )
+            # Defaults are mapped with the others: they are on the scale of the field.
             if self.normalise == "min_max":
                 values = min_max(values)
             if factor.field == "recency" and query.now is None and missing < len(chunks):

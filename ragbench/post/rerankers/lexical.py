@@ -31,27 +31,28 @@ _TINY = 1e-300
 class CandidateWords(Record, kw_only=False):
     """How often each word stands in each candidate."""
 
-    counted: Sequence[Counter[str]]
+    counters: Sequence[Counter[str]]
 
     @classmethod
     def of(cls, chunks: Sequence[Chunk], *, title_weight: int) -> CandidateWords:
         """Titles count as text that stands there so many times."""
-        counted: list[Counter[str]] = []
+        counters: list[Counter[str]] = []
         for chunk in chunks:
             tokens = chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight)
-            counted.append(Counter(tokens))
-        return cls(counted)
+            counters.append(Counter(tokens))
+        return cls(counters)
 
     def counts(self, words: Sequence[str]) -> Floats:
         """A row per candidate, a column per word."""
         rows: list[list[int]] = []
-        for counter in self.counted:
+        for counter in self.counters:
             rows.append([counter[word] for word in words])
         # Without a word the array has no columns by itself.
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(words))
 
     def lengths(self) -> Floats:
-        return np.array([counter.total() for counter in self.counted], dtype=np.float64)
+        """Tokens of each candidate, titles as often as they count."""
+        return np.array([counter.total() for counter in self.counters], dtype=np.float64)
 
     def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
         """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate."""
@@ -122,6 +123,7 @@ class LexicalReranker(Checked):
     with n of the corpus's N documents holding it."""
 
     def __post_init__(self) -> None:
+        """Looks for the corpus now: a missing one would fail every question."""
         Checked.__post_init__(self)
         check_corpus(self.corpus)
 
@@ -140,7 +142,7 @@ class LexicalReranker(Checked):
         if self.method == "bm25":
             return tuple(candidates.bm25(weights, k1=self.k1, b=self.b))
         scores: list[float] = []
-        for counter in candidates.counted:
+        for counter in candidates.counters:
             covered = [weight for token, weight in weights.items() if counter[token]]
             scores.append(math.fsum(covered))
         return tuple(scores)
@@ -185,6 +187,7 @@ class FeedbackReranker(Checked):
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
+        """Looks for the corpus now: a missing one would fail every question."""
         Checked.__post_init__(self)
         check_corpus(self.corpus)
 
@@ -234,7 +237,7 @@ class FeedbackReranker(Checked):
         query_counts = Counter(tokenise(query.text))
         vocabulary = set(query_counts)
         for place in best:
-            vocabulary.update(candidates.counted[place])
+            vocabulary.update(candidates.counters[place])
         words = sorted(vocabulary)
         counts = candidates.counts(words)
         if self.corpus is None:

@@ -42,11 +42,13 @@ class LlmListwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def __post_init__(self) -> None:
+        """Refuses a step longer than the window: candidates between would never be shown."""
         Checked.__post_init__(self)
         if self.step > self.window:
             refuse(f"step must be at most {self.window}, not {self.step}")
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Moves the window from the end to the start, so that the last can reach the front."""
         texts, notes = shown_texts(chunks, self.max_characters)
         order = list(range(len(chunks)))
         start = max(0, len(order) - self.window)
@@ -109,6 +111,7 @@ class LlmPointwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Asks once a chunk: a grade does not depend on the other candidates."""
         texts, notes = shown_texts(chunks, self.max_characters)
         grades = (self._grade(query, text) / self.highest for text in texts)
         return NotedScores(tuple(grades), notes)

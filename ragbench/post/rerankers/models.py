@@ -133,7 +133,12 @@ class CrossEncoderReranker(Checked):
     """How many pairs are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
+        """Refuses what can be refused before any question.
+
+        A folder is looked into; a model of the hub is fetched at the first question.
+        """
         Checked.__post_init__(self)
+        # A question may take half of the tokens: pieces must still be longer than their overlap.
         most_overlap = self.max_length // 4
         if self.overlap > most_overlap:
             raise ConfigError(f"overlap must be at most {most_overlap}, not {self.overlap}")
@@ -141,9 +146,11 @@ class CrossEncoderReranker(Checked):
             find_onnx_files(self.model, file=self.file)
 
     def import_packages(self) -> None:
+        """Imports what the model needs, before any question: a missing extra is found at once."""
         import_onnx_packages(self.model)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The sigmoid of each chunk's best piece; chunks that are not read rank below 0."""
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
         question, notes = self._question(classifier, query.text)
@@ -194,7 +201,8 @@ class CrossEncoderReranker(Checked):
 
     def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
         """The passage, or overlapping pieces of it that the model can take."""
-        # A token is at least a character: short texts need no counting.
+        # A token is at least a character: short texts need no counting. Eight are left for the
+        # tokens that the model puts around the two texts.
         if len(question) + len(passage) + 8 <= self.max_length:
             return [passage]
         excess = classifier.length(question, passage) - self.max_length
@@ -266,6 +274,7 @@ class HttpReranker(Checked):
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        """Reads the key now, so that a missing one is found before any question."""
         Checked.__post_init__(self)
         if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
@@ -287,6 +296,7 @@ class HttpReranker(Checked):
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Sends the texts in the form of the service; scores come in the order of the chunks."""
         texts, notes = shown_texts(chunks, self.max_characters)
         form = table("ragbench.post.rerankers", "http_forms")[self.shape]
         size = self.batch_size or len(texts)

@@ -95,6 +95,7 @@ class PersonalisedPageRankReranker(Checked):
     """The field of a chunk's metadata that holds its embedding."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The walk's probabilities; embeddings are read only where seeds or edges need them."""
         rows: Floats | None = None
         places: list[int] = []
         if self.neighbours or self.seeds == "similarity":

@@ -130,6 +130,7 @@ class SemanticReranker:
     """Score of a chunk with neither an embedding nor a score."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The cosines; a chunk without an embedding keeps its given score, and a note says so."""
         scores = given_scores(chunks, self.default_score)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
@@ -216,6 +217,10 @@ class MmrReranker(Checked):
         return "embedding" in (self.relevance, self.similarity)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Each chunk's marginal relevance; with one embedding missing, all are compared by words.
+
+        Cosines of embeddings and of words have no common scale, so that the two are never mixed.
+        """
         notes: list[str] = []
         rows: Floats | None = None
         if self.similarity != "lexical" or self.relevance != "score":

@@ -38,7 +38,9 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Numbers per vector: a store fixes it when it makes a collection."""
+        ...
 
     @property
     def hybrid_weight(self) -> float:
@@ -48,10 +50,16 @@ class Embedder(Protocol):
         """
         ...
 
-    def embed_queries(self, texts: Sequence[str]) -> Floats32: ...
+    def embed_queries(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of questions: one row of length 1 per text, in the order of the texts.
+
+        Questions have a method of their own because many models read them with another prefix than
+        passages.
+        """
+        ...
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of what is searched; see `embed_queries`."""
+        """The vectors of the chunks that are searched: one row of length 1 per text, in order."""
         ...
 
     def close(self) -> None:
@@ -75,27 +83,36 @@ class ModelEmbedder:
     """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
-        return self._embedded(texts, "query")
+        return self._unit_vectors(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        return self._embedded(texts, "passage")
+        return self._unit_vectors(texts, "passage")
 
-    def _embedded(self, texts: Sequence[str], kind: Kind) -> Floats32:
+    def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The model's vectors at length 1, so that a product of two is their cosine.
+
+        No text gives an array without rows but of the right width; the model is not asked.
+        """
         if not texts:
             return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
+        """The one method that an embedder must write: a vector of any length per text.
+
+        `texts` is never empty.
+        """
         raise NotImplementedError
 
     def close(self) -> None: ...
 
 
 class MeasuredEmbedder(ModelEmbedder):
-    """One that nothing says the dimension of: it is that of the vector of a word."""
+    """One whose model names no dimension: it is counted on the vector of a word."""
 
     @cached_property
     def dimension(self) -> int:
+        """Kept once it is known: to find out loads the model, or asks its endpoint."""
         return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
 
 
@@ -108,7 +125,7 @@ def readable_text(text: str) -> str:
         text = text.replace("\0", " ")
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # lone surrogates
         return text.encode("utf-8", "replace").decode()
     return text
 
@@ -144,11 +161,12 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
         MissingExtraError: a package that it needs is not installed.
     """
     kind, _, model = name.partition(":")
-    if model and kind not in EMBEDDERS.targets() and "." in kind:  # a file, or a module
+    # ``file.py:thing`` and ``package.module:thing``; a registered name may hold a dot, too.
+    if model and kind not in EMBEDDERS.targets() and "." in kind:
         return cast("Embedder", load_target(_USER_EMBEDDERS)(name, settings))
     make: Any = EMBEDDERS.load(kind)
     named_by: str | None = getattr(make, "named_by", None)
-    if named_by is None:  # a function
+    if named_by is None:  # a function, which reads the model's name itself
         return cast("Embedder", make(model, settings))
     if model and not named_by:
         raise ConfigError(f"the embedder {kind} takes no model, found '{model}'")
@@ -158,6 +176,7 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
         value: object = model
         if named_by == "dimension" and model.isdecimal():
             value = int(model)
+        # Settings come last: one that is named in them, too, takes precedence over the colon.
         settings = {named_by: value, **settings}
     return cast("Embedder", from_settings(make, settings, where=f"embedder {kind}"))
 
@@ -165,7 +184,11 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 def placed_embedder(
     name: str, settings: Mapping[str, Any], folder: Path
 ) -> tuple[str, dict[str, Any]]:
-    """An embedder's name and settings as a file in a folder has them, with its paths beside it."""
+    """An embedder's name and settings out of a pipeline file, its relative paths resolved.
+
+    They are relative to the file's folder, so that the file works from any working directory. The
+    registry knows which of the settings, and whether the name's model, are paths.
+    """
     kind, colon, model = name.partition(":")
     make: Any = EMBEDDERS.load(kind)
     named_by: str | None = getattr(make, "named_by", None)
@@ -179,7 +202,7 @@ def placed_embedder(
 def checked_rows(
     vectors: object, texts: Sequence[str], label: str, error: type[RagbenchError]
 ) -> Floats32:
-    """What somebody else's model gave for some texts: one vector each, finite, and not zeros.
+    """The vectors of a foreign model or endpoint, checked: one per text, finite, and not zeros.
 
     Args:
         label: how messages call the model.
@@ -187,7 +210,7 @@ def checked_rows(
     """
     try:
         rows = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # no numbers, or rows of several lengths
         rows = np.zeros((0, 0), dtype=np.float32)
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
         raise error(f"{label} did not give one vector for each of {len(texts)}")
@@ -253,6 +276,7 @@ class PrefixedEmbedder(ModelEmbedder):
 
     @cached_property
     def prefixes(self) -> Prefixes:
+        """Those that the vectors are made with: the user's, else the known ones of the model."""
         return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
 
@@ -297,7 +321,7 @@ class CosineScale:
 
     def score(self, cosine: float) -> float:
         """The cosine on this scale: 0 for the background, at most 1, below 0 for less."""
-        cosine = min(cosine, 1.0)
+        cosine = min(cosine, 1.0)  # float32 gives equal vectors a cosine slightly above 1
         low = self._curve(self.background)
         high = self._curve(1.0)
         if high - low < _FLAT:
@@ -305,16 +329,22 @@ class CosineScale:
         return (self._curve(cosine) - low) / (high - low)
 
     def to_json(self) -> dict[str, float]:
+        """The scale as a collection's identity keeps it: a search reads it from there."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CosineScale:
+        """The scale that a collection keeps; one that lacks a field is refused."""
+        # A missing field becomes None, which is no number: the defaults of the class would score
+        # wrongly in silence.
+        fields_or_none = {**dict.fromkeys(asdict(cls())), **value}
         try:
-            return msgspec.convert({**dict.fromkeys(asdict(cls())), **value}, cls)
+            return msgspec.convert(fields_or_none, cls)
         except msgspec.ValidationError:
             raise ConfigError(f"no calibration of an embedder: {dict(value)}") from None
 
     def _curve(self, cosine: float) -> float:
+        """How probable it is that a pair with this cosine belongs together, in (0, 1)."""
         return 1 / (1 + math.exp(-self.slope * (cosine - self.midpoint)))
 
 
@@ -328,13 +358,15 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
         queries = embedder.embed_queries([question for question, _ in pairs])
         passages = embedder.embed_passages([passage for _, passage in pairs])
         cosines = queries @ passages.T
+        # The diagonal holds each question with its own passage, all else are unrelated pairs.
         same = np.eye(len(pairs), dtype=bool)
         related.append(cosines[same])
         unrelated.append(cosines[~same])
-    return _fitted(np.concatenate(related), np.concatenate(unrelated))
+    return _fit_scale(np.concatenate(related), np.concatenate(unrelated))
 
 
-def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
+def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
+    """The scale of an embedder, from its cosines of pairs that belong together and of others."""
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
     # Below 1, so that the scale has a length.
     background = min(float(np.quantile(unrelated, _QUANTILE)), 0.999)
@@ -351,21 +383,24 @@ def _fitted(related: Floats32, unrelated: Floats32) -> CosineScale:
 def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
     """Slope and midpoint of the curve; (0, 0) where none rises."""
     counts = [len(related), len(unrelated)]
+    # Each group weighs one half in all: of the sample's pairs far more are unrelated.
+    weights = np.repeat([0.5 / count for count in counts], counts)
     slope, offset = logistic_fit(
         np.concatenate([related, unrelated]),
         np.repeat(platt_targets(*counts), counts),
-        np.repeat([0.5 / count for count in counts], counts),
+        weights,
         start=(0.0, 0.0),
+        # Keeps the fit solvable where all cosines are equal, as those of `NoEmbedder` are.
         ridge=(1e-6, 1e-6),
         longest=10.0,
     )
-    if slope <= 1e-3:
+    if slope <= 1e-3:  # flat or falling: related pairs are not more similar than others
         return 0.0, 0.0
     return slope, -offset / slope
 
 
 @lru_cache(maxsize=1)
 def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
-    """By language, questions with the passages that answer them."""
+    """By language, questions with the passages that answer them; the file is read once."""
     text = files("ragbench.search.embedders").joinpath("sample.json").read_text("utf-8")
     return cast("Mapping[str, Sequence[tuple[str, str]]]", json.loads(text))

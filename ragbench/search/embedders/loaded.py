@@ -61,9 +61,11 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def dimension(self) -> int:
+        """As fastembed lists it of the model; nothing is embedded to find out."""
         return int(self._model.embedding_size)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        # Two methods, as some of its models read questions and passages in different ways.
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         prefix = getattr(self.prefixes, kind)
         prefixed = [prefix + text for text in texts]
@@ -76,9 +78,11 @@ class FastembedEmbedder(PrefixedEmbedder):
     @cached_property
     def _model(self) -> Any:
         package = require("fastembed", extra="fastembed")
-        folder = {} if self.path is None else {"specific_model_path": self.path}
+        options: dict[str, str] = {}
+        if self.path is not None:
+            options["specific_model_path"] = self.path
         try:
-            return package.TextEmbedding(self.model, threads=self.threads, **folder)
+            return package.TextEmbedding(self.model, threads=self.threads, **options)
         except (ValueError, OSError) as error:
             raise _not_loaded("fastembed", self.model, error) from error
 
@@ -104,10 +108,16 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `embedders.embedder.Embedder`; of a folder its last part is the name."""
+        """All that the vectors depend on; a folder counts by its name, not by where it lies.
+
+        So a copy of the project on another machine reads the same collections.
+        """
+        model = self.model
+        if Path(model).is_dir():
+            model = Path(model).name
         return {
             "embedder": "sentence-transformers",
-            "model": Path(self.model).name if Path(self.model).is_dir() else self.model,
+            "model": model,
             "revision": self.revision,
             "query_prefix": self._prompt("query"),
             "passage_prefix": self._prompt("passage"),
@@ -128,6 +138,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         if prefix is not None:
             return str(prefix)
         prompts: Mapping[str, str] = self._model.prompts or {}
+        # The names under which models keep their prompts for passages differ.
         names = ("query",) if kind == "query" else ("document", "passage", "corpus")
         for name in names:
             prompt = prompts.get(name)
@@ -156,6 +167,7 @@ def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
 
 
 def _digest(path: Path) -> str:
+    """The SHA-256 of a model's file, by which other weights under the same name are noticed."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -175,7 +187,12 @@ _MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "deployment")
 def embedder_of_target(
     spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
 ) -> Embedder:
-    """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
+    """The user's embedder that ``file.py:thing`` or ``package.module:thing`` names.
+
+    Args:
+        spec: names an embedder, or a class or function that makes one from the settings.
+        search_path: the folder that a relative file is looked for in.
+    """
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
     if _has(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
@@ -196,6 +213,7 @@ def _embeds_queries(thing: object) -> bool:
 
 
 def _has(thing: object, *methods: str) -> bool:
+    """Whether an object has all these methods: frameworks are known by them and not imported."""
     return all(callable(getattr(thing, method, None)) for method in methods)
 
 
@@ -207,13 +225,17 @@ class _Adapted(MeasuredEmbedder):
     """Most wait for a service: workers would only share out its rate limit."""
 
     name: str
+    """As the user wrote it, for messages."""
     thing: Any
+    """The framework's object."""
     query: Callable[[str], Sequence[float]]
+    """Its method for one question."""
     passages: Callable[[list[str]], Sequence[Sequence[float]]]
+    """Its method for a list of passages."""
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `Embedder`; its class and the model that it names are what is known of it."""
+        """The object's class and the model that it names; no more is known of it."""
         kind: type[Any] = type(cast("object", self.thing))
         model = ""
         for attribute in _MODEL_ATTRIBUTES:
@@ -225,7 +247,7 @@ class _Adapted(MeasuredEmbedder):
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
         vectors: Sequence[Sequence[float]]
-        if kind == "query":
+        if kind == "query":  # the frameworks take questions one by one
             vectors = [self.query(text) for text in texts]
         else:
             vectors = self.passages(list(texts))
@@ -269,9 +291,9 @@ class OpenAIEmbedder(MeasuredEmbedder):
         return {
             "embedder": "openai",
             "model": self._endpoint.model,
-            "extra": dict(self._endpoint.extra),
-            "query_prefix": self._prefixes[0],
-            "passage_prefix": self._prefixes[1],
+            "extra": dict(self._endpoint.extra),  # fields of the request, which may change vectors
+            "query_prefix": self._prefixes.query,
+            "passage_prefix": self._prefixes.passage,
         }
 
     def close(self) -> None:
@@ -282,15 +304,16 @@ class OpenAIEmbedder(MeasuredEmbedder):
         prefixed = [prefix + text for text in texts]
 
         async def embed(models: ModelClients) -> Sequence[Vector]:
-            assert models.embeddings is not None
+            assert models.embeddings is not None  # `__init__` names a model for them
             return await models.embeddings.embed(prefixed, purpose="embed")
 
+        # Embedders are called without an event loop: the session has one in a thread of its own.
         label = f"the model '{self._endpoint.model}'"
         return checked_rows(self._session.run(embed), prefixed, label, ConfigError)
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
-    """See `ragbench.search.embedders.embedder.EMBEDDERS`; the model is the endpoint's name of it.
+    """The embedder ``openai:MODEL`` with its settings; the model is named as the endpoint names it.
 
     Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
     ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
@@ -312,4 +335,5 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
 
 
 _CHAT_ONLY = {f"RAGBENCH_LLM_{name}" for name in ("EXTRA", "PRICE_INPUT", "PRICE_OUTPUT")}
-"""Said of the chat model that the environment names."""
+"""Variables that describe the chat model: its further fields mean nothing to an endpoint for
+vectors, and its prices are others. Address, key and limits are often shared, and are read."""

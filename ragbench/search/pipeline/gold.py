@@ -36,15 +36,22 @@ class Gold(Record):
 
     @property
     def name(self) -> str:
+        """How reports call it: by its id, else by its text."""
         return self.text if self.id is None else self.id
 
     def is_held_by(self, chunk: Chunk) -> bool:
+        """Whether a chunk holds all of it: by id, else by offsets, else by text.
+
+        An id may be a chunk's or a document's. Where the chunk names no document, its id may be the
+        store's own, so that a text that is known decides.
+        """
         document = _document_of(chunk)
         if self.id is not None and (document is not None or not self.text):
             return self.id in (chunk.id, document)
         overlap = self._overlap(chunk, document)
         if overlap is not None:
-            return overlap == (self.end or 0) - (self.start or 0)
+            length = (self.end or 0) - (self.start or 0)
+            return overlap == length
         text = normalised(chunk.text)
         gold = normalised(self.text)
         # A chunk that is a part of the gold resembles it, too, and does not hold all of it.
@@ -104,6 +111,7 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 
 
 def _document_of(chunk: Chunk) -> str | None:
+    """The id of a chunk's document; a chunk of a result carries it in its metadata."""
     document = chunk.document_id or chunk.metadata.get("document_id")
     return document if isinstance(document, str) else None
 
@@ -150,10 +158,14 @@ class _LocatedCase:
 
     @property
     def is_settled(self) -> bool:
+        """Whether every gold was found, so that no further search is needed."""
         return len(self.fates) == len(self.golds)
 
     def settle(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
-        """Notes the cause for each gold that a ranking is the first to hold."""
+        """Notes the cause for each gold that a ranking is the first to hold.
+
+        Golds that an earlier search had keep their cause.
+        """
         for position, gold in enumerate(self.golds):
             if position in self.fates:
                 continue
@@ -162,7 +174,7 @@ class _LocatedCase:
             for rank, chunk in enumerate(ranking, start=1):
                 if gold.is_held_by(chunk):
                     ids.append(chunk.id)
-                    best_rank = best_rank or rank
+                    best_rank = best_rank or rank  # that of the first chunk that holds it
             if ids:
                 self.fates[position] = SearchedGold(
                     gold=gold.name, cause=cause, rank=best_rank, chunk_ids=tuple(ids)
@@ -194,6 +206,12 @@ class GoldLocator:
     def located(
         self, inputs: Sequence[tuple[Case, RetrievalResult[Any]]], top_k: int | None = None
     ) -> list[GoldSearch]:
+        """Where each case's golds went; all cases are searched for together, variant by variant.
+
+        Args:
+            inputs: the cases, each with the result of the evaluated retrieval.
+            top_k: how many chunks that retrieval was asked for; None for the setting.
+        """
         if top_k is None:
             top_k = self.top_k
         depth = max(self.depth, top_k)
@@ -208,8 +226,9 @@ class GoldLocator:
             )
             located.settle(_chunks_of(result), GoldCause.RETRIEVED)
             cases.append(located)
-        # From the search as it is to the search with the most taken away: the first that holds a
-        # gold names what lost it.
+        # The order matters: from the search as it is to the search with the most taken away, the
+        # first that holds a gold names what lost it. The index is the cause only where an exact
+        # search ranks the gold among the first `top_k`.
         self._search(cases, SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, top_k)
         self._search(cases, SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth)
         self._search(cases, SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth)
@@ -232,7 +251,7 @@ class GoldLocator:
         if not unsettled:
             return
         retriever = cast("Searched", self.retriever).variant(variant)
-        if retriever is None:
+        if retriever is None:  # the evaluated search has no such part, and would find the same
             return
         queries = [case.queries for case in unsettled]
         try:
@@ -252,6 +271,8 @@ class GoldLocator:
             return SearchedGold(gold=gold.name, cause=GoldCause.UNKNOWN)
         holding = {chunk.id for chunk in chunks if gold.is_held_by(chunk)}
         if holding:
+            # No search ranked it, maybe because none looked deep enough: the filter is the cause
+            # only where it lets none of these chunks pass.
             passing = retriever.gold_chunks(gold, filtered=True) or ()
             cause = GoldCause.LOST_BY_FILTER
             if any(chunk.id in holding for chunk in passing):

@@ -38,6 +38,7 @@ from ragbench.workers.pool import Batch, Map, WorkerPool
 Embedding = WorkerPool[Sequence[str], Floats32]
 """Gives the vectors of texts, a batch of them at a time."""
 _BATCH = 128
+"""Chunks that are embedded and stored together; memory holds a few such batches."""
 _MARKED_EVERY = 20.0
 """Seconds after which a collection that is written to is marked again, for stores that write to
 the disk only then."""
@@ -46,6 +47,8 @@ _SAMPLED = 200
 
 
 class IndexProgress(Protocol):
+    """Called after each batch, such as by a progress bar."""
+
     def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
         """So many more documents and chunks are through, of which so many were there before."""
         ...
@@ -61,7 +64,7 @@ _ENGLISH_SHARE = 2 / 3
 def default_embedder(
     database: Database, collection: str, read: Callable[[], Iterable[Document]]
 ) -> tuple[str, Mapping[str, Any]]:
-    """The embedder, with its settings, where none is named.
+    """The name and settings of the embedder, where the user names none.
 
     It is the one that the collection was built with; of a new one it depends on the language of the
     documents: words of English have static vectors, which are better there and cost a hundredth.
@@ -77,13 +80,15 @@ def default_embedder(
 
 
 def are_english(texts: Sequence[str]) -> bool:
-    """Whether most texts are, so that static vectors of English words serve them."""
+    """Whether most texts are in English, so that static vectors of English words serve them."""
     beginnings = [text[:1000] for text in texts if text.strip()]
     english = sum(recognised_language(text) == "en" for text in beginnings)
     return bool(beginnings) and english >= _ENGLISH_SHARE * len(beginnings)
 
 
 class IndexResult(Record):
+    """The outcome of an indexing, in counts of documents and chunks."""
+
     collection: str
     documents: int
     """How many were read."""
@@ -171,8 +176,11 @@ def index(
         read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
     else:
         documents = source
-        if (words is not None or embedder is None) and not isinstance(source, Sequence):
-            documents = list(source)  # looked at first, and then indexed
+        # Their language or their words are looked at first, and then they are indexed: what can be
+        # iterated over only once is kept.
+        is_read_twice = words is not None or embedder is None
+        if is_read_twice and not isinstance(source, Sequence):
+            documents = list(source)
         read = partial(iter, documents)
     with ExitStack() as stack:
         database = stack.enter_context(closing(open_database(store)))
@@ -181,7 +189,9 @@ def index(
         embedder = embedder or DEFAULT_EMBEDDER
         opened = stack.enter_context(closing(open_embedder(embedder, **embedder_settings or {})))
         pool = None
+        # An endpoint has one rate limit for all: workers would not make its answers come sooner.
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
+            # Workers open the embedder by its name, as a loaded model cannot be sent to them.
             make = partial(_passages, embedder, embedder_settings)
             workers_engine = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, workers_engine, batch=1))
@@ -191,7 +201,8 @@ def index(
             # written, and once to index. Memory holds a document and a batch of chunks.
             reading = _CountedReading(read())
             form = words_of(words, database, collection, reading, chunker)
-            deque(reading, maxlen=0)  # what is not measured is looked through all the same
+            # What `words_of` did not read is read as well, to find problems and to count.
+            deque(reading, maxlen=0)
             counted(reading.count)
         result = index_documents(
             read(),
@@ -249,6 +260,7 @@ def index_documents(
     """
     counts = Counter[str]()
     chunks = _chunks(documents, chunker, counts)
+    # The first chunks are read now: a new collection is calibrated in their languages.
     sample = list(islice(chunks, _SAMPLED))
     if not sample:
         raise ConfigError("there is nothing to index: the corpus has no document with text")
@@ -265,13 +277,13 @@ def index_documents(
         writing = _Writing(store, embedder, pool, chunker)
         reported = 0
         try:
-            for written, unchanged in writing.write(_batches(chain(sample, chunks))):
+            for batch_chunks, unchanged in writing.write(_batches(chain(sample, chunks))):
                 if progress is not None:
                     new_documents = counts["documents"] - reported
-                    progress(documents=new_documents, chunks=written, unchanged=unchanged)
+                    progress(documents=new_documents, chunks=batch_chunks, unchanged=unchanged)
                     reported = counts["documents"]
             removed = writing.finish()
-        except BaseException:
+        except BaseException:  # an interruption by the user, too
             writing.leave_incomplete()
             raise
     return IndexResult(
@@ -292,7 +304,10 @@ def index_documents(
 def _passages(
     embedder: Embedder | str, settings: Mapping[str, Any] | None = None
 ) -> Map[Sequence[str], Floats32]:
-    """A function that embeds batches of passages; a name is opened where it is to work."""
+    """A function that embeds batches of passages.
+
+    Given a name, it opens the embedder in the process where it is called: a worker's.
+    """
     if isinstance(embedder, str):
         embedder = open_embedder(embedder, **settings or {})
     embed = embedder.embed_passages
@@ -316,6 +331,7 @@ def _chunks(
 
 
 def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """The chunks in lists of `_BATCH`, made as they are asked for."""
     iterator = iter(chunks)
     while batch := list(islice(iterator, _BATCH)):
         yield batch
@@ -329,7 +345,10 @@ def _opened(
     sample: Sequence[Chunk],
     words: WordsForm | None,
 ) -> OwnCollection:
-    """The collection: as it is, where the embedder fits, or a new one."""
+    """The collection: as it is, where the embedder fits, or a new one.
+
+    Vectors of two embedders do not compare, so a collection never holds both.
+    """
     if collection in database.collections():
         store = database.open(collection)
         info = store.info()
@@ -352,7 +371,8 @@ def _opened(
     try:
         return database.create(collection, **settings)
     except StoreError as error:
-        if collection in database.collections():  # made since it was looked for
+        # Made by another program since it was looked for.
+        if collection in database.collections():
             raise being_written(database.address) from error
         raise
 
@@ -365,6 +385,7 @@ def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
 
 
 def _embedder_text(identity: IndexIdentity) -> str:
+    """The embedder's name and settings, for messages."""
     if not identity.embedder_settings:
         return identity.embedder_name
     settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
@@ -384,6 +405,7 @@ class _Writing:
         self._identity = replace(info.made_by, chunker=chunker.identity, digest="")
         self._stored = store.digests()
         """What the collection held before, by id."""
+        # Another chunker may give the very same chunks; its name is written all the same.
         self._is_complete = info.complete and info.made_by.chunker == self._identity.chunker
         self._marked_at: float | None = None
         """When the collection was last marked incomplete; None before the first write."""
@@ -409,8 +431,10 @@ class _Writing:
                 if self._stored.get(chunk.id) != digest:
                     new.append(chunk)
             texts = [_embedded_text(chunk) for chunk in new]
-            waiting.append((len(chunks), new, self._pool.begin([texts] if new else [])))
-            if len(waiting) > self._pool.ahead:
+            # A batch without new chunks asks the pool for nothing, but keeps its place.
+            embedding = self._pool.begin([texts] if new else [])
+            waiting.append((len(chunks), new, embedding))
+            if len(waiting) > self._pool.ahead:  # enough are being embedded: the oldest is stored
                 yield self._store_new(*waiting.popleft())
         while waiting:
             yield self._store_new(*waiting.popleft())
@@ -418,6 +442,10 @@ class _Writing:
     def _store_new(
         self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Floats32]
     ) -> tuple[int, int]:
+        """Waits for the vectors of a batch's new chunks and stores them.
+
+        Gives how many chunks the batch has, and how many of them were there already.
+        """
         for vectors in self._pool.take(batch):
             self._begin()
             self._store.upsert(new, vectors)
@@ -434,6 +462,7 @@ class _Writing:
             return len(stale)
         self._begin()
         self._check_stored()
+        # By ids in order, so that the order of documents does not count.
         corpus = blake2b(digest_size=16)
         for id_ in sorted(self.seen):
             corpus.update(f"{id_}\0{self.seen[id_]}\n".encode())
@@ -458,7 +487,7 @@ class _Writing:
         )
 
     def _begin(self) -> None:
-        """Before each write: from the first on the collection is not complete."""
+        """Marks the collection incomplete; called before each write, as any may be the last one."""
         self._is_complete = False
         now = time.monotonic()
         if self._marked_at is None or now - self._marked_at >= _MARKED_EVERY:
@@ -466,14 +495,21 @@ class _Writing:
             self._marked_at = time.monotonic()
 
     def leave_incomplete(self) -> None:
-        """After a failure: another program may have marked the collection complete meanwhile."""
+        """Marks the collection incomplete after a failure, if anything was written.
+
+        Another program may have marked it complete meanwhile.
+        """
         if self._marked_at is not None:
+            # The store may be what failed; that error is the one to report.
             with suppress(StoreError):
                 self._store.mark(complete=False)
 
 
 def _embedded_text(chunk: Chunk) -> str:
-    """The text that is embedded: the title says what a passage from the middle is about."""
+    """The text that is embedded, under its title, which a passage from the middle does not repeat.
+
+    A chunk that begins with its title gets it once.
+    """
     title = chunk.metadata.get("title")
     if isinstance(title, str) and title.strip() and not chunk.text.startswith(title):
         return readable_text(f"{title}\n{chunk.text}")
@@ -487,16 +523,17 @@ def words_of(
     documents: Iterable[Document],
     chunker: Chunker,
 ) -> WordsForm | None:
-    """How a collection keeps words; of a new one the average length is measured.
+    """How a collection keeps words for its store to rank by; None where ragbench ranks.
 
-    None where the store is not to rank by words.
+    BM25 needs the average length of the chunks before the first one is stored: for a new collection
+    all documents are cut once to measure it.
     """
     if place is None:
         return None
-    converted(place, WordsPlace, "words")
+    converted(place, WordsPlace, "words")  # only refuses other values
     by_store = place == "store"
     form = WordsForm(average=0.0)
-    check_words(database, form if by_store else None)
+    check_words(database, form if by_store else None)  # refuses a store that cannot rank by words
     if collection in database.collections():
         with database.open(collection) as store:
             stored_form = store.info().words

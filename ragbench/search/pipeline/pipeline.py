@@ -56,9 +56,13 @@ class _Own:
     """A user's class in the place of a stage."""
 
     stage: ClassVar[str]
+    """``retrieve`` or ``generate``."""
     rag: Rag
+    """What the class was adapted to, whatever form it has."""
     spec: str
+    """Where it is, such as ``my_module:Class``."""
     settings: Mapping[str, Any]
+    """Its arguments."""
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -72,7 +76,7 @@ class _Own:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnRetrieval(_Own, RetrievalStage, Retriever):
-    """A user's retrieval: described and open at once; see `pipeline.stages.Retriever`."""
+    """A user's retrieval: stage and retriever in one, as it brings its own index."""
 
     knows_word_weights: ClassVar[bool] = False
     stage: ClassVar[str] = "retrieve"
@@ -80,10 +84,11 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     top_k: int = 5
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
+        """Itself: the user's class was built when the file was read, and takes no documents."""
         return self
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """See `ragbench.search.pipeline.stages.Retriever.search`; a longer answer is cut."""
+        """For each query its chunks, best first; rankings longer than ``top_k`` are cut."""
         where = f"{type(self.rag).__name__}.batch_retrieve_with_metadata"
         texts = [query.text for query in queries]
         returned = self.rag.batch_retrieve_with_metadata(texts, top_k)
@@ -93,6 +98,7 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         return rankings
 
     def close(self) -> None:
+        """Closes the user's object, where it has a method for that."""
         close = getattr(self.rag, "close", None)
         if close is not None:
             close()
@@ -105,17 +111,23 @@ class OwnGenerator(_Own):
     stage: ClassVar[str] = "generate"
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
+        """The user's answer, checked; an error names his class and method."""
         where = f"{type(self.rag).__name__}.generate_with_metadata"
-        return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
+        returned = self.rag.generate_with_metadata(query, list(contexts))
+        return to_generation_result(returned, where)
 
 
 def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Callable[[Stages], Rag]:
-    """A user's class or function that makes a RAG of the open stages, looked at and not called."""
+    """A user's class or function that makes a RAG of the open stages.
+
+    It is looked at while the file is read, so that a wrong setting is found then. It is called by
+    the function that this returns, once the stages are open.
+    """
     target: Any = load_target(spec, search_path=folder)
     if not callable(target):
         raise ConfigError(f"'{spec}' cannot be called with the stages")
     try:
-        inspect.signature(target).bind(stages=None, **settings)
+        inspect.signature(target).bind(stages=None, **settings)  # fails as a call would
     except TypeError as error:
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
 
@@ -133,6 +145,8 @@ def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Call
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenPipeline:
+    """A pipeline whose stages are open, for the length of `Pipeline.open`."""
+
     rag: Rag
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
@@ -143,11 +157,15 @@ class OpenPipeline:
 
     @property
     def retriever(self) -> Retriever:
+        """The open index: commands print its notes, and `locator` looks for gold in it."""
         return self.stages.searching.retriever
 
     @property
     def locator(self) -> GoldLocator | None:
-        """What says where the gold of a case was lost; None where its retrieval cannot be asked."""
+        """Finds out where the gold of a case was lost.
+
+        None where the retrieval searches no collection: a user's, or BM25 in memory.
+        """
         if not isinstance(self.retriever, Searched):
             return None
         return GoldLocator(
@@ -162,6 +180,7 @@ class OpenPipeline:
         What a user's orchestration made stays whole.
         """
         rag = self.rag
+        # Not a user's subclass, which may use its post-retrieval in a way of its own.
         if isinstance(rag, PipelineRAG) and type(rag).__module__ == PipelineRAG.__module__:
             return rag.without_post_retrieval(), rag.post_retrieval
         return rag, None
@@ -190,6 +209,7 @@ class Pipeline:
 
     @property
     def corpus(self) -> Path | None:
+        """The file or folder with documents; None where the dataset's are searched."""
         corpus = self.indexing.settings.corpus
         return None if corpus is None else Path(corpus)
 
@@ -221,28 +241,29 @@ class Pipeline:
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
             stages = self._stages(retriever)
-            import_packages_of(stages)
+            import_packages_of(stages)  # also of an embedder that only the collection names
             plain = pipeline_rag(stages)
             rag: Rag = plain
             if self.own_orchestration is not None:
                 rag = self.own_orchestration(stages)
             yield OpenPipeline(
                 rag=rag,
+                # Of the stages themselves, whatever a user's orchestration does with them.
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 stages=stages,
                 documents=source.loaded,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
+        """The stages as a RAG calls them; quoted answers weigh words by the corpus."""
         generator = self.generation
         context: dict[str, Any] = {}
-        weights = retriever.word_weights
-        # Words are weighed by the corpus where the answer is quoted and the file asks for it.
-        if isinstance(generator, ExtractiveGenerator) and generator.word_weights == "contexts":
-            weights = None
-        if isinstance(generator, ExtractiveGenerator) and weights is not None:
-            context["word_weights"] = dict(weights.identity)
-            generator = replace(generator, weight=weights.weight)
+        if isinstance(generator, ExtractiveGenerator) and generator.word_weights == "corpus":
+            weights = retriever.word_weights
+            if weights is not None:
+                # Answers then depend on the corpus, besides the contexts.
+                context["word_weights"] = dict(weights.identity)
+                generator = replace(generator, weight=weights.weight)
         return Stages(
             searching=Searching(
                 retriever=retriever,

@@ -73,7 +73,7 @@ SECTIONS = (
     "orchestration",
 )
 """The keys of a pipeline file."""
-_HOW = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
+_NAME_ONE = "name one in a section 'llm' of this file or of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
 
 
 class Chosen(Record):
@@ -84,16 +84,26 @@ class Chosen(Record):
     settings: Mapping[str, Any]
     """Without the name."""
     place: Place
+    """Where in the file it is chosen, for problems."""
     target: Any = None
-    """What is registered; None for a user's class."""
+    """The registered class; None for a user's."""
 
 
 @dataclass(kw_only=True, slots=True)
 class PipelineFile(SettingsFile):
+    """A pipeline's file while it is read: problems are noted, and raised together at the end."""
+
     def chosen(
         self, place: Place, registry: Registry, what: str, default: str | None = None
     ) -> Chosen | None:
-        """The implementation that a name, or a mapping with a ``type``, chooses."""
+        """The implementation that a name, or a mapping with a ``type``, chooses.
+
+        None, and a problem, where it is unknown. A user's class is only named here, not imported.
+
+        Args:
+            what: the kind of implementation, for messages.
+            default: the name that holds where the file gives none.
+        """
         value = self.at(place)
         name_place = place
         settings: dict[str, Any] = {}
@@ -105,7 +115,7 @@ class PipelineFile(SettingsFile):
             if isinstance(value, Mapping) and "type" in value:
                 name_place = (*place, "type")
         if value is not None and not isinstance(value, (str, Mapping)):
-            return None
+            return None  # noted above
         names = list(registry.targets())
         if name is None:
             self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(names)}")
@@ -123,7 +133,7 @@ class PipelineFile(SettingsFile):
         return Chosen(name=str(name), settings=settings, place=place, target=target)
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
-        """The settings of an implementation; None, and problems, where they are wrong."""
+        """One of our implementations with its settings; None, and problems, where one is wrong."""
 
         def make() -> Any:
             return from_settings(
@@ -146,7 +156,14 @@ class PipelineFile(SettingsFile):
         default: str | None = None,
         models: Models | None = None,
     ) -> Any:
-        """Settings of one of ours, or a class of the user's; None where wrong."""
+        """One of our implementations or one of the user's; None, and problems, where it is wrong.
+
+        Args:
+            what: the kind of implementation, for messages.
+            own: makes an implementation of a user's class, relative to the file's folder.
+            default: the name that holds where the file gives none.
+            models: makes the language models of ours; None for stages that ask none.
+        """
         chosen = self.chosen(place, registry, what, default)
         if chosen is None:
             return None
@@ -156,12 +173,14 @@ class PipelineFile(SettingsFile):
         return self.made(chosen, makers)
 
     def check(self, rules: Rules) -> None:
+        """Notes a problem for each rule that is broken; all rules are looked at."""
         for is_wrong, place, message in rules:
             if is_wrong:
                 self.wrong(place, message)
 
     @property
     def retrieval_name(self) -> str:
+        """The retrieval as the file names it, before it is read: indexing depends on it."""
         value = self.at(("retrieval", "type")) or self.at(("retrieval",))
         return value if isinstance(value, str) else "bm25"
 
@@ -171,7 +190,9 @@ class Models:
     """Makes the models that stages need, each once; none is connected."""
 
     reading: PipelineFile
+    """The file whose sections describe them; it notes what is wrong with these."""
     environ: Mapping[str, str]
+    """Variables that settings may come from."""
     defaults: Mapping[str, object]
     """Settings that hold where the file says nothing."""
     budget: Budget | None = None
@@ -195,17 +216,24 @@ class Models:
                 return model.booked_under(str(chosen.place[0]))
             # What is wrong with a section is noted already.
             if self.reading.at(place) is None:
-                self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
+                self.reading.wrong(
+                    chosen.place, f"{chosen.name} needs a language model: {_NAME_ONE}"
+                )
             return cast("ChatModel", _NO_MODEL)
 
         return {ChatModel: make}
 
     def model(self, place: Place = ("llm",)) -> Chat | None:
+        """The model that a section describes; stages without a section of their own share one."""
         if place not in self.made:
             self.made[place] = self._make(place)
         return self.made[place]
 
     def _make(self, place: Place) -> Chat | None:
+        """A new model; None where no section or variable names one, or a section is wrong.
+
+        A stage's section takes precedence over the file's ``llm``, and that over the defaults.
+        """
         reading = self.reading
         shared = placed_model(reading.mapping(("llm",)), reading.folder)
         own = placed_model(reading.mapping(place), reading.folder)
@@ -218,6 +246,7 @@ class Models:
             try:
                 return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
             except ConfigError as error:
+                # `resolve` begins with its file and section, which are noted here anyway.
                 raise ConfigError(str(error).removeprefix(": llm.")) from error
 
         return reading.built(place, own, make)
@@ -261,7 +290,7 @@ def load_pipeline(
         reading.wrong(("name",), f"expected a text, found {shown(name)}")
     models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
     if reading.at(("llm",)) is not None:
-        models.model()  # says what is wrong with it, also when no stage needs it
+        models.model()  # notes what is wrong with it, also when no stage needs it
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
     indexing = _indexing(reading)
@@ -281,8 +310,8 @@ def load_pipeline(
     if retrieval is not None:
         reading.check(_index_rules(reading, indexing, retrieval))
         reading.check(_stage_rules(reading, retrieval, post_retrieval, generation))
-    reading.finish()
-    assert retrieval is not None
+    reading.finish()  # raises the problems, if there are any
+    assert retrieval is not None  # else there was a problem
     return Pipeline(
         path=path,
         name=name or path.stem,
@@ -302,8 +331,12 @@ _INDEXING = ("indexing",)
 
 
 def _indexing(reading: PipelineFile) -> Indexing:
-    """The stage, with what is right in it; what is wrong is noted."""
+    """The settings of stage 1 and what they name; a wrong part is noted and left out.
+
+    So the other sections can be checked against the right parts.
+    """
     section = reading.mapping(_INDEXING)
+    # The map is a record by itself, with problems at places of its own.
     mapping = None
     if section.pop("map", None) is not None:
         mapping = reading.section((*_INDEXING, "map"), FieldMapping)
@@ -333,9 +366,10 @@ def _indexing(reading: PipelineFile) -> Indexing:
         )
 
     def part(key: str, make: Callable[[], Any]) -> Any:
+        """What is made of a key of the section; None, and a problem there, where it is wrong."""
         return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
 
-    if settings.map is None:
+    if settings.map is None:  # else the rules check it, as an address to read from
         part("store", lambda: check_store_address(settings.store))
     return Indexing(
         settings=settings,
@@ -357,6 +391,7 @@ def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict
 
 
 def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
+    """The embedder of a name, or a user's object; nothing is loaded or connected yet."""
     if not name:
         return None  # whether one is needed is checked with the retrieval
     if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
@@ -368,6 +403,7 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
 
 
 def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Chunker | None:
+    """The chunker that the file names, ours or a user's; None leaves it to the retrieval."""
     if value is None:
         return None
     name, settings = _name_and_settings(value)
@@ -383,6 +419,7 @@ def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Ch
 
 
 def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
+    """Stage 2: a list of transforms, or a mapping that holds it beside ``on_error``."""
     place: Place = ("pre_retrieval",)
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
@@ -407,6 +444,11 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
 def _post_retrieval(
     reading: PipelineFile, models: Models, service: LateSearch
 ) -> PostRetrieval | None:
+    """Stage 4; None where the file has no such section.
+
+    Args:
+        service: searches again for operators that ask for it, once the pipeline is open.
+    """
     place: Place = ("post_retrieval",)
     if reading.at(place) is None:
         return None
@@ -415,6 +457,7 @@ def _post_retrieval(
 
 
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
+    """A user's transform, built now: it needs no open stage."""
     made = built_own(chosen.name, chosen.settings, folder=folder)
     if not isinstance(made, QueryTransform):
         problem = "is no QueryTransform: it lacks a name or transform(query)"
@@ -423,6 +466,7 @@ def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
 
 
 def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
+    """A user's retrieval, built now; ``top_k`` is the stage's setting and not an argument of it."""
     settings = dict(chosen.settings)
     top_k = converted(settings.pop("top_k", 5), int, "top_k")
     if top_k < 1:
@@ -432,6 +476,7 @@ def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
 
 
 def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
+    """A user's generation, built now: it needs no open stage."""
     rag = own_rag(chosen.name, chosen.settings, folder=folder, family="generation")
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
@@ -462,7 +507,10 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
 
 
 def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
-    """Settings of 'indexing' that a retrieval does not use."""
+    """Settings of 'indexing' that a retrieval does not use, or lacks.
+
+    A setting without effect is refused: the user believes that it has one.
+    """
     section = as_object(reading.at(("indexing",)))
     name = reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
@@ -494,7 +542,7 @@ def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: Retrieval
 def _foreign_rules(
     section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
 ) -> Rules:
-    """What cannot be said of a collection that ragbench did not fill."""
+    """Settings that a collection which ragbench did not fill cannot have, and those it needs."""
     mapped = ("indexing", "map")
     for key in ("corpus", "chunker"):
         yield (
@@ -534,7 +582,7 @@ def _stage_rules(
     post_retrieval: PostRetrieval | None,
     generation: Any,
 ) -> Rules:
-    """What the later stages cannot ask of a retrieval."""
+    """Settings of later stages that need what the retrieval does not give."""
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = as_object(reading.at(("retrieval",))).get("candidates")
     yield (
@@ -544,6 +592,7 @@ def _stage_rules(
         "cannot be fused",
     )
     max_contexts: int = getattr(generation, "max_contexts", None) or 0
+    # Operators that merge bring in chunks beyond those that retrieval gives.
     merges = any(operator.name.startswith("merge") for operator in operators)
     yield (
         max_contexts > retrieval.top_k and not merges,
@@ -551,11 +600,13 @@ def _stage_rules(
         f"max_contexts is {max_contexts}, and retrieval gives at most {retrieval.top_k} (top_k)",
     )
     weights = as_object(reading.at(("generation",))).get("word_weights")
-    whose = "your own" if isinstance(retrieval, OwnRetrieval) else reading.retrieval_name
+    retrieval_name = reading.retrieval_name
+    if isinstance(retrieval, OwnRetrieval):
+        retrieval_name = "your own"
     yield (
         weights == "corpus" and not retrieval.knows_word_weights,
         ("generation", "word_weights"),
-        f"what words are worth in the corpus is not known to {whose} retrieval",
+        f"what words are worth in the corpus is not known to {retrieval_name} retrieval",
     )
     # The section is a list of operators, or a mapping that holds it.
     listed = ("operators",) if as_object(reading.at(("post_retrieval",))) else ()

@@ -37,15 +37,16 @@ from ragbench.search.pipeline.pre_retrieval import Normalise, PreRetrieval, tran
 
 
 class WordWeights(Record):
-    """What each word is worth in a corpus."""
+    """How rare each word is in a corpus; an extractive answer is chosen by it."""
 
     weight: TermWeight
+    """The weight of a word, higher for rare ones."""
     identity: Mapping[str, object]
     """All that the weights depend on, as JSON."""
 
 
 class Retriever(Protocol):
-    """Stages 1 and 3, open: something that can be searched; whoever inherits it has defaults."""
+    """Stages 1 and 3, open: an index that can be searched. Its methods with a body are defaults."""
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class Retriever(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What every result says of it."""
+        """Metadata that every result gets, such as the method of the search."""
         return {}
 
     @property
@@ -71,7 +72,7 @@ class Retriever(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What whoever uses it should know of it so far, a line each; it only grows."""
+        """Remarks on the index for reports, one line each; the list only grows."""
         return ()
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
@@ -82,7 +83,9 @@ class Retriever(Protocol):
         """The vector of a query where results carry those of their chunks; else None."""
         return None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the store; an index in memory has nothing to close."""
+        ...
 
 
 class RetrievalStage:
@@ -99,7 +102,10 @@ class RetrievalStage:
 
     @property
     def gives_embeddings(self) -> bool:
-        """Whether results carry vectors, or may: that is not known before they are there."""
+        """Whether results carry vectors, or may; a reranker that compares them needs that.
+
+        A stage without the setting counts as one that may: only its results can show it.
+        """
         return bool(getattr(self, "embeddings", True))
 
     def open(self, documents: Any, indexing: Any) -> Retriever:
@@ -111,6 +117,8 @@ class RetrievalStage:
 
 
 class Generator(Protocol):
+    """Stage 5: writes an answer from the contexts that the stages before it leave."""
+
     @property
     def identity(self) -> Mapping[str, object]:
         """All that its answers depend on besides query and contexts, as JSON."""
@@ -123,12 +131,17 @@ class Generator(Protocol):
 
 @dataclass(slots=True)
 class LateSearch:
-    """A `ragbench.post.operator.ChunkSearch` over the retriever that is put into it."""
+    """A `ragbench.post.operator.ChunkSearch` over the retriever that is put into it.
+
+    Operators that search again are made while the file is read, and the retriever only once the
+    pipeline is opened: this holds its place until then.
+    """
 
     name: str = "pipeline"
     retriever: Retriever | None = dataclasses.field(default=None, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """The chunks of a query as it is, without pre-retrieval."""
         if self.retriever is None:
             raise ConfigError("the pipeline is not open: nothing can be searched")
         return self.retriever.search([SearchQuery(text=query)], top_k)[0]
@@ -158,7 +171,7 @@ ORCHESTRATIONS = Registry(kind="orchestrations")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Searching:
-    """Searches for what pre-retrieval makes of a question, and fuses what is found."""
+    """Searches for all queries that pre-retrieval makes of a question, and fuses their rankings."""
 
     retriever: Retriever
     pre_retrieval: PreRetrieval = dataclasses.field(default_factory=PreRetrieval)
@@ -171,6 +184,7 @@ class Searching:
     def identity(self) -> dict[str, Any]:
         """All that a retrieval depends on besides question and number, as JSON."""
         identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
+        # Without transforms each question is one query, and nothing is fused.
         if self.pre_retrieval.transforms:
             identity[PRE_RETRIEVE] = self.pre_retrieval.identity
             identity["fusion"] = {"rrf_k": self.rrf_k, "candidates": self.candidates}
@@ -178,7 +192,10 @@ class Searching:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether several questions at once cost less; not when a model is asked about each."""
+        """Whether several questions at once cost less; not when a model is asked about each.
+
+        Calls of a model are better made for several questions at the same time than in a batch.
+        """
         if not self.retriever.takes_batches:
             return False
         return all(isinstance(step, Normalise) for step in self.pre_retrieval.transforms)
@@ -186,10 +203,12 @@ class Searching:
     def results(
         self, questions: Sequence[str], top_k: int, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
-        """For each question its chunks, or what its pre-retrieval raised.
+        """For each question its chunks, or the exception that its pre-retrieval raised.
+
+        One question that fails does not cost the others of its batch their results.
 
         Args:
-            said: what was said before them.
+            said: the turns of the conversation before them.
         """
         transformed: list[Transformed | Exception] = []
         for question in questions:
@@ -200,6 +219,7 @@ class Searching:
             except Exception as error:  # noqa: BLE001  # it is that question's outcome
                 transformed.append(error)
         searched = [queries for queries in transformed if isinstance(queries, Transformed)]
+        # One ranking for each question that did not fail, so an iterator keeps step with them.
         rankings = iter(self.rankings(self.retriever, searched, top_k))
         results: list[RetrievalResult | Exception] = []
         for question, queries in zip(questions, transformed, strict=True):
@@ -224,6 +244,7 @@ class Searching:
                 single.append(question.queries[0])
             else:
                 several += question.queries
+        # Deeper than asked for: fusion may lift a chunk that each ranking holds further down.
         depth = max(top_k, self.candidates)
         single_rankings = iter(retriever.search(single, top_k) if single else [])
         several_rankings = iter(retriever.search(several, depth) if several else [])
@@ -244,6 +265,7 @@ class Searching:
     def _result(
         self, question: str, queries: Transformed, chunks: Sequence[Chunk]
     ) -> RetrievalResult:
+        """The result of a question, with how it was searched for in the metadata."""
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(queries)
@@ -256,6 +278,8 @@ class Searching:
 
 
 class Stages(Record):
+    """The open stages of a pipeline, as a RAG calls them."""
+
     searching: Searching
     """Stages 1 to 3: from a question to its chunks."""
     generator: Generator
@@ -297,12 +321,14 @@ class PipelineRAG(RAGInterface):
         return self.stages.post_retrieval
 
     def without_post_retrieval(self) -> PipelineRAG:
+        """The same RAG up to stage 3: an evaluation then runs stage 4 itself, and measures it."""
         return pipeline_rag(replace(self.stages, post_retrieval=None))
 
     def stage_identity(self, stage: str) -> object:
         """What a stage's results depend on; retrieval does not depend on generation's settings."""
         identity: dict[str, Any] = {"rag": "pipeline"}
-        if not type(self).__module__.startswith("ragbench."):  # a class that changes something
+        # A user's subclass may answer otherwise with the same stages.
+        if not type(self).__module__.startswith("ragbench."):
             identity["class"] = described_class(type(self))
         if stage == "generate":
             generator = dict(self.stages.generator.identity)
@@ -334,15 +360,22 @@ class PipelineRAG(RAGInterface):
     def generate_with_metadata(
         self, query: str, contexts: list[str], history: Said = ()
     ) -> GenerationResult:
-        """See `RAGInterface.generate_with_metadata`; a generator that takes a history has it."""
+        """The generator's answer; one that takes a history gets it.
+
+        A user's generator may take none, or by another name.
+        """
         generate: Any = self.stages.generator.generate
-        keyword = history_keyword(generate) if history else None
-        found = generate(query, contexts, **({} if keyword is None else {keyword: history}))
-        return cast("GenerationResult", found)
+        options: dict[str, Said] = {}
+        if history:
+            keyword = history_keyword(generate)
+            if keyword is not None:
+                options[keyword] = history
+        return cast("GenerationResult", generate(query, contexts, **options))
 
     def _retrieved(
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
+        """For each query its contexts after post-retrieval, or the exception that it raised."""
         if top_k is None:
             top_k = self.stages.top_k
         if top_k < 1:
@@ -363,6 +396,7 @@ class PipelineRAG(RAGInterface):
 def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
     """What generation is given: the chunks that are left, or the text that they were made into."""
     metadata = dict(result.metadata or {})
+    # For rerankers alone, which read it from `result`; a long list of numbers in every record else.
     metadata.pop("query_embedding", None)
     processed = post_retrieved(post, query, result)
     metadata |= processed.metadata or {}
@@ -374,9 +408,16 @@ def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) ->
 
 
 class BatchRetrieval(PipelineRAG):
+    """A pipeline whose retriever is cheaper by the batch.
+
+    A class of its own, because an evaluation sends batches to every RAG that writes a batch method:
+    the others are called for several questions at the same time instead.
+    """
+
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
+        """All queries in one search; of those that fail, the others keep their results."""
         return settled(self._retrieved(queries, top_k), "PipelineRAG.batch_retrieve_with_metadata")
 
 

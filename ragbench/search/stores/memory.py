@@ -31,7 +31,9 @@ from ragbench.search.stores.record import StoredChunk, encode, searched_fields
 
 _INDEX = "collection.json"
 _VERSION = 2
+"""Of the files of a collection: another one is refused, as `other_form` says."""
 _FIRST_ROWS = 256
+"""Vectors that a new array has room for, so that small batches do not grow it one by one."""
 _ROUNDING = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
 
@@ -45,15 +47,19 @@ class MemoryDatabase(WritableDatabase):
         self._collections: dict[str, Memory] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
+        """No package to import: only reading and writing the folder can fail."""
         return (OSError,)
 
-    def connect(self) -> None: ...
+    def connect(self) -> None:
+        """No connection: collections are objects of this process, and `connection` is None."""
 
     def disconnect(self, connection: None) -> None:
+        """Writes what has changed; nothing has to be closed."""
         for collection in self._collections.values():
             collection.save()
 
     def names(self, connection: None) -> list[str]:
+        """The collections of this process, and those that earlier ones left in the folder."""
         names = set(self._collections)
         if self.folder is not None:
             for path in self.folder.glob(f"*/{_INDEX}"):
@@ -61,11 +67,13 @@ class MemoryDatabase(WritableDatabase):
         return list(names)
 
     def make(self, connection: None, info: CollectionInfo) -> None:
+        """Makes an empty collection, in the folder too, so that other processes see its name."""
         collection = Memory(info, self.address, self._collection_folder(info.name))
         self._collections[info.name] = collection
         collection.save()
 
     def attach(self, connection: None, name: str) -> Memory | None:
+        """The collection, read from its folder once: all that open it share one object."""
         if name not in self._collections:
             folder = self._collection_folder(name)
             if folder is None or not (folder / _INDEX).is_file():
@@ -74,6 +82,7 @@ class MemoryDatabase(WritableDatabase):
         return self._collections[name]
 
     def detach(self, connection: None, name: str) -> None:
+        """Writes what has changed. The collection stays: without a folder it is nowhere else."""
         if name in self._collections:
             self._collections[name].save()
 
@@ -81,15 +90,16 @@ class MemoryDatabase(WritableDatabase):
         self._collections.pop(name, None)
         folder = self._collection_folder(name)
         if folder is not None and folder.is_dir():
-            # First the file without which the others are not a collection.
+            # First the file without which the others are not a collection: this may be interrupted.
             (folder / _INDEX).unlink(missing_ok=True)
             shutil.rmtree(folder)
 
     def _collection_folder(self, name: str) -> Path | None:
+        """The folder of a collection, which `names` reads its name from; None in memory alone."""
         if self.folder is None:
             return None
-        # A name may hold characters that a file's name may not; a dot alone is not a folder of
-        # ours.
+        # A name may hold characters that a file's name may not. Dots are escaped too, as "." and
+        # ".." would lead to other folders.
         return self.folder / quote(name, safe=" ").replace(".", "%2E")
 
 
@@ -97,6 +107,7 @@ class Memory:
     """One collection; see `ragbench.search.stores.base.Writer`. Several threads may use it."""
 
     is_exact = True
+    # What `stored` and `nearest` give is already a chunk, shared by all results: hits are copies.
     read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
@@ -118,6 +129,11 @@ class Memory:
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
+        """Reads what `_write_folder` wrote.
+
+        Raises:
+            StoreError: another release wrote it, or a file is damaged or does not fit the others.
+        """
         try:
             index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
             if index["version"] != _VERSION:
@@ -147,9 +163,11 @@ class Memory:
         return collection
 
     def _number_chunks(self) -> None:
+        """Finds the positions anew, after the list of chunks was read or has lost some."""
         self._positions = {chunk.id: number for number, chunk in enumerate(self._chunks)}
 
     def save(self) -> None:
+        """Writes the folder where there is one, and where something has changed since."""
         with self._lock:
             if self._folder is not None and self._unsaved:
                 try:
@@ -187,6 +205,7 @@ class Memory:
         }
         with written_whole(folder / _INDEX) as file:
             file.write(json.dumps(index, indent=2).encode() + b"\n")
+        # Nothing refers to the files of earlier states any more.
         for old in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
             if old.name not in (chunks_name, vectors_name):
                 old.unlink(missing_ok=True)
@@ -195,18 +214,22 @@ class Memory:
         return self._info
 
     def write_info(self, info: CollectionInfo) -> None:
+        """Keeps it, and writes the folder: chunks reach the disk with the next mark."""
         with self._lock:
             self._info = info
             self._unsaved = True
             self.save()
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
+        """Adds chunks at the end, or in the place of those with their ids."""
         with self._lock:
             positions: list[int] = []
             for record in chunks:
                 position = self._positions.setdefault(record.id, len(self._chunks))
+                # A copy of its own, which later changes by the caller do not reach.
                 chunk = stored_chunk(orjson.loads(record.body), None)
-                self._chunks[position : position + 1] = [chunk]  # one more, or in its place
+                # Behind the last chunk the slice is empty, and the list grows by one.
+                self._chunks[position : position + 1] = [chunk]
                 self._digests[record.id] = record.digest
                 positions.append(position)
             self._make_room(len(self._chunks))
@@ -223,11 +246,14 @@ class Memory:
         self._vectors = larger
 
     def _changed(self) -> None:
+        """After every write: the chunks that passed the last filter may be others now."""
         self._passing_filter = None
         self._unsaved = True
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes chunks; the vectors of the others move up, and room behind them is given up."""
         with self._lock:
+            # An id that is not there gives None, which is no row.
             removed = {self._positions.get(id_) for id_ in ids}
             remaining = [row for row in range(len(self._chunks)) if row not in removed]
             self._vectors = self._vectors[remaining]
@@ -244,6 +270,7 @@ class Memory:
         with self._lock:
             rows: dict[str, Rows] = {}
             for id_ in ids:
+                # Copies, so that they neither change with a later write nor keep the whole array.
                 if id_ in self._positions:
                     rows[id_] = self._vectors[self._positions[id_]].copy()
             return rows
@@ -256,10 +283,13 @@ class Memory:
         return len(self._chunks)
 
     def condition(self, filters: Filter | None, native: object) -> Filter | None:
+        """The filter itself, which Python executes; there is no syntax for a native one."""
         return filters
 
     def nearest(self, rows: Rows, limit: int, condition: Filter | None, effort: Effort) -> Rankings:
+        """Compares every vector, whatever the effort: first roughly, all queries at once."""
         with self._lock:
+            # The array may be longer: see `_make_room`.
             searched = self._vectors[: len(self._chunks)]
             passing = None
             if condition is not None:
@@ -267,14 +297,21 @@ class Memory:
                 searched = searched[passing]
             if not len(searched):
                 return [[] for _ in rows]
-            # A product with one vector is faster than one with a matrix of one row.
-            rough_scores = (searched @ rows[0])[None] if len(rows) == 1 else rows @ searched.T
+            if len(rows) == 1:
+                # A product with one vector is faster than one with a matrix of one row.
+                rough_scores = (searched @ rows[0])[None]
+            else:
+                rough_scores = rows @ searched.T
             rankings: list[list[Row]] = []
             for query, scores in zip(rows, rough_scores, strict=True):
                 rankings.append(self._best(query, scores, passing, limit))
             return rankings
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
+        """The positions of the chunks that pass a filter, in order.
+
+        Those of the last filter are kept: a run searches with one filter, question after question.
+        """
         # Not the filter itself: to Python 1 and True are equal.
         key = repr(filters)
         if self._passing_filter != key:
@@ -287,17 +324,25 @@ class Memory:
     def _best(
         self, query: Rows, rough_scores: Rows, passing: NDArray[np.intp] | None, k: int
     ) -> list[Row]:
-        # How float32 rounds depends on what else is multiplied along: what comes into question is
-        # scored again, each row by itself, so that a batch changes nothing and equals tie.
+        """The `k` rows nearest to one query, scored as if it were the only one.
+
+        How float32 rounds depends on what else is multiplied along. So each row that comes into
+        question is scored again by itself, in float64: a batch changes nothing, and equals tie.
+
+        Args:
+            rough_scores: what each searched row scores, up to that rounding.
+            passing: the positions of the searched rows; None where all are searched.
+        """
         threshold = -math.inf
         if k < len(rough_scores):
-            kth = np.partition(rough_scores, len(rough_scores) - k)[len(rough_scores) - k]
-            threshold = kth - _ROUNDING
+            kth_from_below = len(rough_scores) - k
+            kth_best = np.partition(rough_scores, kth_from_below)[kth_from_below]
+            threshold = kth_best - _ROUNDING
         positions = (rough_scores >= threshold).nonzero()[0]
         if passing is not None:
             positions = passing[positions]
         scores = (self._vectors[positions].astype(np.float64) * query).sum(axis=1)
-        if k < len(scores):
+        if k < len(scores):  # `top_k` sorts them, so here is only a cut
             order = np.argsort(-scores, kind="stable")[:k]
             positions = positions[order]
             scores = scores[order]

@@ -65,6 +65,7 @@ from ragbench.text import tables
 _INFOS = "ragbench_collections"
 """The table with what is kept of each collection that ragbench fills."""
 _TIMEOUT = 15
+"""Seconds until a server that does not answer counts as down."""
 _MAKING = 0x72616762
 """The number of the lock that makes collections one after the other."""
 _COLUMNS = {
@@ -98,14 +99,17 @@ class PgvectorDatabase(WritableDatabase):
 
     def __init__(self, address: str) -> None:
         super().__init__(mask_url(address))
+        # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
+        """Every exception of psycopg, and those of the network below it."""
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
         """The connection; nothing is made there by looking."""
         psycopg = require("psycopg", extra="pgvector")
+        # Needed later; a package that is missing is named before anything is reached.
         require("pgvector.psycopg", extra="pgvector")
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
         try:
@@ -114,6 +118,7 @@ class PgvectorDatabase(WritableDatabase):
             set_loads(orjson.loads, connection)
             # What exists already need not be reported.
             connection.execute("SET client_min_messages = warning")
+            # The type must exist for that; where ragbench has made a table, it does.
             if _has_infos(connection):
                 require("pgvector.psycopg", extra="pgvector").register_vector(connection)
         except BaseException:
@@ -122,6 +127,7 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
+        """The tables of other programs only, so that one of them need not be named beside ours."""
         return tables_with_vectors(connection)
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
@@ -154,6 +160,7 @@ class PgvectorDatabase(WritableDatabase):
         return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
+        """The collections with an entry; none where the table of entries was never made."""
         if not _has_infos(connection):
             return []
         return [row[0] for row in fetch_rows(connection, f"SELECT name FROM {_INFOS}")]
@@ -163,6 +170,7 @@ class PgvectorDatabase(WritableDatabase):
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
+            # Looked for again: another process may have made it before the lock was free.
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
             statements = tables.table("ragbench.search.stores", "pgvector")["make"]
@@ -187,6 +195,12 @@ class PgvectorDatabase(WritableDatabase):
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def attach(self, connection: Any, name: str) -> OwnTable | None:
+        """The collection with an entry.
+
+        Raises:
+            ForeignCollectionError: there is a table of this name that another program made.
+                Whoever opens it may then read it as such.
+        """
         if name in self.names(connection):
             return OwnTable(self.address, connection, name)
         if find_table(connection, name) is not None:
@@ -194,6 +208,7 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
+        """Drops the table of a collection that has an entry, and no other table."""
         if not _has_infos(connection):
             return
         delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
@@ -223,6 +238,7 @@ class PgvectorTable:
         self._connection = connection
         self._table = escaped(table.sql)
         self._part = table.part
+        """The collection of LangChain's in its shared table; None for all rows."""
         self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
         self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
@@ -230,11 +246,13 @@ class PgvectorTable:
         self._vector_kind = kinds[space.vector]
 
     def count(self) -> int:
+        """The rows with a vector: those that a search can find."""
         where, values = self._where(EVERYTHING)
         [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
 
     def sample(self, limit: int) -> list[Row]:
+        """Some rows with a vector, in any order; the 0 takes the place of the score."""
         where, values = self._where(EVERYTHING)
         select = f"SELECT {self._outputs('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         return [self._row(row) for row in self._fetch(select, *values, limit)]
@@ -254,6 +272,7 @@ class PgvectorTable:
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
+        """The rows nearest to each query, one statement each; ordered so that an index is used."""
         where, values = self._where(condition)
         operator = _OPERATORS[self.space.metric]
         distance = f"{self._vector} {operator} %s::{self._vector_kind}"
@@ -261,9 +280,11 @@ class PgvectorTable:
             f"SELECT {self._outputs(distance)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
         rankings: Rankings = []
-        # SET LOCAL lasts until the transaction ends.
-        with nullcontext() if effort == NORMAL else self._connection.transaction():
+        # SET LOCAL lasts until the transaction ends: other searches keep the server's settings.
+        settings_scope = nullcontext() if effort == NORMAL else self._connection.transaction()
+        with settings_scope:
             if effort.exact:
+                # Indexes of vectors are read by index scans only.
                 self._connection.execute("SET LOCAL enable_indexscan = off")
             elif effort.ef is not None:
                 self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
@@ -308,6 +329,7 @@ class PgvectorTable:
         return f"{where} AND collection_id = %s", (*condition.values, self._part)
 
     def _row(self, row: Sequence[Any]) -> Row:
+        """A row as `_outputs` selects it; its distance becomes a score, higher for nearer rows."""
         distance = row[0]
         fields = dict(zip(self._column_names, row[1:], strict=True))
         identifier = "" if self.key is None else str(fields[self.key])
@@ -322,6 +344,7 @@ class OwnTable(PgvectorTable):
     read = staticmethod(stored_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
+        """Describes the table without asking the catalogue: `_COLUMNS` says how it was made."""
         columns: list[SqlColumn] = []
         for column in _READ:
             columns.append(SqlColumn(name=column, kind=_COLUMNS[column], dimension=None))
@@ -340,18 +363,21 @@ class OwnTable(PgvectorTable):
         let_indexes_look_on(connection)
 
     def read_info(self) -> CollectionInfo:
+        """What the server has now; another process may have changed or removed it."""
         rows = self._fetch(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
         if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
         return info_from_json(rows[0][0], self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
+        """Replaces the entry; a complete collection is analysed first, once for all its writes."""
         if info.complete:  # the planner learns how many rows there are, and of which values
             self._connection.execute(f"ANALYZE {self._table}")
         update = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
         self._connection.execute(update, (info_to_json(info), self._name))
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
+        """The filter over the plain columns; own collections are given no native one."""
         return EVERYTHING if filters is None else own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
@@ -382,6 +408,7 @@ class OwnTable(PgvectorTable):
         self._connection.execute(delete, (list(ids),))
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The columns of these chunks, without their vectors; the 0 takes the score's place."""
         select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
         return [self._row(row).fields for row in rows]

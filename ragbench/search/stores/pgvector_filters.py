@@ -21,6 +21,7 @@ from ragbench.search.stores.record import field_key, straight_path
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _EXACT = 2.0**53
 """Numbers below it are the same whole numbers as decimals and as floats."""
+# Types of columns, by what their values are compared with.
 _NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 _TEXTS = ("text", "varchar", "bpchar", "uuid")
 _DATES = ("date", "timestamp", "timestamptz")
@@ -30,6 +31,7 @@ _DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)
 
 
 VECTORS = ["vector", "halfvec"]
+"""Types of columns that are searched by vectors."""
 
 
 class SqlColumn(Record):
@@ -41,10 +43,16 @@ class SqlColumn(Record):
 
     @property
     def is_vector(self) -> bool:
+        """Whether it can be searched; sparse vectors cannot."""
         return self.kind in VECTORS
 
 
 class Sql(Record):
+    """A condition of SQL and the values of its placeholders, in their order.
+
+    Values of a filter are never written into the text. A percent sign in it is written twice.
+    """
+
     sql: str
     values: tuple[Any, ...] = ()
 
@@ -54,6 +62,7 @@ _NOTHING = Sql(sql="false")
 
 
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
+    """The parts in parentheses, their values in the order of their placeholders."""
     texts: list[str] = []
     values: list[Any] = []
     for part in parts:
@@ -67,11 +76,12 @@ def _either(parts: Iterable[Sql]) -> Sql:
 
 
 def _denied(part: Sql) -> Sql:
-    # What is missing is null, and its denial would be, too.
+    """Where the part is false or unknown: what is missing is null, and NOT null is null."""
     return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
 
 _SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
+"""What tables of both kinds have in common; how a field is tested differs."""
 
 
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
@@ -107,10 +117,12 @@ class _Json(Record, kw_only=False):
 
     @property
     def value(self) -> str:
+        """The SQL that takes the value out, as JSON; null where a key is missing."""
         steps = "".join(f"->{_literal(key)}" for key in self.path)
         return f"({self.column}{steps})"
 
     def equal(self, value: Scalar) -> Sql:
+        """The value, or an item of the list that it is, equals this one."""
         if not isinstance(value, (str, bool)):
             as_float = number(value)
             if as_float is not None and abs(as_float) >= _EXACT:
@@ -122,12 +134,18 @@ class _Json(Record, kw_only=False):
         return Sql(sql=f"({contains} OR {contains})", values=values)
 
     def exists(self) -> Sql:
+        """The path leads to a value, and that is not null in JSON, which SQL takes for a value."""
         return Sql(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
 
     def prefix(self, prefix: str) -> Sql:
+        """A text, or one in a list, begins so; every character counts as it is, unlike in LIKE."""
         return self._any_item("string", "starts_with(item #>> '{}', %s)", prefix)
 
     def within(self, range_: Range) -> Sql:
+        """The value is a number, or a text that reads as a date, between the bounds.
+
+        Each CASE keeps PostgreSQL from casting another value, which would be an error.
+        """
         text = f"({self.value} #>> '{{}}')"
         json_type = f"jsonb_typeof({self.value})"
         if not range_.of_dates:
@@ -166,6 +184,10 @@ class _Plain(Record, kw_only=False):
     kind: str
 
     def equal(self, value: Scalar) -> Sql:
+        """The column equals the value; never where it is of another kind.
+
+        To PostgreSQL such a comparison would be an error, or a cast that ragbench's filters forbid.
+        """
         kinds: Sequence[str] = _NUMBERS
         if isinstance(value, bool):
             kinds = ("bool",)
@@ -181,12 +203,15 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
+        """A text begins so; numbers and dates have no prefix."""
         if self.kind not in _TEXTS:
             return _NOTHING
         return Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
 
     def within(self, range_: Range) -> Sql:
-        if self.kind not in (_DATES if range_.of_dates else _NUMBERS):
+        """A number or a date between the bounds; a column of the other kind has none."""
+        kinds = _DATES if range_.of_dates else _NUMBERS
+        if self.kind not in kinds:
             return _NOTHING
         if range_.of_dates:
             return _compared(self.name, _days(range_), "::timestamptz")
@@ -200,9 +225,11 @@ class _Other(_Json, kw_only=False):
     kind: str = ""
 
     def within(self, range_: Range) -> Sql:
+        """Of the column itself: made JSON, a date would be a text."""
         return _Plain(self.name, self.kind).within(range_)
 
     def exists(self) -> Sql:
+        """Of the column itself, which knows null without being made JSON."""
         return _Plain(self.name, self.kind).exists()
 
 
@@ -213,7 +240,7 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     """The column of a field, or the path into a column of JSON that its dots lead along."""
     by_name = {column.name: column for column in columns}
     name, _, path = field.partition(".")
-    if field in by_name:
+    if field in by_name:  # a column whose own name may have dots comes first
         name, path = field, ""
     column = by_name.get(name)
     if column is None or (path and column.kind not in _JSON):
@@ -251,13 +278,16 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
+    """A field equals one of the values; of them only texts can be a document's id."""
     texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
     return _own(field, lambda json_: _either(json_.equal(value) for value in values), document)
 
 
 def _own_range(range_: Range) -> Sql:
+    """A number in a range; or a date, by its milliseconds in ``dates``: no text is cast."""
     if not range_.of_dates:
+        # A document's id is a text, and lies within no range of numbers.
         return _own(range_.field, lambda json_: json_.within(range_), None)
     moment = f"((dates->>{_literal(field_key(range_.field))})::float8)"
     return _compared(moment, range_.limits(), "::float8")
@@ -277,6 +307,7 @@ own_condition: Dialect[Sql] = _SQL(
 
 
 def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
+    """An expression between bounds, each as a placeholder with a cast behind it."""
     comparisons = [f"{value} {_SIGNS[word]} %s{cast}" for word in bounds]
     return Sql(sql=f"({' AND '.join(comparisons)})", values=tuple(bounds.values()))
 

@@ -47,6 +47,7 @@ class Lexemes(NamedTuple):
 
 
 def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
+    """All rows of a statement. A percent sign in it that is no placeholder is written twice."""
     rows: list[Any] = connection.execute(sql, values).fetchall()
     return rows
 
@@ -69,6 +70,7 @@ def tables_with_vectors(connection: Any) -> list[str]:
     In the place of LangChain's shared table stand its collections.
     """
     names = [row[0] for row in catalogue_rows(connection, "tables", VECTORS)]
+    # The names of its collections are in a table without vectors.
     collections = _visible_table(connection, "langchain_pg_collection")
     if collections is not None and "langchain_pg_embedding" in names:
         names.remove("langchain_pg_embedding")
@@ -79,7 +81,7 @@ def tables_with_vectors(connection: Any) -> list[str]:
 def find_table(connection: Any, name: str) -> SqlTable | None:
     """The table of a name that has a column of vectors, or the collection of LangChain's."""
     sql = _visible_table(connection, name)
-    if sql is None and "." in name:
+    if sql is None and "." in name:  # a table's own name may have dots, so this comes second
         sql = _visible_table(connection, *name.split(".", 1))
     if sql is not None:
         columns = _columns(connection, sql)
@@ -105,10 +107,12 @@ def _visible_table(connection: Any, *parts: str) -> str | None:
 
 
 def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
+    """The columns of a table; the catalogue keeps a vector's length as its type's modifier."""
     columns: list[SqlColumn] = []
-    for name, kind, size in catalogue_rows(connection, "columns", sql):
-        has_dimension = kind in VECTORS and size > 0
-        columns.append(SqlColumn(name=name, kind=kind, dimension=size if has_dimension else None))
+    for name, kind, modifier in catalogue_rows(connection, "columns", sql):
+        # Of other types it means something else; below 0 there is none.
+        dimension = modifier if kind in VECTORS and modifier > 0 else None
+        columns.append(SqlColumn(name=name, kind=kind, dimension=dimension))
     return tuple(columns)
 
 
@@ -122,7 +126,7 @@ def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[M
     """How the indexes on a column compare its vectors."""
     metrics: list[MetricName] = []
     for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
-        parts = str(operator_class).split("_")
+        parts = str(operator_class).split("_")  # such as halfvec_l2_ops
         if len(parts) == 3 and parts[1] in _METRICS:
             metrics.append(_METRICS[parts[1]])
     return metrics
@@ -150,6 +154,8 @@ def find_lexemes(
     generated = catalogue_rows(connection, "generated", table.sql, field)
     configured = _CONFIGURED.search(str(generated[0][0])) if generated else None
     ranking_note = ""
+    # Questions have to be cut into words as the column was: as the user says, as the column's own
+    # expression says, or else without stems, which is reported as an assumption.
     if mapping.language:
         configuration = mapping.language
     elif configured:
@@ -159,6 +165,7 @@ def find_lexemes(
         ranking_note = " assumed"
     expression = quoted(field)
     if field not in vectors:
+        # Written as in the expression of an index, so that the planner takes the index.
         literal = configuration.replace("'", "''")
         expression = f"to_tsvector('{literal}', {expression})"
     words = Words(field=field, ranking=f"ts_rank_cd, {configuration}{ranking_note}")
@@ -166,6 +173,7 @@ def find_lexemes(
 
 
 def _names_of_kinds(table: SqlTable, kinds: Sequence[str]) -> list[str]:
+    """The columns whose type is one of these."""
     return [column.name for column in table.columns if column.kind in kinds]
 
 
@@ -176,5 +184,5 @@ def let_indexes_look_on(connection: Any) -> None:
     """
     if fetch_rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
         return
-    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    connection.execute("SELECT NULL::vector")  # pgvector's settings are there once it is loaded
     catalogue_rows(connection, "look_on")

@@ -52,6 +52,7 @@ _BATCH = 500
 _PAGE = 2000
 """Points that are read in one request."""
 _TIMEOUT = 60
+"""Seconds that a request may take; the client's own limit is 5."""
 KEY = "ragbench"
 """Under which a collection's metadata keep what ragbench says of it."""
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
@@ -75,10 +76,12 @@ class QdrantServerDatabase(WritableDatabase):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, address: str, opening: Callable[[], Any], *, local: bool = False) -> None:
+        """The client is made by `opening`; `local` says that it is one without a server."""
         super().__init__(address, opening)
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
+        """The client's exceptions; its local mode raises plain ``ValueError``."""
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
 
@@ -86,6 +89,7 @@ class QdrantServerDatabase(WritableDatabase):
         return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
+        """The collection to be read: which of its vectors, and how both kinds are compared."""
         if not connection.collection_exists(name):
             return None
         params = connection.get_collection(name).config.params
@@ -140,6 +144,7 @@ class QdrantServerDatabase(WritableDatabase):
                 deleted_threshold=_DELETED, vacuum_min_vector_number=100
             )
         connection.create_collection(name, metadata={KEY: info_to_json(info)}, **settings)
+        # An older server drops the metadata in silence.
         if read_mark(connection, name) is None:
             connection.delete_collection(name)
             raise StoreError(
@@ -147,10 +152,17 @@ class QdrantServerDatabase(WritableDatabase):
                 "Qdrant 1.16 or newer is needed"
             )
         if not self._local:
+            # What filters ask of every collection; fields of metadata are indexed as they are seen.
             for field in ("document_id", "lists", "spelled"):
                 connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def attach(self, connection: Any, name: str) -> OwnPoints | None:
+        """The collection with ragbench's mark.
+
+        Raises:
+            ForeignCollectionError: there is one of this name without the mark. Whoever opens it
+                may then read it as another program's.
+        """
         fitted = fitted_name(name)
         if not connection.collection_exists(fitted):
             return None
@@ -159,6 +171,7 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
+        # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
 
@@ -171,6 +184,7 @@ class ClientCollection:
     _name: str
 
     def count(self) -> int:
+        """The exact number: reports give it, and a run is identified by it."""
         return int(self._client.count(self._name, exact=True).count)
 
     _payload: ClassVar[object] = True
@@ -204,8 +218,10 @@ class QdrantPayloads(ClientCollection):
     space: Space
     words: Words | None
     _language: str
+    """Whose stemmer cuts the words of questions."""
 
     def sample(self, limit: int) -> list[Row]:
+        """The first points in the order of their ids, without vectors."""
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [Row(str(point.id), point.payload or {}) for point in points]
 
@@ -227,6 +243,7 @@ class QdrantPayloads(ClientCollection):
         return isinstance(self._client._client, local)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
+        """The points nearest to each query; a distance is scored by its negative."""
         answers = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
         # Of distances the smallest is the best.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
@@ -265,9 +282,11 @@ class OwnPoints(ClientCollection):
         self._address = address
         self._models = models
         self._indexed: set[str] = set()
+        """The fields of metadata that have an index since this object was made."""
         self._filters = OwnFilters(models)
 
     def read_info(self) -> CollectionInfo:
+        """What the server has now; another program may have changed or removed it."""
         mark = read_mark(self._client, self._name)
         if mark is None:
             raise StoreError(f"{self._address}: '{self._name}' has lost its metadata")
@@ -277,16 +296,19 @@ class OwnPoints(ClientCollection):
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes the points; waits, so that the next read no longer sees them."""
         points = [point_id(chunk_id) for chunk_id in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
     # What the embedded engine does by a package of its own (`stores.qdrant_embedded`).
 
     def _index(self, path: str, kind: str) -> None:
+        """Has a field of the payload indexed; the client's local mode has no use for it."""
         if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
     def _upsert(self, points: Sequence[Point]) -> None:
+        """Adds or replaces points; waits, so that the next read sees them."""
         structs: list[Any] = []
         for identifier, vectors, payload in points:
             struct = self._models.PointStruct(id=identifier, vector=vectors, payload=payload)
@@ -310,11 +332,13 @@ class OwnPoints(ClientCollection):
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
     def _sparse(self, words: WordVector) -> Any:
+        """The words of a chunk or of a question, as the models hold a sparse vector."""
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
     # What is the same for both.
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
+        """Writes chunks as points, in batches: if one fails, those before it stay."""
         plains = [plain(chunk) for chunk in chunks]
         self._index_fields(plains)
         points: list[Point] = []
@@ -323,6 +347,7 @@ class OwnPoints(ClientCollection):
             if chunk.words:
                 vectors[WORDS] = self._sparse(chunk.words)
             payload = {name: value for name, value in fields.items() if value not in (None, {})}
+            # The names by themselves, which filters ask for: see `OwnFilters`.
             if fields["fields"]:
                 payload["spelled"] = list(fields["fields"])
             points.append((point_id(chunk.id), vectors, payload))
@@ -349,10 +374,12 @@ class OwnPoints(ClientCollection):
         self._indexed.update(new_names)
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The payloads, without the keys that only filters need."""
         points = [point_id(chunk_id) for chunk_id in ids]
         return [record.payload for record in self._records(points, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The dense vectors, by the ids in the payloads: a point's own id is only a digest."""
         points = [point_id(chunk_id) for chunk_id in ids]
         rows: dict[str, Rows] = {}
         for record in self._records(points, ["chunk_id"], [DENSE]):
@@ -360,6 +387,7 @@ class OwnPoints(ClientCollection):
         return rows
 
     def digests(self) -> dict[str, str]:
+        """The digest of every chunk, read page by page and without texts or vectors."""
         digests: dict[str, str] = {}
         offset = None
         while True:
@@ -370,9 +398,11 @@ class OwnPoints(ClientCollection):
                 return digests
 
     def condition(self, filters: Filter | None, native: object) -> Any:
+        """The filter over the plain fields; own collections are given no native one."""
         return None if filters is None else self._filters(filters)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
+        """The nearest points; inner products of unit vectors are cosines as they are."""
         rankings: list[list[Row]] = []
         for points in self._answers(rows.tolist(), DENSE, limit, condition, effort):
             rankings.append([_row(point) for point in points])
@@ -381,6 +411,7 @@ class OwnPoints(ClientCollection):
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
+        """See `WordWriter`: points that share no word with a question are left out."""
         vectors = [self._sparse(query) for query in queries]
         rankings: list[list[Row]] = []
         for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
@@ -388,7 +419,11 @@ class OwnPoints(ClientCollection):
         return rankings
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `WordWriter`: a score divided by what the chunk has."""
+        """See `WordWriter`: a score divided by what the chunk has.
+
+        No call of Qdrant gives its inverse document frequencies. But a chunk's score for one word
+        is that frequency times the chunk's own value for the word, and the value can be read.
+        """
         queries = [self._sparse({word: 1.0}) for word in numbers]
         # For each word the chunk that ranks highest by it; None where no chunk has it.
         best_points: list[Any] = []
@@ -413,10 +448,12 @@ class OwnPoints(ClientCollection):
 
 
 def _foreign_row(point: Any, sign: float = 1.0) -> Row:
+    """A hit in another program's collection, by Qdrant's id; it may have no payload."""
     return Row(str(point.id), point.payload or {}, sign * float(point.score))
 
 
 def _row(point: Any) -> Row:
+    """A hit in a collection of ragbench's own, by the id of its chunk, which orders ties."""
     return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
@@ -435,6 +472,7 @@ def _index_kind(value: object) -> str | None:
 
 
 def qdrant_models() -> ModuleType:
+    """The client's models, imported when first needed: the import is slow, the extra optional."""
     return require("qdrant_client.models", extra="qdrant")
 
 
@@ -451,6 +489,7 @@ def open_server(address: str) -> QdrantServerDatabase:
 
     def open_client() -> Any:
         client = require("qdrant_client", extra="qdrant").QdrantClient
+        # Its check of versions would warn where no server answers; that is an error of ours.
         return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
 
     return QdrantServerDatabase(mask_url(address), open_client)

@@ -39,6 +39,7 @@ _CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
 _INFO = "collection.json"
+"""Of a collection; a folder without it is none."""
 _SHARD = "shard"
 _SPARE = 128 * 2**20
 """Bytes that stay free, of which a batch of 500 chunks may take half. The engine writes through
@@ -59,14 +60,16 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         self._shards: dict[str, Any] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
+        """The engine raises plain ``Exception``, so everything counts as its failure."""
         require("qdrant_edge", extra="qdrant")
         return (Exception,)
 
     def connect(self) -> Any:
+        """The package, which stands for a connection: the folder needs none."""
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
-        for name in list(self._shards):
+        for name in list(self._shards):  # a copy, as `detach` takes them out
             self.detach(connection, name)
 
     def names(self, connection: Any) -> list[str]:
@@ -75,7 +78,9 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
+        """Makes the shard, and last the file that makes the folder a collection."""
         folder = self._folder(info.name)
+        # What an interrupted making may have left there.
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
         _check_space(self.address, folder)
@@ -94,6 +99,12 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         _write_info(folder / _INFO, info)
 
     def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
+        """The collection. Its shard is loaded once, for it cannot be opened a second time.
+
+        Raises:
+            ForeignCollectionError: Qdrant's Python client has made it, with a form of its own.
+            StoreError: another process has it open.
+        """
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
             if (self._path / _CLIENT_FOLDER / name).is_dir():
@@ -103,6 +114,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             if name not in self._shards:
                 self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
         except Exception as error:
+            # The engine has no type for it; its message quotes the lock's failure.
             if "WouldBlock" not in str(error):
                 raise
             raise StoreError(
@@ -118,6 +130,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
+        """Removes the folder without reading it, so also what another release has written."""
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
@@ -126,6 +139,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             shutil.rmtree(folder)
 
     def _folder(self, name: str) -> Path:
+        # A name that does not fit leads to a digest, so `names` reads the names in the files.
         return self._path / fitted_name(name)
 
 
@@ -133,6 +147,7 @@ class QdrantEmbedded(OwnPoints):
     """An open collection of the embedded engine; its package stands in for the client's models."""
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
+        # Without a client: every method that would ask one is replaced here.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
@@ -141,6 +156,7 @@ class QdrantEmbedded(OwnPoints):
         return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
+        """Replaces the file, after the points that it is about are on the disk."""
         _check_space(self._address, self._info.parent)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
@@ -154,10 +170,12 @@ class QdrantEmbedded(OwnPoints):
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _index(self, path: str, kind: str) -> None:
+        """Has a field indexed for filters, though vectors are searched exactly."""
         schema_type = getattr(self._models.PayloadSchemaType, kind.capitalize())
         self._shard.update(self._models.UpdateOperation.create_field_index(path, schema_type))
 
     def _upsert(self, points: Sequence[Point]) -> None:
+        """Adds or replaces points; the space is looked at before each batch, see `_SPARE`."""
         _check_space(self._address, self._info.parent)
         engine_points = [self._models.Point(*point) for point in points]
         self._shard.update(self._models.UpdateOperation.upsert_points(engine_points))
@@ -165,6 +183,7 @@ class QdrantEmbedded(OwnPoints):
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
+        """The points of these ids that are there, all in one call, for no request is sent."""
         selector = self._models.PayloadSelector.Include(keys)
         records: Iterable[Any] = self._shard.retrieve(list(points), selector, vectors or False)
         return records
@@ -177,6 +196,7 @@ class QdrantEmbedded(OwnPoints):
     def _answers(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
+        """For each query its points, best first; the search is exact, whatever the effort."""
         package: Any = self._models
         requests: list[Any] = []
         for query in queries:
@@ -198,6 +218,7 @@ class QdrantEmbedded(OwnPoints):
 
 
 def _check_space(address: str, folder: Path) -> None:
+    """Refuses to write on a nearly full disk, while there can still be an error; see `_SPARE`."""
     free = shutil.disk_usage(folder).free
     if free < _SPARE:
         raise StoreError(
@@ -208,6 +229,7 @@ def _check_space(address: str, folder: Path) -> None:
 
 
 def _write_info(path: Path, info: CollectionInfo) -> None:
+    """Writes the file whole or not at all: a reader sees the old state or the new one."""
     with written_whole(path) as file:
         file.write(info_to_json(info).encode() + b"\n")
 

@@ -22,6 +22,7 @@ from ragbench.search.stores.record import field_key, straight_path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that a path holds without quotes."""
 
 
 class _Both(Record):
@@ -31,6 +32,7 @@ class _Both(Record):
     must_not: list[Any] = field(default_factory=list[Any])
 
     def filter(self, models: ModuleType) -> Any:
+        """Both lists as one filter of Qdrant; an empty list is left out."""
         tests: dict[str, list[Any]] = {}
         if self.must:
             tests["must"] = self.must
@@ -51,6 +53,7 @@ def written_path(keys: Sequence[str]) -> str:
 
 
 def _all(parts: Iterable[_Both]) -> _Both:
+    """All of these hold: their lists one after the other, so that nothing is nested."""
     must: list[Any] = []
     must_not: list[Any] = []
     for part in parts:
@@ -60,6 +63,7 @@ def _all(parts: Iterable[_Both]) -> _Both:
 
 
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
+    """At least one of these holds: a nested filter, as two such parts cannot share one `should`."""
     return _Both(must=[models.Filter(should=[part.one(models) for part in parts])])
 
 
@@ -71,6 +75,7 @@ class PayloadFilters:
 
     def __init__(self, models: ModuleType) -> None:
         self.models = models
+        # The embedded engine calls it RangeFloat.
         self._range = getattr(models, "RangeFloat", None) or models.Range
 
     def __call__(self, filters: Filter) -> Any:
@@ -86,6 +91,7 @@ class PayloadFilters:
         return dialect(filters).filter(self.models)
 
     def native(self, given: object) -> Any:
+        """A filter in Qdrant's own JSON, checked by the client's models before it is sent."""
         try:
             return self.models.Filter.model_validate(given)
         except ValueError as error:
@@ -96,6 +102,7 @@ class PayloadFilters:
             ) from error
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        """A field equals one of the values: texts by one test, flags and numbers by one each."""
         models = self.models
         parts: list[_Both] = []
         texts = [value for value in values if isinstance(value, str)]
@@ -113,9 +120,11 @@ class PayloadFilters:
         return parts[0] if len(parts) == 1 else _any(parts, models)
 
     def _test(self, key: str, **condition: Any) -> _Both:
+        """A single test of what lies at a path, as `FieldCondition` takes it."""
         return _Both(must=[self.models.FieldCondition(key=key, **condition)])
 
     def within(self, range_: Range) -> _Both:
+        """A number in a range, or a text that Qdrant itself reads as a date."""
         limits: Mapping[str, Any] = range_.limits()
         if not range_.of_dates:
             return self._test(range_.field, range=self._range(**limits))
@@ -123,6 +132,7 @@ class PayloadFilters:
         return self._test(range_.field, range=self.models.DatetimeRange(**dates))
 
     def exists(self, key: str) -> _Both:
+        """A field is there, and neither null nor an empty list: Qdrant calls these empty."""
         payload_field = getattr(self.models, "PayloadField", None)
         if payload_field is None:  # the embedded engine's models
             return _Both(must_not=[self.models.IsEmptyCondition(key=key)])
@@ -137,7 +147,11 @@ class PayloadFilters:
 
 
 class OwnFilters(PayloadFilters):
-    """Folded filters over the plain fields of `ragbench.search.stores.record`."""
+    """Folded filters over the plain fields of `ragbench.search.stores.record`.
+
+    A field is named as in the metadata that ragbench was given; each test is made at the places
+    where `_at` says that its value may be.
+    """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         return self._at(key, partial(super().equal, values=values))
@@ -146,12 +160,14 @@ class OwnFilters(PayloadFilters):
         return self._at(key, partial(super().prefix, prefix=prefix))
 
     def exists(self, key: str) -> _Both:
+        """As for any payload, but an empty list exists."""
         # An empty list is no value to Qdrant, and one to ragbench.
         listed = _Both(must=[self._names("lists", key)])
         test = super().exists
         return self._at(key, lambda path: _any([test(path), listed], self.models))
 
     def within(self, range_: Range) -> _Both:
+        """A number in a range, and not in a list; or a date, by its milliseconds in ``dates``."""
         range_test = self._range(**range_.limits())
         if range_.of_dates:
             return self._test(written_path(["dates", field_key(range_.field)]), range=range_test)
@@ -161,17 +177,26 @@ class OwnFilters(PayloadFilters):
         )
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
-        """A test where a path of keys leads to the field, and where it is spelled out."""
-        key, path = field_key(field), straight_path(field)
+        """A test where a path of keys leads to the field, and where it is spelled out.
+
+        Args:
+            field: its name in a filter; dots may lead into objects or belong to a key.
+            test: makes the test for a path in the payload.
+        """
+        key = field_key(field)
+        path = straight_path(field)
         spelled = test(written_path(["fields", key]))
-        if path is None:
+        if path is None:  # no path can be written: the value is spelled out, or not there
             return spelled
         of_document = field == "document_id"
         straight = test(written_path([field] if of_document else ["metadata", *path]))
+        # A name without dots is a key of the metadata themselves: the path leads to it.
         if len(path) == 1 and not of_document:
             return straight
+        # Where the field is spelled out, the path leads to another value, which does not count.
         apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
         return _any([apart, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
+        """Whether a list of names in the payload (`lists`, `spelled`) holds a field's name."""
         return self.models.FieldCondition(key=key, match=self.models.MatchValue(value=value))

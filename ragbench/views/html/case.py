@@ -15,7 +15,7 @@ from urllib.parse import quote as percent_encoded
 import orjson
 from markupsafe import escape
 
-from ragbench.core.attribution import ESTIMATES, LOSSES
+from ragbench.core.attribution import ESTIMATES, JUDGING, LOSSES
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow
@@ -222,6 +222,8 @@ def _cause(row: CaseRow) -> Iterator[str]:
     yield f'<div class=in id="{link}">\n<p class=why>{safe(attribution.detail)}'
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
+    if attribution.decided_by in JUDGING:
+        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}."
     yield f' <a href="#{link}">link</a>'
     tags = list(row.tags)
     if row.language:

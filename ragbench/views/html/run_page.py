@@ -26,6 +26,7 @@ from ragbench.core.report import (
     badness,
     main_metric,
 )
+from ragbench.views.answers import share_hint
 from ragbench.views.document import Section, flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
@@ -50,7 +51,14 @@ _BINS = 12
 """Bars of the histogram of a metric's values."""
 _LEAST_CONFIDENCES = 10
 """Cases with a confidence from which on the page draws how well it is calibrated."""
-_ANSWERS = tuple(Answer)
+_ANSWERS = (
+    Answer.RIGHT,
+    Answer.PARTLY,
+    Answer.WRONG,
+    Answer.DECLINED,
+    Answer.UNCHECKED,
+    Answer.NONE,
+)
 """The columns of the table of responses, in their order."""
 _ANSWERABLE = ((True, "there is an answer, or may be"), (False, "there is none"))
 """Its rows: whether a case has an answer, and how the table says so."""
@@ -209,6 +217,7 @@ class RunPage:
         return {
             "report": report,
             "headline": headline(report),
+            "hint": share_hint(report),
             "notes": notes,
             "falls": falls_with_starts,
             "share_bar": charts.share_bar,

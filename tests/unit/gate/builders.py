@@ -13,6 +13,7 @@ from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.case_table import CaseTable, CaseTexts, ScoredCase
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -22,21 +23,29 @@ Score = float | str
 
 def config(changes: Mapping[str, Any] | None = None, **metrics: Any) -> GateConfig:
     """Limits of each metric, as its gate or as the values of its limits."""
-    demands = {
-        name: found if isinstance(found, MetricGate) else MetricGate(limits=FigureLimits(**found))
-        for name, found in metrics.items()
-    }
-    return replace(GateConfig(metrics=demands), **(changes or {}))
+    gates: dict[str, MetricGate] = {}
+    for name, limits in metrics.items():
+        if isinstance(limits, MetricGate):
+            gates[name] = limits
+        else:
+            gates[name] = MetricGate(limits=FigureLimits(**limits))
+    return replace(GateConfig(metrics=gates), **(changes or {}))
 
 
 def column(name: str, **changes: Any) -> MetricColumn:
     """A metric between 0 and 1, higher is better."""
-    known: dict[str, Any] = {"low": 0.0, "high": 1.0, "direction": Direction.HIGHER}
-    known |= {"version": 1, "group": "retriever"}
-    return MetricColumn(name=name, **(known | changes))
+    facts: dict[str, Any] = {
+        "low": 0.0,
+        "high": 1.0,
+        "direction": Direction.HIGHER,
+        "version": 1,
+        "group": "retriever",
+    }
+    return MetricColumn(name=name, **(facts | changes))
 
 
 def with_cases(run: RunScores, cases: Iterable[ScoredCase], **changes: Any) -> RunScores:
+    """The run with these cases in place of its own; the scores of its metrics stay."""
     return replace(run, cases=CaseTable.of(cases), **changes)
 
 
@@ -60,20 +69,21 @@ def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) 
 class KnownTexts:
     """Texts of cases that are made by hand."""
 
-    known: Sequence[CaseTexts]
+    texts: Sequence[CaseTexts]
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        return (self.known[place] for place in places)
+        return (self.texts[place] for place in places)
 
     def marks(self) -> NDArray[np.int64]:
-        return np.array([(hash(one.retrieved_ids), hash(one.response)) for one in self.known])
+        """Two numbers per case: equal ones mean the same retrieved ids, the same answer."""
+        return np.array([(hash(texts.retrieved_ids), hash(texts.response)) for texts in self.texts])
 
     def at(self, places: Sequence[int]) -> KnownTexts:
         return KnownTexts([*self.of(places)])
 
 
-def told(run: RunScores, texts: Mapping[str, CaseTexts]) -> RunScores:
-    """A run with these texts of its cases."""
+def with_texts(run: RunScores, texts: Mapping[str, CaseTexts]) -> RunScores:
+    """The run with these texts by the ids of its cases."""
     known = KnownTexts([texts.get(id_, CaseTexts()) for id_ in run.table.ids])
     return replace(run, cases=replace(run.table, texts=known))
 
@@ -85,31 +95,38 @@ def run(
     languages: Iterable[str | None] | None = None,
     **changes: Any,
 ) -> RunScores:
-    """A run with scores by metric, one a case; the cases are called q1, q2 ..."""
-    columns = {name: list(values) for name, values in scores.items()}
-    size = len(next(iter(columns.values())))
-    shared = list(clusters) if clusters is not None else [None] * size
-    spoken = list(languages) if languages is not None else [None] * size
-    known = {metric.name: metric for metric in metrics}
-    cases = [
-        ScoredCase(
+    """A run with scores by metric, one per case; the cases are called q1, q2 ..."""
+    values_of = {name: list(values) for name, values in scores.items()}
+    size = len(next(iter(values_of.values())))
+    cluster_of = list(clusters) if clusters is not None else [None] * size
+    language_of = list(languages) if languages is not None else [None] * size
+
+    cases: list[ScoredCase] = []
+    for row in range(size):
+        cells = {name: _cell(values[row]) for name, values in values_of.items()}
+        case = ScoredCase(
             id=f"q{row + 1}",
             fingerprint=f"f{row + 1}",
-            scores={name: _cell(values[row]) for name, values in columns.items()},
-            cluster=shared[row],
-            language=spoken[row],
+            scores=cells,
+            cluster=cluster_of[row],
+            language=language_of[row],
         )
-        for row in range(size)
+        cases.append(case)
+
+    column_of = {metric.name: metric for metric in metrics}
+    columns = [
+        _with_mean(column_of.get(name) or column(name), values)
+        for name, values in values_of.items()
     ]
-    figured = [
-        _figured(known.get(name) or column(name), values) for name, values in columns.items()
-    ]
-    return run_of(cases, *figured, **changes)
+    return run_of(cases, *columns, **changes)
 
 
-def _figured(metric: MetricColumn, values: list[Score]) -> MetricColumn:
+def _with_mean(metric: MetricColumn, values: list[Score]) -> MetricColumn:
+    """The metric with the mean of what was measured; None where nothing was."""
     numbers = [value for value in values if not isinstance(value, str)]
-    return replace(metric, score=sum(numbers) / len(numbers) if numbers else None)
+    if not numbers:
+        return replace(metric, score=None)
+    return replace(metric, score=sum(numbers) / len(numbers))
 
 
 def _cell(score: Score) -> Cell:
@@ -122,3 +139,13 @@ def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
     """A run of one system, of the metric m."""
     facts = {"fingerprints": SYSTEM, "date": f"2026-03-{day:02}T10:00:00+00:00"}
     return run({"m": scores}, **(facts | changes))
+
+
+def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    """The facts of a run whose stage took so many seconds in each case."""
+    figures: dict[str, Any] = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
+    counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
+    return {
+        "latencies": (Latency(stage=stage, count=cases, **figures),),
+        "stages": (StageCount(stage=stage, **counts),),
+    }

@@ -34,7 +34,7 @@ from ragbench.ledger.folder import DatasetInfo, Manifest, MetricInfo, RagInfo, w
 from ragbench.ledger.journal import Journal
 from ragbench.verbs.gate import find_baseline, gate_run
 from ragbench.views.write import write_reports
-from tests.unit.gate.builders import column, config, run, run_of, told, with_cases
+from tests.unit.gate.builders import column, config, run, run_of, with_cases, with_texts
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OTHERS = [Cell(status=status) for status in (Status.SKIPPED, Status.ABSTAINED, Status.FAILED)]
@@ -76,7 +76,7 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     )
     path = tmp_path / "base.json"
     texts = {"q1": CaseTexts("the query", "the response", ("secret-chunk",))}
-    now = told(run_of([case], column("a"), column("b"), column("c")), texts)
+    now = with_texts(run_of([case], column("a"), column("b"), column("c")), texts)
     write_baseline(baseline_of([now]), path)
     text = path.read_text("utf-8")
     assert not any(part in text for part in ("the query", "response", "secret-chunk", "why"))
@@ -161,8 +161,8 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
     for case, text, row in zip(found.cases, texts, report.rows(), strict=True):
         for name in ("id", "tags", "language", "stages"):
             assert getattr(case, name) == getattr(row, name)
-        told = (row.query, row.response, row.retrieved_ids)
-        assert (text.query, text.response, text.retrieved_ids) == told
+        texts_of_row = (row.query, row.response, row.retrieved_ids)
+        assert (text.query, text.response, text.retrieved_ids) == texts_of_row
         assert case.cause is row.attribution.cause
         assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
     assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
@@ -199,12 +199,12 @@ def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_pr
         for at in range(4)
         for place in [of if at < count else 7]
     ]
-    report = evaluate(cases, out=tmp_path, metrics="recall@5,answer_correct")
-    recall, correct = report.summaries
-    assert recall.interval is not None and correct.interval is not None
+    report = evaluate(cases, out=tmp_path, metrics="recall@5,token_f1")
+    recall, overlap = report.summaries
+    assert recall.interval is not None and overlap.interval is not None
     # Residuals of the passages 1, -3, 1, 0, 1; t(0.975; 4) = 2.776445.
     assert recall.interval.low == pytest.approx(0.75 - 2.776445 * math.sqrt(5 / 4 * 12) / 20)
-    assert (recall.interval.high, recall.clusters, correct.clusters) == (1.0, 5, 5)
+    assert (recall.interval.high, recall.clusters, overlap.clusters) == (1.0, 5, 5)
     known = {one.metric.name: one.interval for one in report.summaries}
     wanted = config(**{name: {"minimum": 0.5} for name in known})
     checks = gate_run(tmp_path, wanted).checks

@@ -277,7 +277,7 @@ LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who 
         ("", "£50m", "50 million gbp"),
         ("", "2", "Two"),
         ("", "24 months", "two years"),
-        ("", "ten working days", "10 days"),
+        ("", "ten calendar days", "10 days"),
         ("", "2024-03-12", "12 March 2024"),
         ("", "On March 12th, 2024.", "12 March 2024"),
         ("", "am 12. März 2024", "12 March 2024"),
@@ -298,6 +298,7 @@ def test_right_however_it_is_written(query: str, response: str, reference: str) 
 CONTRADICTED: list[tuple[str, str, str, str]] = [
     ("", "Yes, half", "No, half", "yes for no, or no for yes"),
     ("", "3 weeks", "3 days", "another amount"),
+    ("", "ten working days", "10 days", "another amount"),
     (
         "",
         "15 weeks full salary, then 60 percent",
@@ -356,16 +357,22 @@ def test_words_of_a_long_reference_are_rarely_sure() -> None:
 
 def test_right_and_wrong_words_are_probable_and_improbable() -> None:
     assert value("answer_correct", answered("27 days", "27 days")) > 0.95
-    assert value("answer_correct", answered("blue", "27 days")) < 0.1
+    assert value("answer_correct", answered("26 days", "27 days")) < 0.1
+
+
+def test_words_that_are_missing_make_no_answer_wrong() -> None:
+    """Another wording may say the same: only what is compared, or a refusal, is wrong."""
+    assert value("answer_correct", answered("blue", "27 days")) == 0.25
+    assert value("answer_correct", answered("blue", "in the old mill")) == 0.22
 
 
 def test_other_weights_are_another_version() -> None:
     """Stored scores hold as long as the version does: who changes these files raises it."""
-    files = ("metrics/correct.toml", "text/amounts.toml")
+    files = ("metrics/correct.toml", "text/amounts.toml", "text/units.toml")
     texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
     digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
     (metric,) = parse_metrics("answer_correct")
-    assert (metric.definition.version, digest.hexdigest()[:12]) == (13, "2d751a06482b")
+    assert (metric.definition.version, digest.hexdigest()[:12]) == (14, "a3760440c2d0")
 
 
 WORD = st.sampled_from(

@@ -56,6 +56,11 @@ def signed(response: str) -> float:
     return 1.0
 
 
+@metric(probability=True)
+def likely(response: str) -> float:
+    return 1.0
+
+
 @pytest.mark.parametrize(
     ("metric", "values", "low", "high"),
     [
@@ -68,7 +73,9 @@ def signed(response: str) -> float:
         (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
         (signed, [1.0] * 3, None, None),
         # As 20 trials, of values that are probabilities; see test_mean.py.
-        ("answer_correct", [0.007] * 20, 0.0002105, 0.1909547),
+        (likely, [0.007] * 20, 0.0002105, 0.1909547),
+        # What words tell of answers has no known level.
+        ("answer_correct", [0.007] * 20, None, None),
     ],
 )
 def test_intervals_of_means(

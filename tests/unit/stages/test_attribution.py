@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from ragbench import (
     Trace,
     build_operator,
 )
-from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
+from ragbench.core.attribution import Basis, Cause, CorpusGold, Decider
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.post.stage import post_retrieved
@@ -33,7 +32,7 @@ from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_cor
 from ragbench.stages.run_tally import CauseTally
 
 LEAVE = "You get 27 days of paid annual leave per calendar year."
-OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]
+OTHERS = ["The office closes at six.", "Trainees get 40 days.", "Dogs are welcome on Fridays."]
 CASE = Case(
     id="leave",
     query="How many days of leave are there?",
@@ -144,9 +143,9 @@ def declined(found: Trace) -> Trace:
             "retrieve",
             Basis.IDS,
         ),
-        # a judge of correctness goes before words; half of what it can give is neither
+        # a judge of correctness goes before words, and half of its scale is partly right
         (trace("x"), {"correctness": Cell.measured(0.51)}, Cause.RIGHT, None, Basis.IDS),
-        (trace(), {"correctness": Cell.measured(0.5)}, Cause.SHOWN, None, Basis.IDS),
+        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.PARTLY, None, Basis.IDS),
         (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
         (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
     ],
@@ -253,9 +252,9 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
 @pytest.mark.parametrize(
     ("response", "golds", "supported", "detail"),
     [
-        # The chunk on parking holds it.
+        # The chunk on trainees holds it.
         (
-            "Parking costs 40 euros.",
+            "Trainees get 40 days.",
             ["handbook"],
             True,
             "; another shown chunk contains that answer",
@@ -266,7 +265,7 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
             False,
             "; no other shown chunk contains that answer; 1 of 2 gold contexts were not shown",
         ),
-        ("No", ["handbook"], None, ""),
+        ("4", ["handbook"], None, ""),
     ],
 )
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported(
@@ -299,8 +298,8 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     tally = CauseTally()
     for id, gold_at in (("a", 1), ("b", None), ("c", None)):
         said = "27 days" if gold_at else "12"
-        tally.add(replace(CASE, id=id), attribute(trace(said, gold_at=gold_at)))
-    (lost, right), _ = tally.result()
+        tally.add(id, attribute(trace(said, gold_at=gold_at)))
+    lost, right = tally.causes()
     assert (lost.cause, lost.cases, right.cause, right.cases) == (
         Cause.NOT_RETRIEVED,
         2,
@@ -308,28 +307,4 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
         1,
     )
     assert (lost.stages, lost.examples) == ((("retrieve", 2),), ("b", "c"))
-    assert lost.by_words == 2
-    assert lost.reliability is not None
-
-
-def counted(right: float | None, *, words: bool, answer: Answer = Answer.RIGHT) -> Attribution:
-    return Attribution(
-        cause=Cause.RIGHT, basis=Basis.IDS, answer=answer, detail="", right=right, by_words=words
-    )
-
-
-def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
-    known, words = CauseTally(), CauseTally()
-    for at in range(100):
-        known.add(CASE, counted(float(at < 50), words=False))
-        words.add(CASE, counted(0.5, words=True, answer=Answer.UNCHECKED))
-    known.add(CASE, counted(None, words=False))
-    (_, first), (_, second) = known.result(), words.result()
-    assert first is not None
-    assert second is not None
-    assert (first.share, first.known, first.untold, first.by_words) == (0.5, 100, 1, 0)
-    assert (second.share, second.known, second.untold, second.by_words) == (0.5, 100, 100, 100)
-    # 1.984 * .05025 of the cases alone; where all is 0.5, the same by p (1 - p), and 4 points more.
-    assert [first.low, first.high] == pytest.approx([0.400, 0.6], abs=1e-3)
-    assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
-    assert CauseTally().result() == ((), None)
+    assert lost.deciders == ((Decider.WORDS, 2),)

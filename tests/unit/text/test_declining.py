@@ -122,7 +122,7 @@ IN_PART = [
 
 @pytest.mark.parametrize("answer", DECLINED)
 def test_an_answer_that_declines_is_recognised(answer: str) -> None:
-    assert read_answer(answer) == Reading(declines=True, in_part=False)
+    assert read_answer(answer) == Reading(declines=True, in_part=False, opens=True)
 
 
 @pytest.mark.parametrize("answer", [*ANSWERED, *IN_PART])
@@ -137,7 +137,7 @@ def test_a_long_answer_says_more_than_that_it_has_none() -> None:
     courteous = " Please ask again."
     short = "I don't know." + courteous * 5
     assert read_answer(short).declines  # six sentences
-    assert read_answer(short + courteous) == Reading(declines=False, in_part=True)
+    assert read_answer(short + courteous) == Reading(declines=False, in_part=True, opens=True)
     padded = "I don't know" + "!" * 588
     assert len(padded) == 600
     assert read_answer(padded).declines

@@ -15,7 +15,14 @@ import jsonschema
 import pytest
 
 from ragbench import Case, GenerationResult, RetrievalResult, evaluate, report_of
-from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CauseCount, RightShare
+from ragbench.core.attribution import (
+    Answer,
+    AnswerCounts,
+    Attribution,
+    Basis,
+    Cause,
+    CauseCount,
+)
 from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
@@ -310,38 +317,39 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
     assert report_of(tmp_path / "run").summaries[0].measured == 0
 
 
-SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, total=10)
-
-
 @pytest.mark.parametrize(
-    ("right", "counts", "text"),
+    ("answers", "counts", "text"),
     [
         (None, {}, "No case."),
-        (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
         (
-            replace(SHARE, low=None, by_words=0, untold=0),
-            {Cause.RIGHT: (8, 0)},
-            "Right: 60% of 8 cases.",
+            AnswerCounts(cases=4, no_answer=4),
+            {Cause.SHOWN: (4, 0)},
+            "No case was answered: 4 cases without generation.",
         ),
         (
-            SHARE,
+            AnswerCounts(cases=4, failed=4),
+            {Cause.FAILED: (4, 0)},
+            "No case was answered: 4 cases failed. 4 are lost, most as “failed”: 4 (100%).",
+        ),
+        (
+            AnswerCounts(cases=10, right=3, declined=2, undecided=5, by_words=8),
             {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "Right: 60% (50% to 70%) of 8 cases, estimated by words; 50% cannot be told. "
+            "Of 10 cases: 3 agree with the reference, 5 cannot be told by words, 2 declined. "
             "2 are lost, most as “shown, declined”: 2 (20%).",
         ),
         (
-            replace(SHARE, by_words=0, untold=0),
+            AnswerCounts(cases=4, wrong=3, declined=1, by_words=3),
             {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-            "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
-            "retrieved”: 2 (50%, estimated).",
+            "Of 4 cases: 3 contradict the reference, 1 declined. 4 are lost, the largest group as "
+            "“not retrieved”: 2 (50%, estimated).",
         ),
     ],
 )
-def test_the_headline_says_the_share_with_what_is_not_known(
-    right: RightShare | None, counts: dict[Cause, tuple[int, int]], text: str
+def test_the_headline_counts_the_answers(
+    answers: AnswerCounts | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:
     causes = tuple(CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items())
-    assert headline(replace(report_with([]), causes=causes, right=right)) == text
+    assert headline(replace(report_with([]), causes=causes, answers=answers)) == text
 
 
 # --- a case of the page

@@ -31,7 +31,7 @@ from ragbench.views.gate import (
 )
 from ragbench.views.html.document import document_page
 from tests.cli.runs import schema
-from tests.unit.gate.builders import column, config, run, run_of, told, with_cases
+from tests.unit.gate.builders import column, config, run, run_of, with_cases, with_texts
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
 SCHEMA = schema("verdict")
@@ -190,7 +190,7 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
     now = [replace(case, **lost) for case in before]
     texts = CaseTexts(text, text, (text, "a")), CaseTexts(text, f"other {text}", ("b", "a"))
     runs = [
-        told(run_of(rows, column("recall@5")), {row.id: one for row in rows})
+        with_texts(run_of(rows, column("recall@5")), {row.id: one for row in rows})
         for rows, one in zip((before, now), texts, strict=True)
     ]
     against = cases_beside(runs[1], runs[0])

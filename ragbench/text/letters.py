@@ -1,0 +1,72 @@
+"""Letters as words are compared by: what carries meaning stays, what is only form goes.
+
+Case and the width of a letter are form. A mark on a letter is not: a dakuten, a vowel sign, a tone
+part words from each other. An accent goes only where the other text writes the same word without
+it: "Müller" is "Muller" and "Mueller", but "Thùy" is not "Thúy".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+_NARROW_BLANKS = re.compile("(?<=\\d)[\u00a0\u2009\u202f'’](?=\\d{3}(?!\\d))")
+"""Between groups of three digits; Unicode's own normal form makes plain blanks of them."""
+_UNWRITTEN = re.compile("[\u0591-\u05c7\u064b-\u0652\u0670\u0640\u00ad\u200b-\u200f\u2060\ufeff]")
+"""Vowel points of Hebrew and Arabic, which most texts leave out, and signs of no width."""
+_SIGNS = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "−": "-", "²": "^2", "³": "^3", "Ё": "Е", "ё": "е"}
+)
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae"})
+
+
+def plain_letters(text: str) -> str:
+    """A text in letters of one width, composed, with its case and all marks that part words."""
+    if text.isascii():
+        return text
+    text = _NARROW_BLANKS.sub(",", text).translate(_SIGNS)
+    return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", text))
+
+
+@lru_cache(maxsize=1 << 14)
+def bare(word: str) -> str:
+    """A word without the accents of Latin and Greek letters; other scripts keep their marks."""
+    if word.isascii():
+        return word
+    letters: list[str] = []
+    for letter in word:
+        base = unicodedata.normalize("NFD", letter)[0]
+        is_accented = base != letter and (base.isascii() or "\u0370" <= base <= "\u03ff")
+        letters.append(base if is_accented else letter)
+    return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
+
+
+def _spelled_out(word: str) -> str:
+    """A word with two letters for an umlaut: "mueller"."""
+    return bare(word.translate(_UMLAUTS))
+
+
+def as_written(words: Iterable[str], other: Sequence[str]) -> tuple[str, ...]:
+    """Words, each in the form of another text's word that only an accent parts it from.
+
+    Only where one of both is written without accents: two accents are two words.
+    """
+    forms: dict[str, str] = {}
+    for word in other:
+        if not word.isascii():
+            forms[bare(word)] = word
+            forms[_spelled_out(word)] = word
+    plain = {word for word in other if word.isascii()}
+    written: list[str] = []
+    for word in words:
+        if word.isascii():
+            written.append(forms.get(word, word))
+        elif bare(word) in plain:
+            written.append(bare(word))
+        elif _spelled_out(word) in plain:
+            written.append(_spelled_out(word))
+        else:
+            written.append(word)
+    return tuple(written)
