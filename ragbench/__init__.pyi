@@ -45,6 +45,7 @@ from ragbench.io.joined import open_dump as open_dump
 from ragbench.metrics.matching import Matching as Matching
 from ragbench.metrics.metric import metric as metric
 from ragbench.metrics.registry import parse_metrics as parse_metrics
+from ragbench.metrics.rubric import rubric as rubric
 from ragbench.stages.on_workers import Workers as Workers
 from ragbench.stages.stage import CallSettings as CallSettings
 from ragbench.stages.system import EvalSettings as EvalSettings

@@ -168,7 +168,8 @@ JUDGED_RIGHT = (
     "ragas:factual_correctness",
     "ragas:answer_accuracy",
 )
-"""Judged metrics of whether an answer is right; they take precedence over those by words."""
+"""Judged metrics of whether an answer is right: they go before those by words, and the first of
+them before the others."""
 
 
 _DERIVED_FROM_WORDS = "right"

@@ -15,11 +15,12 @@ from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
 from ragbench.core.outcome import Cell
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
-from ragbench.metrics.correct import answer_correct, sure_verdict
+from ragbench.metrics.correct import sure_verdict, verdict
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
 from ragbench.stages.biography import biography_of
@@ -126,9 +127,12 @@ class _CheckedAnswer(NamedTuple):
 
     answer: Answer
     decided_by: Decider
+    reason: str = ""
 
 
-def _checked_answer(trace: Trace, label: float | None, correctness: Cell | None) -> _CheckedAnswer:
+def _checked_answer(
+    trace: Trace, label: float | None, correctness: Cell | None, judge_reason: str
+) -> _CheckedAnswer:
     """How an answer compares with the right one: by people, or else a judge, or else its words."""
     outcome = trace.generation
     if outcome.value is None:
@@ -142,12 +146,13 @@ def _checked_answer(trace: Trace, label: float | None, correctness: Cell | None)
     if has_declined:
         return _CheckedAnswer(Answer.DECLINED, Decider.DATA)
     if correctness is not None and correctness.value is not None:
-        return _CheckedAnswer(_answer_by_value(correctness.value), Decider.JUDGE)
+        return _CheckedAnswer(_answer_by_value(correctness.value), Decider.JUDGE, judge_reason)
     references = trace.case.references
     if not references:
         return _CheckedAnswer(Answer.UNCHECKED, Decider.NONE)
-    probability = answer_correct(trace.case.query, outcome.value.response, references)
-    return _CheckedAnswer(_ANSWER_BY_WORDS[sure_verdict(probability)], Decider.WORDS)
+    by_words = verdict(trace.case.query, outcome.value.response, references)
+    answer = _ANSWER_BY_WORDS[sure_verdict(by_words.probability)]
+    return _CheckedAnswer(answer, Decider.WORDS, by_words.reason)
 
 
 def _answer_by_value(value: float) -> Answer:
@@ -223,6 +228,7 @@ def attribute(
     corpus: CorpusGold | None = None,
     label: float | None = None,
     correctness: Cell | None = None,
+    judge_reason: str = "",
 ) -> Attribution:
     """The cause of a case.
 
@@ -236,8 +242,21 @@ def attribute(
         label: what people say of the answer, from 0 (wrong) to 1 (right).
         correctness: what a judge says of it, on the same scale. Without a value of either, the
             words of response and reference decide.
+        judge_reason: why the judge says so, in its own words.
     """
-    checked = _checked_answer(trace, label, correctness)
+    checked = _checked_answer(trace, label, correctness, judge_reason)
+    attribution = _attribution(trace, checked, matches, biography, corpus)
+    return replace(attribution, reason=checked.reason) if checked.reason else attribution
+
+
+def _attribution(
+    trace: Trace,
+    checked: _CheckedAnswer,
+    matches: Mapping[str, Compared] | None,
+    biography: Biography | None,
+    corpus: CorpusGold | None,
+) -> Attribution:
+    """The cause of a case whose answer is compared already; see `attribute`."""
     by_failure = _by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
@@ -258,9 +277,9 @@ def attribute(
         return by_gold
     # That no chunk holds the words of the reference says little: a validator that sees an answer in
     # the chunks knows better.
-    verdict = None if trace.validation is None else trace.validation.value
-    if verdict is not None and (by_gold is None or verdict.answer_present):
-        return _by_verdict(verdict, checked)
+    evidence = None if trace.validation is None else trace.validation.value
+    if evidence is not None and (by_gold is None or evidence.answer_present):
+        return _by_verdict(evidence, checked)
     if by_gold is not None:
         return by_gold
     return _without_basis(trace, checked)

@@ -120,6 +120,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
                 "run": run.name,
                 "cause": attribution.cause.value,
                 "detail": attribution.detail,
+                "reason": attribution.reason,
             }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     return lacking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from msgspec import ValidationError
 
 from ragbench.core.case import Case
-from ragbench.core.metric import Metric
+from ragbench.core.metric import CORRECTNESS, Metric
 from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
@@ -86,6 +86,7 @@ def evaluate(
     post_retrieval: PostRetrieval | None = None,
     validator: object = None,
     judging: Judging | None = None,
+    judge: str | None = None,
     settings: EvalSettings = _USUAL,
     workers: Workers | None = None,
     version: str | None = None,
@@ -116,6 +117,9 @@ def evaluate(
         validator: what judges the chunks that generation is given, and changes nothing of them: a
             validator, or its name; nothing when not given.
         judging: who is asked by metrics that ask models; without it there may be none of those.
+        judge: the name of a model that judges whether answers are right, by the metric
+            ``correctness``; in place of ``judging``. Its other settings come from the environment,
+            as those of `open_judge` do.
         settings: all that is rarely said.
         workers: where the work is done; this process when not given.
         version: what the system is, in your words: outcomes are used again exactly as long as it
@@ -148,6 +152,7 @@ def evaluate(
         "evaluate",
         post_retrieval=(post_retrieval, PostRetrieval),
         version=(version, str),
+        judge=(judge, str),
         settings=(settings, EvalSettings),
     )
     if workers is not None or judging is not None:
@@ -164,27 +169,14 @@ def evaluate(
 
         rag = as_rag(rag)
     with ExitStack() as stack:
-        if isinstance(cases, (str, Path)):
-            from ragbench.io.sources import open_source
-
-            opened = stack.enter_context(open_source(cases))
-            settings = replace(
-                settings,
-                name=settings.name or dataset_name(str(cases)),
-                source=str(cases) if settings.source is None else settings.source,
-                notes=(*settings.notes, *opened.info.notes),
-                roles=opened.info.roles,
-            )
-            cases = opened
-        elif isinstance(cases, Mapping):
-            columns = cast("Mapping[str, Any]", cases)
-            cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
-        elif not isinstance(cast("Any", cases), Iterable):
-            _refuse_cases(cases)
-        if not isinstance(cases, EntrySource):
-            cases = _entries(cases)
+        if judge is not None:
+            judging = stack.enter_context(_opened_judge(judge, judging))
+        cases, settings = _opened_cases(cases, settings, stack)
         if validator is not None:
             validator = build_validator(validator)
+        if judge is not None:
+            named = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
+            metrics = (*named, CORRECTNESS)
         request = RunRequest(
             out=path_of(out),
             rag=cast("RAG | None", rag),
@@ -199,6 +191,45 @@ def evaluate(
             advance=advance,
         )
         return run_evaluation(cases, request)
+
+
+def _opened_cases(
+    cases: GivenCases, settings: EvalSettings, stack: ExitStack
+) -> tuple[Iterable[Case | Entry], EvalSettings]:
+    """The cases of a path or of records, and the settings with what their source says.
+
+    Args:
+        stack: closes the source.
+    """
+    if isinstance(cases, (str, Path)):
+        from ragbench.io.sources import open_source
+
+        source = stack.enter_context(open_source(cases))
+        settings = replace(
+            settings,
+            name=settings.name or dataset_name(str(cases)),
+            source=str(cases) if settings.source is None else settings.source,
+            notes=(*settings.notes, *source.info.notes),
+            roles=source.info.roles,
+        )
+        return source, settings
+    if isinstance(cases, Mapping):
+        columns = cast("Mapping[str, Any]", cases)
+        cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
+    elif not isinstance(cast("Any", cases), Iterable):
+        _refuse_cases(cases)
+    if isinstance(cases, EntrySource):
+        return cases, settings
+    return _entries(cases), settings
+
+
+def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager[Judging]:
+    """The judge of a model's name; there may be no other."""
+    from ragbench.verbs.models import open_judge
+
+    if judging is not None:
+        raise ConfigError("judge= and judging= say both who judges: give one of them")
+    return open_judge(model=model)
 
 
 def _refuse_cases(value: object) -> NoReturn:

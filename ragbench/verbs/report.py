@@ -17,7 +17,7 @@ from ragbench.core.biography import Biography
 from ragbench.core.case_table import clusters_note
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Failure
+from ragbench.core.outcome import Cell, Failure, verdict_reason
 from ragbench.core.record import replace
 from ragbench.core.report import (
     JUDGED_RIGHT,
@@ -159,8 +159,11 @@ class RunCases:
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
         """Why the answer is right, or which stage lost it."""
         correctness = None
+        judge_reason = ""
         if self._correctness is not None:
             correctness = case.cells[self._correctness]
+            if case.judgements:
+                judge_reason = verdict_reason(case.judgements[self._correctness])
         return attribute(
             case.trace,
             matches=case.matches or matches_of(case.trace, matching),
@@ -168,6 +171,7 @@ class RunCases:
             corpus=self._corpus,
             label=self._label(case.trace),
             correctness=correctness,
+            judge_reason=judge_reason,
         )
 
     def stored_cause(

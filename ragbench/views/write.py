@@ -46,6 +46,7 @@ _COLUMNS = (
     "cause",
     "answer_is",
     "decided_by",
+    "answer_reason",
 )
 _VERDICT_COLUMNS = (
     "verdict_answer_present",
@@ -124,6 +125,7 @@ class CaseFiles(ExitStack):
             row.attribution.cause.value,
             row.attribution.answer.value,
             row.attribution.decided_by.value,
+            _safe(row.attribution.reason),
         ]
         for _, position in self.columns:
             cell = row.cells[position]

@@ -19,6 +19,7 @@ from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
+    from ragbench.core.metric import Metric
     from ragbench.core.report import Report, Summary
     from ragbench.core.roles import FieldRole
     from ragbench.core.trace import Entry
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ragbench.stages.system import EvalSettings
     from ragbench.validators.validator import Validator
     from ragbench.verbs.evaluate import Collect
-    from ragbench_cli.models import ModelsInUse
+    from ragbench_cli.models import ModelChoice, ModelsInUse
 
 
 class Evaluated(NamedTuple):
@@ -312,6 +313,37 @@ def _check_output(folder: Path, info: SourceInfo) -> None:
             raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
 
 
+def _metrics(
+    metric_list: str | None, models: ModelChoice, *, has_expectations: bool = False
+) -> tuple[Metric, ...]:
+    """What is measured: the metrics that the options name, or the usual ones, and the judge's.
+
+    Args:
+        metric_list: the option ``--metrics``.
+        models: with the judge of answers, if one is named.
+        has_expectations: whether cases say what an answer has to contain.
+
+    Raises:
+        ConfigError: a metric is wrong, or none is named.
+    """
+    from ragbench.core.metric import CORRECTNESS, RUBRIC
+    from ragbench.metrics.registry import default_metrics, parse_metrics
+    from ragbench_cli.models import configured_rubrics
+
+    if metric_list is None:
+        metrics = default_metrics(has_expectations=has_expectations)
+    else:
+        rubrics: dict[str, str] = {}
+        if RUBRIC in metric_list:  # a mistake in the file's rubrics stops only who uses them
+            rubrics = configured_rubrics(models.llm.config)
+        metrics = parse_metrics(metric_list, rubrics=rubrics)
+        if not metrics:
+            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+    if models.judge is not None:
+        metrics = parse_metrics((*metrics, CORRECTNESS))
+    return metrics
+
+
 class _Opened:
     """What the options of an evaluation name, open as long as the stack is."""
 
@@ -319,8 +351,7 @@ class _Opened:
         """Opens them in an order in which what is wrong is reported before anything is paid for."""
         from ragbench.io.only import Selection
         from ragbench.ledger.watch import Watch
-        from ragbench.metrics.registry import default_metrics, parse_metrics
-        from ragbench_cli.models import ModelsInUse
+        from ragbench_cli.models import ModelsInUse, with_judge
         from ragbench_cli.systems import (
             DocumentsBeside,
             chosen_system,
@@ -334,20 +365,18 @@ class _Opened:
         measuring = options.measuring
         self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
-        metric_list = measuring.metrics
-        self.metrics = default_metrics() if metric_list is None else parse_metrics(metric_list)
-        if not self.metrics:
-            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+        models = with_judge(options.models)
+        self.metrics = _metrics(measuring.metrics, models)
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
-        if metric_list is None and info.has_expectations:
-            self.metrics = default_metrics(has_expectations=True)
+        if info.has_expectations:
+            self.metrics = _metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:
             raise no_system(cases, info)
-        self.models = ModelsInUse(options.models, self.metrics, stack)
+        self.models = ModelsInUse(models, self.metrics, stack)
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
         """Makes one more on a worker; None where there may be one only."""

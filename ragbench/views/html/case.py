@@ -223,7 +223,8 @@ def _cause(row: CaseRow) -> Iterator[str]:
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
     if attribution.decided_by in JUDGING:
-        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}."
+        reason = f": {safe(attribution.reason)}" if attribution.reason else ""
+        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}{reason}."
     yield f' <a href="#{link}">link</a>'
     tags = list(row.tags)
     if row.language:
