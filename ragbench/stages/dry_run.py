@@ -28,7 +28,7 @@ from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan, not_asked, reads_canaries
+from ragbench.metrics.judging import JudgePlan, not_asked
 from ragbench.metrics.ragas_judge import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
@@ -241,12 +241,11 @@ class DryRun(ExitStack):
             if not_asked(job.metric, job.row.trace) is None:
                 self.judge(plan, job.metric, job.row.trace)
 
-    def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
-        """Counts the canaries of each metric that has some: they are judged beside the run."""
-        plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
-        for metric in plan.metrics:
-            for trace in traces:
-                self.judge(plan, metric, trace)
+    def count(self, judging: Judging, metric: Metric, traces: Sequence[Trace]) -> None:
+        """Counts judgements of a metric beside those of the run: its canaries."""
+        plan = judging.plan([metric])
+        for trace in traces:
+            self.judge(plan, metric, trace)
 
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement."""

@@ -228,7 +228,7 @@ def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager
     from ragbench.verbs.models import open_judge
 
     if judging is not None:
-        raise ConfigError("judge= and judging= say both who judges: give one of them")
+        raise ConfigError("judge= and judging= both name a judge: give one of them")
     return open_judge(model=model)
 
 

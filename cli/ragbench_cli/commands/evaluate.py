@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report, Summary
     from ragbench.core.roles import FieldRole
-    from ragbench.core.trace import Entry
+    from ragbench.core.trace import Entry, Trace
     from ragbench.io.entries import SourceInfo
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import Judging
@@ -567,20 +567,32 @@ class _Opened:
 
     def _with_canaries(self, report: Report, judging: Judging, folder: Path) -> Report:
         """Puts claims of known truth to the judge: the report then says how often it is wrong."""
-        from ragbench.stages.canaries import judge_canaries, plant
+        from ragbench.stages.canaries import (
+            canaries_of,
+            has_canaries,
+            judge_canaries,
+            plant_for,
+        )
         from ragbench.verbs.report import open_traces, report_of
 
         measuring = self.options.measuring
-        traces = (case.trace for case in open_traces(folder))
-        canaries = plant(traces, measuring.canaries, seed=measuring.seed)
+
+        def traces() -> Iterator[Trace]:
+            return (case.trace for case in open_traces(folder))
+
+        canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)
         dry_run = self.models.dry_run
+        for metric in filter(has_canaries, report.metrics):
+            canaries_of_metric = canaries_of(metric, canaries)
+            if dry_run is not None:
+                dry_run.count(judging, metric, [canary.trace for canary in canaries_of_metric])
+            elif len(canaries_of_metric) < measuring.canaries:
+                console.say(
+                    f"canaries: the run's texts give {len(canaries_of_metric):,} of "
+                    f"{measuring.canaries:,} for {metric.name}"
+                )
         if dry_run is not None:
-            dry_run.count(judging, report.metrics, [canary.trace for canary in canaries])
             return report
-        if len(canaries) < measuring.canaries:
-            console.say(
-                f"canaries: the run's contexts give {len(canaries):,} of {measuring.canaries:,}"
-            )
         run = report.manifest["fingerprints"]
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
         return report_of(folder)
