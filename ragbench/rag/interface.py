@@ -105,6 +105,9 @@ class RAGBase(Generic[MetaT]):
     """Those that take what was said before a query, each with its parameter for that."""
     is_async: ClassVar[bool] = False
     """Whether the methods are coroutines."""
+    bears_calls: bool = False
+    """Whether several calls may be in flight without the user saying so: coroutines and addresses
+    are made for that, and code of the user's may not be."""
     _routes: ClassVar[Mapping[str, Route]] = {}
     _abstract: ClassVar[bool] = False
 
@@ -252,6 +255,7 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
     """
 
     is_async: ClassVar[bool] = True
+    bears_calls = True
     _methods_are_derived: ClassVar[bool] = True
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:

@@ -357,6 +357,7 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         stages = [_retrieving(endpoint), _generating(endpoint)]
     rag: Any = compose("HTTPRag", stages)
     rag.adapts = (endpoint,)
+    rag.bears_calls = True
     rag.close = endpoint.close
     rag.rebuild = partial(http_rag, url, **options)
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)

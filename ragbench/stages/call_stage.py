@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +30,8 @@ from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, 
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, StoredOutcome
-from ragbench.stages.calls import TIMED_OUT, Manner, ask_in_child, run_async, run_plain
-from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
+from ragbench.stages.calls import TIMED_OUT, Done, Manner, ask_in_child, attempt_async, run_plain
+from ragbench.stages.stage import STOPPED, InLoop, Running, Stage, settle_stored
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -71,6 +79,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
     takes_batches: bool = False
     """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
     it is in the journal as soon as it is finished."""
+    asks_system: bool = False
+    """Whether the system is asked, which says how many calls of it may be in flight; else code of
+    ours or an operator of the user's is called."""
     status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
     """Whether a value is an answer or an abstention."""
     is_incomplete: Callable[[bytes], bool] = lambda _: False
@@ -185,12 +196,13 @@ class CallStage(Record, Generic[InputT, ValueT]):
             for _, outcomes in run_plain(self.call, [[given]], manner):
                 answers += outcomes
         elif self.call_async is not None:
+            attempt = attempt_async(self.call_async, [given], manner)
 
-            def finished(_: Sequence[InputT], outcomes: list[Outcome[ValueT]]) -> None:
-                answers.extend(outcomes)
+            async def ask() -> None:
+                async for _, outcomes in attempt:
+                    answers.extend(outcomes)
 
-            calls = run_async(self.call_async, [[given]], manner, finished)
-            (in_loop or asyncio.run)(calls)
+            (in_loop or asyncio.run)(ask())
         return answers[0]
 
     def _ask_workers(
@@ -212,43 +224,49 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 ahead.settle()
         ahead.settle_all()
 
-    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
-        """Asks in this process, but for the cases that an earlier one died with."""
+    def manner(self, run: Running) -> Manner:
+        """How the stage's calls are made in a run."""
         in_flight = run.in_flight
-        if in_flight is not None and in_flight.left_over:
-            todo = self._ask_suspects(todo, {*in_flight.left_over}, run)
 
         def begun(batch: Sequence[Work[InputT]]) -> None:
             if in_flight is not None:
                 in_flight.begin([work.row.number for work in batch])
 
-        manner = Manner(
+        return Manner(
             stage=self.name,
-            concurrency=run.calls.concurrency,
             timeout=run.calls.timeout,
             stopped=run.stopped,
             begun=begun,
             split=partial(run.warn_of_split, self.name),
         )
-        batches = _batches(todo, run.calls.batch_size if self.takes_batches else 1)
-        call = self.call
-        call_async = self.call_async
-        if call is not None:
-            answered = run_plain(
-                lambda batch: call([work.input for work in batch]), batches, manner
-            )
-            for batch, outcomes in answered:
-                self.keep(batch, outcomes, run)
-        elif call_async is not None:
-            calls = run_async(
-                lambda batch: call_async([work.input for work in batch]),
-                batches,
-                manner,
-                partial(self.keep, run=run),
-            )
-            (run.in_loop or asyncio.run)(calls)
 
-    def _ask_suspects(
+    def attempt(
+        self, batch: Sequence[Work[InputT]], manner: Manner
+    ) -> Iterator[Done[Work[InputT], ValueT]]:
+        """Asks for a batch in the calling thread; gives outcomes for it, or for parts of it."""
+        call = self.call
+        if call is None:
+            raise RunError(f"{self.name} is a coroutine function: its calls are awaited in a flow")
+        return run_plain(lambda part: call([work.input for work in part]), [batch], manner)
+
+    def attempt_async(
+        self, batch: Sequence[Work[InputT]], manner: Manner
+    ) -> AsyncIterator[Done[Work[InputT], ValueT]]:
+        """The same for a stage whose call is a coroutine function."""
+        call: Any = self.call_async
+        return attempt_async(lambda part: call([work.input for work in part]), batch, manner)
+
+    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        """Asks in this process and thread, but for the cases that an earlier one died with."""
+        in_flight = run.in_flight
+        if in_flight is not None and in_flight.left_over:
+            todo = self.ask_suspects(todo, {*in_flight.left_over}, run)
+        manner = self.manner(run)
+        for batch in _batches(todo, run.calls.batch_size if self.takes_batches else 1):
+            for part, outcomes in self.attempt(batch, manner):
+                self.keep(part, outcomes, run)
+
+    def ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
     ) -> Sequence[Work[InputT]]:
         """Asks each suspect in a process of its own, and gives back those left to ask.
@@ -273,6 +291,16 @@ class CallStage(Record, Generic[InputT, ValueT]):
                     continue
             remaining.append(work)
         return remaining
+
+
+def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
+    """Whether several calls of some stage may be in flight in this process, or are awaited."""
+    for stage in stages:
+        if isinstance(stage, CallStage) and stage.pool is None:
+            is_awaited = stage.call_async is not None
+            if is_awaited or run.most_calls > 1:
+                return True
+    return False
 
 
 def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:

@@ -147,6 +147,7 @@ def retrieve_stage(
         call=calls.call,
         call_async=calls.call_async,
         takes_batches=calls.takes_batches,
+        asks_system=True,
     )
 
 
@@ -171,6 +172,7 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
         call=calls.call,
         call_async=calls.call_async,
         takes_batches=calls.takes_batches,
+        asks_system=True,
     )
 
 

@@ -65,7 +65,6 @@ class CellTable:
         stored_by_row = scores.cells(numbers)
         matches_by_row = scores.matched(numbers) if stored_by_row else {}
         columns = list(zip(self.metrics, self._are_users, self._numbers, strict=True))
-        self._stored_cells.clear()
         for row in window:
             question, answer = cell_keys(row, matching)
             stored = stored_by_row.get(row.number)
@@ -83,6 +82,10 @@ class CellTable:
                 else:
                     cells.append(stored.cells[number])
             row.cells = tuple(cells)
+
+    def forget(self, row: RunCase) -> None:
+        """Lets go of what the journal held of a row that is through all stages."""
+        self._stored_cells.pop(row.number, None)
 
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared.
@@ -154,7 +157,8 @@ class ScoreStage:
     name: str = "score"
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
     """By the positions of the metrics that a plan computes."""
-    _is_decided: bool = False
+    is_decided: bool = False
+    """Whether it is decided how chunks are compared: the first cases that come show it."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Scores the cases of a window; of rows that lack the same cells, all at once."""
@@ -164,7 +168,7 @@ class ScoreStage:
             row.cells = no_cells
             if self.tally is not None:
                 self.tally.add(row.trace)
-        if not self._is_decided:
+        if not self.is_decided:
             self._decide_matching()
         if not run.journal.scores.were_empty:
             table.open(window)
@@ -200,7 +204,7 @@ class ScoreStage:
                 matching = Matching.DOCUMENT_ID  # ids of later cases may meet
             table.matching = matching
         self.decided(table.matching)
-        self._is_decided = True
+        self.is_decided = True
 
     def rematch(
         self, windows: Iterable[Sequence[RunCase]], matching: Matching

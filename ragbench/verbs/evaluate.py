@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import ValidationError
 
+from ragbench.core.calling import LoopThread
 from ragbench.core.case import Case
 from ragbench.core.metric import CORRECTNESS, Metric
 from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
+from ragbench.core.trace import Entry, RunCase
+from ragbench.errors import ConfigError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
 from ragbench.io.json_files import rows_of_columns
 from ragbench.io.only import ALL_CASES
@@ -38,6 +39,7 @@ from ragbench.stages.begin import (
     request_digest,
     with_run_date,
 )
+from ragbench.stages.call_stage import has_calls_at_once
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
@@ -45,7 +47,6 @@ from ragbench.stages.stage import (
     USUAL_CALLS,
     GivingUp,
     InFlight,
-    InLoop,
     Progress,
     Running,
     Stage,
@@ -298,23 +299,24 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
             GoldSpace(),
             content=_content_digest(cases, settings),
         )
-        in_loop = None
+        loop: LoopThread | None = None
         if rag is not None and rag.is_async:
-            in_loop = stack.enter_context(_event_loop())
+            loop = LoopThread("ragbench-system")
+            stack.callback(loop.stop)
         begun = begin(
             evaluation,
             folder,
             selected,
             stack,
             watch=watch,
-            in_loop=in_loop,
+            in_loop=None if loop is None else loop.run,
             fresh=request.fresh,
             anew=anew,
         )
         if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
             return report_of(request.out)
-        running = _running(begun, stack, in_loop, request.stopped, request.advance)
+        running = _running(begun, stack, loop, request)
         score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if evaluation.judge is not None:
@@ -439,9 +441,8 @@ def _import_for_judging(judging: Judging) -> None:
 def _running(
     begun: BegunRun,
     stack: ExitStack,
-    in_loop: InLoop,
-    stopped: Callable[[], bool],
-    advance: Callable[[Progress], None] | None,
+    loop: LoopThread | None,
+    request: RunRequest,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
     settings = begun.evaluation.settings
@@ -461,10 +462,11 @@ def _running(
         journal=begun.journal,
         calls=calls,
         retry_failed=settings.retry_failed,
-        stopped=lambda: stopped() or bool(giving_up.because),
+        stopped=lambda: request.stopped() or bool(giving_up.because),
         giving_up=giving_up,
-        in_loop=in_loop,
-        report=advance or (lambda _: None),
+        loop=loop,
+        bears_calls=request.rag is not None and request.rag.bears_calls,
+        report=request.advance or (lambda _: None),
         cases=count or None,
         in_flight=stack.enter_context(InFlight.opened(begun.folder.in_flight, count)),
     )
@@ -547,7 +549,8 @@ def _through_stages(
     journal = begun.journal
     table = score.table
     windows = begun.windows
-    if begun.evaluation.settings.turns == OWN:
+    hears_own_answers = begun.evaluation.settings.turns == OWN
+    if hears_own_answers:
         # A question of a conversation waits for the answers to those before it.
         windows = OwnTurns(journal=journal).windows()
         unasked = unasked_turns(journal)
@@ -555,11 +558,20 @@ def _through_stages(
             begun.write_matching(table.matching, [_RECORDED_STAND.format(unasked)])
     cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
     builder = _builder(cases, begun, collect)
+
+    def tally(row: RunCase) -> None:
+        builder.add(row, table.matching, journal)
+        table.forget(row)
+
     try:
         with closing(windows):
-            run_stages(
-                windows, stages, running, lambda row: builder.add(row, table.matching, journal)
-            )
+            if has_calls_at_once(stages, running):
+                from ragbench.stages.flow import run_flow
+
+                reads_ahead = not hears_own_answers
+                run_flow(windows, stages, running, tally, reads_ahead=reads_ahead)
+            else:
+                run_stages(windows, stages, running, tally)
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
@@ -599,23 +611,6 @@ _RECORDED_STAND = (
     "{:,} earlier questions of conversations are no cases: their recorded answers stand in the "
     "history of those that follow"
 )
-
-
-@contextmanager
-def _event_loop() -> Generator[InLoop]:
-    """Where the coroutines of an async RAG run: one event loop for the whole run."""
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with asyncio.Runner() as runner:
-            yield runner.run
-    else:
-        raise InterfaceError(
-            "evaluate() runs an async RAG in an event loop of its own and was called inside of "
-            "one: call it as 'await asyncio.to_thread(evaluate, ...)'"
-        )
 
 
 # --- what people give

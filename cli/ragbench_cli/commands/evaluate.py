@@ -136,9 +136,29 @@ def _check_asking(options: EvalOptions) -> None:
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
+    _concurrency(options.asking.concurrency, None)
     share = options.asking.max_error_rate
     if share is not None and not 0 <= share <= 1:
         raise ConfigError(f"--max-error-rate must be between 0 and 1, not {share:g}")
+
+
+def _concurrency(option: str | None, of_system: int | None) -> int | None:
+    """Calls in flight; None where their number follows what the system bears.
+
+    Args:
+        option: as the user gives it.
+        of_system: as the system's description has it.
+
+    Raises:
+        ConfigError: the option is no number above zero.
+    """
+    if option is None:
+        return of_system
+    if option == "auto":
+        return None
+    if not (option.isascii() and option.isdecimal() and int(option)):
+        raise ConfigError(f"--concurrency must be a number from 1 on, or 'auto', not {option!r}")
+    return int(option)
 
 
 def _ending(
@@ -559,7 +579,7 @@ class _Opened:
             retry_failed=keeping.retry_failed,
             limits=CallSettings(
                 batch_size=asking.batch_size,
-                concurrency=asking.concurrency or system.concurrency,
+                concurrency=_concurrency(asking.concurrency, system.concurrency),
                 timeout=asking.timeout,
                 give_up_after=asking.give_up_after,
             ),

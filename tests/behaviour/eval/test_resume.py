@@ -230,7 +230,7 @@ def test_a_run_whose_first_calls_all_fail_asks_no_more_and_goes_on_later(
 ) -> None:
     lost = [f"lost {n}" for n in range(5)]
     questions = cases(*lost, *(f"q{n}" for n in range(5)))
-    limits = CallSettings(give_up_after=3)
+    limits = CallSettings(give_up_after=3, concurrency=1)
     rag, said = kind(), r"retrieve failed for all of the first 3 cases.*nothing for"
     with pytest.raises(RunError, match=said):
         run(questions, rag, tmp_path, limits=limits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
 from ragbench.errors import UnreachableError
-from ragbench.stages.calls import Manner, attempt_async, run_async, run_plain
+from ragbench.stages.calls import Manner, attempt_async, run_plain
 
 
 class Service:
@@ -101,31 +100,12 @@ PATIENCE = 30.0
 """Seconds after which a test that waits for another thread gives up."""
 
 
-def test_a_stop_among_threads_finishes_what_is_in_flight() -> None:
-    both, stop = threading.Barrier(2), threading.Event()
-    asked: list[int] = []
-
-    def call(items: Sequence[int]) -> list[int]:
-        asked.extend(items)
-        stop.set()
-        both.wait(PATIENCE)
-        return list(items)
-
-    def stopped() -> bool:
-        return stop.is_set() and len(asked) >= 2
-
-    batches = [[n] for n in range(10)]
-    done = list(run_plain(call, batches, Manner(stage="retrieve", concurrency=2, stopped=stopped)))
-    assert sorted(part[0] for part, _ in done) == [0, 1] == sorted(asked)
-
-
-@pytest.mark.parametrize("concurrency", [1, 2])
-def test_ctrl_c_in_a_call_ends_the_run(concurrency: int) -> None:
+def test_ctrl_c_in_a_call_ends_the_run() -> None:
     def call(items: Sequence[int]) -> list[int]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_plain(call, [[1], [2]], Manner(stage="retrieve", concurrency=concurrency)))
+        list(run_plain(call, [[1], [2]], Manner(stage="retrieve")))
 
 
 def run_all(
@@ -135,10 +115,14 @@ def run_all(
 ) -> list[tuple[list[int], list[Outcome[int]]]]:
     done: list[tuple[list[int], list[Outcome[int]]]] = []
 
-    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        done.append((list(part), outcomes))
+    async def ask() -> None:
+        for batch in batches:
+            async for part, outcomes in attempt_async(
+                call, batch, Manner(stage="retrieve", **options)
+            ):
+                done.append((list(part), outcomes))
 
-    asyncio.run(run_async(call, batches, Manner(stage="retrieve", **options), finished))
+    asyncio.run(ask())
     return done
 
 
@@ -165,17 +149,6 @@ def test_a_timeout_error_of_the_rag_is_its_own() -> None:
 
     ((_, (outcome,)),) = run_all(call, [[1]], timeout=PATIENCE)
     assert str(outcome.failure) == "retrieve: TimeoutError: the database"
-
-
-def test_what_storing_raises_comes_out_as_it_is() -> None:
-    async def call(items: Sequence[int]) -> list[int]:
-        return list(items)
-
-    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        asyncio.run(run_async(call, [[1], [2]], Manner(stage="r", concurrency=2), finished))
 
 
 @pytest.mark.parametrize("answered_before", [False, True])
