@@ -37,15 +37,12 @@ from ragbench.plugins import directory_kept
 from ragbench.stages.call_stage import CallStage, Work
 from ragbench.stages.calls import Manner
 from ragbench.stages.judge import Job, JudgeStage
-from ragbench.stages.score import ScoreStage
 from ragbench.stages.stage import STOPPED, Running, Stage
 
 FIRST_CALLS = 4
 """Calls of a system in flight to begin with, where their number follows what it bears."""
 _WINDOWS = 3
 """Windows that may be under way at once: the last cases of one are slow while the next begins."""
-_FIRST_SCORED = 32
-"""Cases that show how retrieved chunks are compared with relevant ones, before any is scored."""
 _TRIES = 6
 """How often a case is asked that the system refuses for too many calls (429)."""
 _FIRST_WAIT = 0.5
@@ -201,8 +198,6 @@ class _Window:
     """Rows that are not through all stages."""
     gathered: dict[int, list[RunCase]] = field(default_factory=dict[int, "list[RunCase]"])
     """By the place of a stage that takes a whole window: the rows that have come so far."""
-    passed: Counter[int] = field(default_factory=Counter[int])
-    """By the place of such a stage: how many rows have come."""
 
 
 class Flow:
@@ -374,34 +369,20 @@ class Flow:
             return [row for row in rows if row.number not in judged]
         if getattr(stage, "pool", None) is not None:
             rows = self._gathered(place, rows)
-        elif isinstance(stage, ScoreStage) and not stage.is_decided:
-            rows = self._gathered(place, rows, enough=_FIRST_SCORED)
-            if rows:  # they decide for all: those of other windows need not wait any more
-                rows = [*rows, *self._still_gathered(place)]
         if rows:
             stage.settle(rows, run)
         return rows
 
-    def _gathered(
-        self, place: int, rows: Sequence[RunCase], enough: int | None = None
-    ) -> Sequence[RunCase]:
-        """All rows that wait at a stage, once those of a window have come, or enough of them."""
-        settled: list[RunCase] = []
+    def _gathered(self, place: int, rows: Sequence[RunCase]) -> Sequence[RunCase]:
+        """The rows of windows of which all have come to a stage that takes a window at a time."""
+        come: list[RunCase] = []
         for row in rows:
             window = self._window_of[row.number]
-            window.gathered.setdefault(place, []).append(row)
-            window.passed[place] += 1
-            come = window.passed[place]
-            if come == len(window.rows) or (enough is not None and come == enough):
-                settled += window.gathered.pop(place)
-        return settled
-
-    def _still_gathered(self, place: int) -> list[RunCase]:
-        """The rows of all windows that wait at a stage, which lets them go."""
-        rows: list[RunCase] = []
-        for window in self._open:
-            rows += window.gathered.pop(place, [])
-        return rows
+            gathered = window.gathered.setdefault(place, [])
+            gathered.append(row)
+            if len(gathered) == len(window.rows):
+                come += window.gathered.pop(place)
+        return come
 
     def _count_windows(self) -> None:
         """Counts the cases of windows that are through, in the order of the cases."""

@@ -157,7 +157,7 @@ class ScoreStage:
     name: str = "score"
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
     """By the positions of the metrics that a plan computes."""
-    is_decided: bool = False
+    _is_decided: bool = False
     """Whether it is decided how chunks are compared: the first cases that come show it."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
@@ -168,7 +168,7 @@ class ScoreStage:
             row.cells = no_cells
             if self.tally is not None:
                 self.tally.add(row.trace)
-        if not self.is_decided:
+        if not self._is_decided:
             self._decide_matching()
         if not run.journal.scores.were_empty:
             table.open(window)
@@ -204,7 +204,7 @@ class ScoreStage:
                 matching = Matching.DOCUMENT_ID  # ids of later cases may meet
             table.matching = matching
         self.decided(table.matching)
-        self.is_decided = True
+        self._is_decided = True
 
     def rematch(
         self, windows: Iterable[Sequence[RunCase]], matching: Matching
