@@ -128,8 +128,8 @@ class Asking(Record):
     after turn."""
     concurrency: Annotated[str | None, option("N")] = None
     """Calls in flight: a number, or 'auto'. By default auto for coroutines and addresses, which
-    begins with 4 and goes up to 16 as long as the RAG bears it; 1 for a plain function or class, or the
-    pipeline's setting. More than 1 needs a RAG that allows it."""
+    begins with 4 and goes up to 16 as long as the RAG bears it; 1 for a plain function or class, or
+    the pipeline's setting. More than 1 needs a RAG that allows it."""
     timeout: Annotated[float | None, option("SECONDS")] = None
     """Time limit per query, in seconds."""
     repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
