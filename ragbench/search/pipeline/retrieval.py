@@ -34,6 +34,7 @@ from ragbench.search.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
+    ScoreMeaning,
     Search,
     Strategy,
     StrategyName,
@@ -433,6 +434,11 @@ class StoreWordsStrategy:
     """The rows that the store itself ranks by words; scores are the store's."""
 
     store: ForeignCollection
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        ranking = self.store.words.ranking if self.store.words is not None else "its own ranking"
+        return ScoreMeaning(name="store_words", meaning=f"the store's ranking by words, {ranking}")
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         texts = [readable_text(query) for query in queries]
