@@ -41,7 +41,7 @@ class Scores(Record):
 
 @dataclass(kw_only=True, slots=True)
 class Exported:
-    """What was written where; a writer counts in it."""
+    """The files of an export, with counts that the writer keeps."""
 
     paths: tuple[Path, ...]
     written: int = 0

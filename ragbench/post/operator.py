@@ -26,7 +26,7 @@ class Query(Record):
 
 
 class RankedChunk(Record):
-    """A chunk with where it stands and where it stood. The chunk itself is never changed."""
+    """A chunk with its present rank and score and those of retrieval; the chunk never changes."""
 
     chunk: Chunk
     """The same object that retrieval gave."""
@@ -64,7 +64,7 @@ def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
 
 
 class OperatorInput(Record):
-    """What stands before an operator."""
+    """The query and the chunks before an operator."""
 
     query: Query
     """The question that the chunks were retrieved for."""
@@ -75,7 +75,7 @@ class OperatorInput(Record):
 
 
 class OperatorOutput(Record):
-    """What an operator gives back."""
+    """The result of an operator."""
 
     chunks: tuple[RankedChunk, ...]
     """The chunks in their new order; their ranks are set anew."""

@@ -38,7 +38,7 @@ stage are then not used again."""
 
 
 class PostRetrieved(Record):
-    """What stands between retrieval and generation for one question."""
+    """The result of post-retrieval for one question."""
 
     chunks: tuple[RankedChunk, ...]
     """The final chunks, best first (or in the order that a format operator gave), ranks from 1."""

@@ -20,6 +20,8 @@ from ragbench.plugins import require
 
 @runtime_checkable
 class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
     @property
     def name(self) -> str:
         """How reports call it; equal names give equal counts."""

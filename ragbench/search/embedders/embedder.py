@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, in such a way that a text and what answers it lie close together.
+    """Turns texts into vectors; those of a question and of its answer lie close together.
 
     Prefixes, instructions and the cutting of long texts are the embedder's own business.
     """

@@ -35,6 +35,8 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
+    """The settings of a search: its strategy, number of chunks, threshold and weights."""
+
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None

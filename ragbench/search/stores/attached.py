@@ -32,9 +32,9 @@ _SAMPLE = 64
 
 
 class ForeignCollection(OpenCollection[Reader]):
-    """Searches, and never writes.
+    """A collection that another program filled: it is searched, never written.
 
-    A score is what the engine says, turned so that higher is better: cosine and inner product as
+    A score is that of the engine, turned so that higher is better: cosine and inner product as
     they are, a distance as its negative. Nothing is known of how such scores compare between
     collections or with those of ragbench's own. The order is by score, then by the engine's id.
     """

@@ -166,7 +166,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
 
 class OwnCollection(OpenCollection[Writer]):
-    """One that ragbench fills; what it promises says `ragbench.search.stores.record`."""
+    """A collection that ragbench fills, as `ragbench.search.stores.record` describes it."""
 
     has_documents = True
     """Whether its chunks name their documents."""
