@@ -119,7 +119,7 @@ def hints(thing: Any) -> dict[str, Any]:
     return get_type_hints(thing, localns=names_for_type_checkers(thing.__module__))
 
 
-def annotations(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+def placed_types(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
     """Where a type stands in a function, or in the fields and methods of a class, and the type."""
     if not isinstance(thing, type):
         if inspect.isfunction(thing):
@@ -132,7 +132,7 @@ def annotations(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
         is_public = key[0] != "_" or key in ("__init__", "__iter__", "__getitem__")
         is_ours = str(getattr(function, "__module__", "")).startswith("ragbench.")
         if is_public and is_ours and inspect.isfunction(function):
-            yield from annotations(f"{name}.{key}", function)
+            yield from placed_types(f"{name}.{key}", function)
 
 
 def types_in(hint: Any) -> Iterator[type]:
@@ -167,7 +167,7 @@ def test_every_type_in_a_public_annotation_is_public_and_every_record_in_one() -
     for name, thing in public.items():
         if name in HANDLES:
             continue
-        for place, hint in annotations(name, thing):
+        for place, hint in placed_types(name, thing):
             for kind in types_in(hint):
                 used.add(id(kind))
                 if id(kind) not in ids:
