@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from ragbench.core.chat import Message, task_messages
 from ragbench.core.chunk import Chunk
+from ragbench.core.readable_metadata import DERIVED
 from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
 from ragbench.io.only import seconds_of
@@ -51,9 +52,6 @@ def numbers_schema(key: str, count: int) -> Schema[list[int]]:
 
 
 # --- chunks with new texts
-
-DERIVED = "derived"
-"""The metadata key of the list of changes that a text went through, oldest first."""
 
 
 def rewritten(
