@@ -33,7 +33,7 @@ from ragbench.post.operator import (
 )
 from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 
-POST_RETRIEVAL_VERSION = 5
+POST_RETRIEVAL_VERSION = 6
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
