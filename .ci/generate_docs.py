@@ -189,6 +189,9 @@ that it covers.
 The k of rank metrics counts documents where documents are relevant, each once, at its best chunk,
 as in trec_eval; where chunks or passages are, it counts chunks. See
 [matching](run_folder.md#how-chunks-are-matched).
+A case with judgements, but without a relevant document (with `rel=2`: without one of grade 2 or
+more), counts 0 in every rank metric, as in trec_eval. It is skipped if it is marked
+`answerable: false`.
 """
 
 

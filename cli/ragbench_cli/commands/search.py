@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import typer
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.readable_metadata import LEGS, readable_metadata
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
 from ragbench.safe_text import counted, shortened_line, shown_line
-from ragbench.search.pipeline.strategies import LEGS, RetrievalSettings
+from ragbench.search.pipeline.strategies import RetrievalSettings
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.stores import (
@@ -232,9 +233,8 @@ def _about(chunk: Chunk) -> str:
         if chunk.start is not None:
             place += f" [{chunk.start}:{chunk.end}]"
         parts.append(place)
-    for name, value in chunk.metadata.items():
-        if name != LEGS:
-            parts.append(f"{name}={value}")
+    for name, value in readable_metadata(chunk.metadata).items():
+        parts.append(f"{name}={value}")
     return shortened_line("  ".join(parts))
 
 

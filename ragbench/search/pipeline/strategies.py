@@ -10,6 +10,7 @@ from ragbench.core.checked import Checked, Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.readable_metadata import LEGS
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
@@ -19,9 +20,6 @@ from ragbench.search.embedders.embedder import CosineScale, Embedder, readable_t
 from ragbench.search.stores.base import NORMAL, Effort, MetricName
 from ragbench.search.stores.collection import OpenCollection
 from ragbench.search.stores.record import searched_fields
-
-LEGS = "ranked_by"
-"""Metadata of a hybrid search's chunks: ``{"dense": {"rank": 3, "score": 0.41}, ...}``."""
 
 StrategyName: TypeAlias = Literal["dense", "sparse", "hybrid"]
 

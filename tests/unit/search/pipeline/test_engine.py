@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from ragbench import Chunk, Document, index, open_engine
+from ragbench.core.readable_metadata import LEGS
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.search.embedders.embedder import CosineScale
 from ragbench.search.pipeline import sparse_index
 from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.search.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.search.pipeline.sparse_index import SparseStrategy, kept_index, sparse_cache_folder
-from ragbench.search.pipeline.strategies import LEGS, RetrievalSettings, Search, StrategyName
+from ragbench.search.pipeline.strategies import RetrievalSettings, Search, StrategyName
 from ragbench.search.stores.database import open_database
 from tests.unit.search.pipeline.builders import Forgetful, chunk, database
 
