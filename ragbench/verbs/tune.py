@@ -25,7 +25,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdic
 from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.plugins import Floats32, np
-from ragbench.search.embedders.embedder import Embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder
 from ragbench.search.pipeline.documents import with_origin
 from ragbench.search.pipeline.search_engine import share_found
 from ragbench.search.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
@@ -33,6 +33,7 @@ from ragbench.search.stores.attached import ForeignCollection
 from ragbench.search.stores.base import NORMAL, Effort
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.stats.mean import MeanInterval, mean_interval
+from ragbench.text.letters import readable_text
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
 _MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {

@@ -116,20 +116,6 @@ class MeasuredEmbedder(ModelEmbedder):
         return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
 
 
-def readable_text(text: str) -> str:
-    """The text without NUL characters and lone surrogates, which tokenizers stop at.
-
-    Each is replaced by one character, so that words stay apart.
-    """
-    if "\0" in text:
-        text = text.replace("\0", " ")
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates
-        return text.encode("utf-8", "replace").decode()
-    return text
-
-
 DEFAULT_EMBEDDER = "multilingual"
 NO_EMBEDDER = "none"
 """Of a collection that is searched by words alone: nothing is embedded."""

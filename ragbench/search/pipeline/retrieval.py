@@ -19,7 +19,7 @@ from ragbench.core.search_query import QueryKind, SearchQuery
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.plugins import np
-from ragbench.search.embedders.embedder import Embedder, open_embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder, open_embedder
 from ragbench.search.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.search.pipeline.gold import Gold, SearchVariant
 from ragbench.search.pipeline.index import default_embedder, index_documents, words_of
@@ -47,6 +47,7 @@ from ragbench.search.stores.attached import ForeignCollection, attach
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.database import open_database
 from ragbench.search.stores.record import searched_fields
+from ragbench.text.letters import readable_text
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""

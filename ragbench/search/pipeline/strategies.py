@@ -16,10 +16,11 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.plugins import np
 from ragbench.safe_text import did_you_mean, listed, shortened_line
-from ragbench.search.embedders.embedder import CosineScale, Embedder, readable_text
+from ragbench.search.embedders.embedder import CosineScale, Embedder
 from ragbench.search.stores.base import NORMAL, Effort, MetricName
 from ragbench.search.stores.collection import OpenCollection
 from ragbench.search.stores.record import searched_fields
+from ragbench.text.letters import readable_text
 
 StrategyName: TypeAlias = Literal["dense", "sparse", "hybrid"]
 
