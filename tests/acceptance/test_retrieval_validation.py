@@ -60,7 +60,7 @@ ACCOUNTS = [
     "Account creation takes two minutes.",
     "New accounts must be verified by phone.",
 ]
-CAMERA = ["The camera has a night light button.", "The camera records in 4K at 60 frames a second."]
+CAMERA = ["The camera records in 4K at 60 frames a second.", "The lens is made of glass."]
 FOUNDED = ["Our products are sold in 30 countries.", "The company was founded in 1995."]
 FEATURES = [
     "The product offers dashboards, alerts and shared reports.",
@@ -103,7 +103,7 @@ def test_us1_2_without_a_relevant_chunk_the_sentence_is_printed(validator: Valid
 def test_us1_3_partially_related_chunks_are_partial(
     validator: Validator, request: pytest.FixtureRequest
 ) -> None:
-    open_for(request, "lexical", "local", "cascade")
+    open_for(request, "local", "cascade")
     verdict = judged(validator, "Does the camera support night recording?", CAMERA)
     assert verdict.relevant_chunk_ids == ("c1",)
     assert verdict.retrieval_quality == "Partial"
