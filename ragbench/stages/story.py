@@ -13,6 +13,7 @@ from ragbench.core.biography import Step, steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
+from ragbench.core.readable_metadata import readable_metadata
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import (
@@ -89,7 +90,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         history=case.history,
         searches=searches,
         confidence=None if generated is None else generated.confidence,
-        metadata=tuple(sorted(case.metadata.items())),
+        metadata=tuple(sorted(readable_metadata(case.metadata).items())),
     )
 
 

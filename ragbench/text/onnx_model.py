@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import Floats32, np, require
+from ragbench.text.letters import readable_text
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
@@ -53,11 +54,13 @@ class OnnxTextModel:
 
     def encode(self, first: str, second: str | None = None) -> Any:
         """The tokens of a text or of a pair, special ones included; nothing is cut."""
-        return self.tokenizer.encode(first, second)
+        if second is not None:
+            second = readable_text(second)
+        return self.tokenizer.encode(readable_text(first), second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of a text begins and ends in it, without special ones."""
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        encoding = self.tokenizer.encode(readable_text(text), add_special_tokens=False)
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 

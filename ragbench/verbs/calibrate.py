@@ -21,7 +21,7 @@ from ragbench.workers.pool import WorkerPool
 
 
 class DumpCalibration(Record):
-    """What was learned from a labelled dump, and what of it could not be used."""
+    """The calibration that a labelled dump gave, and the rows that could not be used."""
 
     report: CalibrationReport
     labelled: int

@@ -29,7 +29,7 @@ from ragbench.search.pipeline.documents import (
 )
 from ragbench.search.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
-from ragbench.stats.mean import Interval, cluster_codes, mean_interval, mean_of
+from ragbench.stats.mean import MeanInterval, cluster_codes, mean_interval, mean_of
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
@@ -151,7 +151,7 @@ class Fidelity(Record):
     """By real questions."""
     chosen: tuple[str, ...]
     """By the made-up ones: several where they find them equally good."""
-    cost: Interval
+    cost: MeanInterval
     """Real MRR that the choice by the made-up questions loses; of several the mean."""
     inflation: Estimated
     """Mean MRR by made-up questions minus that by real ones."""

@@ -82,7 +82,7 @@ _AFTER_STOP = "finished queries are stored in {}. The same command continues"
 
 
 class ValidatedQuery(NamedTuple):
-    """A query of a dump, and what the validator says of its chunks."""
+    """A query of a dump with the verdict of the validator."""
 
     query_id: str
     query: str

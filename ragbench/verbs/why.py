@@ -20,7 +20,7 @@ from ragbench.search.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.search.stores.attached import ForeignCollection
 from ragbench.search.stores.base import Effort
 from ragbench.search.stores.collection import OwnCollection
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import MeanInterval, mean_interval
 from ragbench.verbs.tune import SearchSetting, TunedCollection, gain_of, settings_of
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
 
@@ -40,7 +40,7 @@ class Change(Record):
     name: str
     how: str
     """The command or the lines of a file that do it."""
-    gain: Interval
+    gain: MeanInterval
     """Of the share of the gold in the context, question by question; the intervals of all changes
     that were tried hold together."""
     is_sure: bool
@@ -58,7 +58,7 @@ class Together(Record):
     """The changes that add most to each other, all of them made."""
 
     changes: tuple[str, ...]
-    gain: Interval
+    gain: MeanInterval
 
 
 class Rank(Record):
@@ -79,7 +79,7 @@ class Reasons(Record):
     questions: int
     skipped: int
     """Without gold."""
-    recall: Interval
+    recall: MeanInterval
     """Share of the gold in the context."""
     lost: Mapping[str, int]
     """Where the gold that came nearest is, by `GoldCause`, of questions that lack some."""
@@ -345,7 +345,7 @@ def _together(
     names: list[str] = []
     gain = gain_of(base, base, clusters)
     while len(names) < _TOGETHER:
-        best: tuple[Interval, str, Way] | None = None
+        best: tuple[MeanInterval, str, Way] | None = None
         for name, candidate in candidates:
             next_way = _with_change(way, now, candidate)
             if next_way == way:
@@ -363,7 +363,7 @@ def _together(
     return Together(changes=tuple(names), gain=gain)
 
 
-def _rounded_mean(gain: Interval) -> float:
+def _rounded_mean(gain: MeanInterval) -> float:
     """A mean gain whose last digits, which differ between machines, decide nothing."""
     return round(gain.mean or 0.0, 9)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, in such a way that a text and what answers it lie close together.
+    """Turns texts into vectors; those of a question and of its answer lie close together.
 
     Prefixes, instructions and the cutting of long texts are the embedder's own business.
     """
@@ -114,20 +114,6 @@ class MeasuredEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         """Kept once it is known: to find out loads the model, or asks its endpoint."""
         return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
-
-
-def readable_text(text: str) -> str:
-    """The text without NUL characters and lone surrogates, which tokenizers stop at.
-
-    Each is replaced by one character, so that words stay apart.
-    """
-    if "\0" in text:
-        text = text.replace("\0", " ")
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 DEFAULT_EMBEDDER = "multilingual"

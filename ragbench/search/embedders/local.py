@@ -19,8 +19,8 @@ from ragbench.search.embedders.embedder import (
     Kind,
     ModelEmbedder,
     PrefixedEmbedder,
-    readable_text,
 )
+from ragbench.text.letters import readable_text
 from ragbench.text.onnx_model import (
     OnnxFiles,
     Pooling,

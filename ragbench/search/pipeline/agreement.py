@@ -15,10 +15,11 @@ from random import Random
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.record import Record, replace
 from ragbench.plugins import Floats32, np
-from ragbench.search.embedders.embedder import Embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder
 from ragbench.search.pipeline.documents import ChunkSize, document_chunks, make_chunker
 from ragbench.search.pipeline.sparse_index import Bm25Scores
 from ragbench.search.stores.collection import OwnCollection
+from ragbench.text.letters import readable_text
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import APPROXIMATE
 from ragbench.text.tokens import tokenise

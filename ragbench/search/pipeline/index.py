@@ -23,7 +23,6 @@ from ragbench.search.embedders.embedder import (
     Embedder,
     measure_calibration,
     open_embedder,
-    readable_text,
 )
 from ragbench.search.pipeline.agreement import measured_weight
 from ragbench.search.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
@@ -32,6 +31,7 @@ from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.database import Database, being_written, open_database, sole_writer
 from ragbench.search.stores.record import WordsForm, check_words, encode
 from ragbench.text.language import guess_language, recognised_language
+from ragbench.text.letters import readable_text
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 

@@ -19,7 +19,7 @@ from ragbench.core.search_query import QueryKind, SearchQuery
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.plugins import np
-from ragbench.search.embedders.embedder import Embedder, open_embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder, open_embedder
 from ragbench.search.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.search.pipeline.gold import Gold, SearchVariant
 from ragbench.search.pipeline.index import default_embedder, index_documents, words_of
@@ -34,6 +34,7 @@ from ragbench.search.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
+    ScoreMeaning,
     Search,
     Strategy,
     StrategyName,
@@ -46,6 +47,7 @@ from ragbench.search.stores.attached import ForeignCollection, attach
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.database import open_database
 from ragbench.search.stores.record import searched_fields
+from ragbench.text.letters import readable_text
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
@@ -433,6 +435,11 @@ class StoreWordsStrategy:
     """The rows that the store itself ranks by words; scores are the store's."""
 
     store: ForeignCollection
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        ranking = self.store.words.ranking if self.store.words is not None else "its own ranking"
+        return ScoreMeaning(name="store_words", meaning=f"the store's ranking by words, {ranking}")
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         texts = [readable_text(query) for query in queries]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -155,8 +156,21 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     ) -> list[Chunk]:
         """The chunks that fit a question best, best first.
 
-        Scores of dense searches are on the embedder's calibrated scale, those of sparse ones the
-        share of the query's words, those of hybrid ones sums of reciprocal ranks.
+        A score is, in a dense search, the cosine on the embedder's calibrated scale; in a sparse
+        one, BM25 as a share of the question's words; in a hybrid one a fused rank, a sum of
+        reciprocal ranks near 0.03 that only orders. There, ``metadata["ranked_by"]`` of a chunk has
+        its cosine and its BM25.
+
+        Args:
+            dataset_id: the collection.
+            query_text: the question.
+            top_k: how many chunks at most; None as the engine's settings have it.
+            score_threshold: chunks that score less are left out; None as the settings have it.
+            filters: what a chunk's metadata must pass, such as ``{"year": 2023}``.
+            strategy: ``dense``, ``sparse`` or ``hybrid``; None as the settings have it.
+
+        Raises:
+            ConfigError: a value is none that its setting can have.
         """
         rankings = self.batch_search(
             dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
@@ -179,11 +193,13 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             settings = replace(settings, top_k=top_k)
         if score_threshold is not None:
             settings = replace(settings, score_threshold=score_threshold)
+        if strategy is not None:
+            settings = replace(settings, strategy=strategy)
         if isinstance(filters, Mapping):
             filters = parse_filters(filters) if filters else None
         search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
         # Opened also for no questions: what is wrong with the collection is said.
-        opened = self.collection(dataset_id).strategy(strategy or settings.strategy)
+        opened = self.collection(dataset_id).strategy(settings.strategy)
         if not query_texts:
             return []
         return opened.retrieve(query_texts, search)
@@ -228,19 +244,22 @@ def open_engine(
     Args:
         address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
         embedder: the one that the collections were built with; None opens the one that each names.
-        settings: defaults of a search, such as its strategy and how many chunks it returns.
+        settings: defaults of a search, such as its strategy and how many chunks it returns; None
+            reads ``DEFAULT_TOP_K``, ``DEFAULT_SCORE_THRESHOLD`` and ``RETRIEVAL_STRATEGY`` from the
+            environment, as ``ragbench search`` does.
         sparse_folder: where BM25 indexes of large collections are kept; None keeps none.
         allow_incomplete: search a collection whose indexing was interrupted, too.
 
     Raises:
-        ConfigError: no store has such addresses.
+        ConfigError: no store has such addresses, or a variable of the environment has a value that
+            its setting cannot have.
         MissingExtraError: a package is not installed.
         StoreError: the store cannot be reached.
     """
     return RetrievalEngine(
         open_database(address),
         embedder=embedder,
-        settings=settings or RetrievalSettings(),
+        settings=settings or RetrievalSettings.from_environment(os.environ),
         sparse_folder=sparse_folder,
         allow_incomplete=allow_incomplete,
     )

@@ -23,7 +23,7 @@ from ragbench.errors import InputError, warn
 from ragbench.io.atomic import folder_written_whole
 from ragbench.ledger.scores import user_cache
 from ragbench.plugins import Floats32, np
-from ragbench.search.pipeline.strategies import Search
+from ragbench.search.pipeline.strategies import BM25, ScoreMeaning, Search
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.record import (
     WordsForm,
@@ -212,6 +212,10 @@ class SparseStrategy:
 
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return BM25
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         rankings = [self._ranked(query, search) for query in queries]
         ids: set[str] = set()
@@ -297,6 +301,10 @@ class StoredWordsStrategy:
     """What words are worth, as far as they were looked up."""
     _used: set[int] = field(default_factory=set[int])
     """Those of them that a chunk has."""
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         tokens = [tokenise(query) for query in queries]

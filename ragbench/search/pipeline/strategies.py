@@ -10,18 +10,17 @@ from ragbench.core.checked import Checked, Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.readable_metadata import LEGS
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.plugins import np
 from ragbench.safe_text import did_you_mean, listed, shortened_line
-from ragbench.search.embedders.embedder import CosineScale, Embedder, readable_text
-from ragbench.search.stores.base import NORMAL, Effort
+from ragbench.search.embedders.embedder import CosineScale, Embedder
+from ragbench.search.stores.base import NORMAL, Effort, MetricName
 from ragbench.search.stores.collection import OpenCollection
 from ragbench.search.stores.record import searched_fields
-
-LEGS = "ranked_by"
-"""Metadata of a hybrid search's chunks: ``{"dense": {"rank": 3, "score": 0.41}, ...}``."""
+from ragbench.text.letters import readable_text
 
 StrategyName: TypeAlias = Literal["dense", "sparse", "hybrid"]
 
@@ -35,6 +34,8 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
+    """The settings of a search: its strategy, number of chunks, threshold and weights."""
+
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None
@@ -77,10 +78,8 @@ class RetrievalSettings(Checked):
         settings: dict[str, Any] = {}
         hints = get_type_hints(cls)
         for field in fields(cls):
-            variable = f"RAGBENCH_{field.name.upper()}"
-            if variable not in environ:
-                variable = _VARIABLES.get(field.name, "")
-            if variable not in environ:
+            variable = variable_of(field.name, environ)
+            if variable is None:
                 continue
             text = environ[variable].strip()
             value = converted(text, hints[field.name], variable, strict=False)
@@ -89,6 +88,14 @@ class RetrievalSettings(Checked):
             except ConfigError as error:
                 raise ConfigError(f"{variable}={text!r}: {error}") from error
         return cls(**settings)
+
+
+def variable_of(setting: str, environ: Mapping[str, str]) -> str | None:
+    """The variable that sets a field of `RetrievalSettings`; None where none does."""
+    for variable in (f"RAGBENCH_{setting.upper()}", _VARIABLES.get(setting, "")):
+        if variable in environ:
+            return variable
+    return None
 
 
 class Search(Record):
@@ -104,7 +111,27 @@ class Search(Record):
     """How what is looked for is embedded: as a question, or as the passages that are searched."""
 
 
+class ScoreMeaning(Record):
+    """What the numbers of a search mean, to be said wherever they are shown."""
+
+    name: str
+    """One word for programs, such as ``"cosine"`` or ``"fused_rank"``."""
+    meaning: str
+    """The same for people: what is measured, and what its ends are."""
+
+
+CALIBRATED_COSINE = ScoreMeaning(
+    name="cosine", meaning="cosine on the embedder's scale, 0 is unrelated and 1 the same"
+)
+BM25 = ScoreMeaning(name="bm25", meaning="BM25 as a share of the question's words, below 1")
+
+
 class Strategy(Protocol):
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        """What the scores of its chunks are."""
+        ...
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """For each query its chunks with their scores, best first.
 
@@ -128,6 +155,13 @@ class DenseStrategy:
     """That embedder's; None leaves scores as the store gives them."""
     effort: Effort = NORMAL
     """How hard the store's index looks."""
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        if self.calibration is not None:
+            return CALIBRATED_COSINE
+        metric = self.store.metric
+        return ScoreMeaning(name=metric, meaning=_METRICS[metric])
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         results: list[list[Chunk]] = [[] for _ in queries]
@@ -159,6 +193,15 @@ class DenseStrategy:
         if self.calibration is not None and chunks and (chunks[0].score or 0.0) < 0.0:
             return []
         return chunks
+
+
+_METRICS: Mapping[MetricName, str] = {
+    "cosine": "cosine of the vectors, on no common scale",
+    "dot": "dot product of the vectors",
+    "euclid": "negative Euclidean distance of the vectors",
+    "manhattan": "negative Manhattan distance of the vectors",
+}
+"""What a store's own scores of vectors mean."""
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
@@ -233,6 +276,13 @@ class HybridStrategy:
             "rrf_k": self.rrf_k,
             "candidates": self.candidates,
         }
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return ScoreMeaning(
+            name="fused_rank",
+            meaning=f"fused rank, the sum of weight / ({self.rrf_k} + rank); it only orders",
+        )
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         wider = replace(search, k=max(search.k, self.candidates))

@@ -13,7 +13,7 @@ from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.search.stores.base import Rankings, Reader, Row, Rows, Vectors
+from ragbench.search.stores.base import MetricName, Rankings, Reader, Row, Rows, Vectors
 from ragbench.search.stores.collection import OpenCollection, finite_rows
 from ragbench.search.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
 from ragbench.search.stores.mapping import (
@@ -32,9 +32,9 @@ _SAMPLE = 64
 
 
 class ForeignCollection(OpenCollection[Reader]):
-    """Searches, and never writes.
+    """A collection that another program filled: it is searched, never written.
 
-    A score is what the engine says, turned so that higher is better: cosine and inner product as
+    A score is that of the engine, turned so that higher is better: cosine and inner product as
     they are, a distance as its negative. Nothing is known of how such scores compare between
     collections or with those of ragbench's own. The order is by score, then by the engine's id.
     """
@@ -72,6 +72,10 @@ class ForeignCollection(OpenCollection[Reader]):
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
+
+    @property
+    def metric(self) -> MetricName:
+        return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
         """The same collection without its native filter; closed with this one.

@@ -18,6 +18,7 @@ from ragbench.search.stores.base import (
     CollectionInfo,
     Effort,
     Engine,
+    MetricName,
     Rankings,
     Row,
     Rows,
@@ -63,6 +64,11 @@ class OpenCollection(ABC, Generic[_EngineT]):
     @property
     @abstractmethod
     def dimension(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def metric(self) -> MetricName:
+        """How vectors are compared; a score is higher for what is nearer, whatever the metric."""
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
@@ -160,7 +166,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
 
 class OwnCollection(OpenCollection[Writer]):
-    """One that ragbench fills; what it promises says `ragbench.search.stores.record`."""
+    """A collection that ragbench fills, as `ragbench.search.stores.record` describes it."""
 
     has_documents = True
     """Whether its chunks name their documents."""
@@ -177,6 +183,10 @@ class OwnCollection(OpenCollection[Writer]):
     @property
     def dimension(self) -> int:
         return self._dimension
+
+    @property
+    def metric(self) -> MetricName:
+        return "cosine"
 
     def unfiltered(self) -> OwnCollection:
         return self

@@ -21,7 +21,7 @@ from ragbench.search.stores.base import MetricName, Row
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldMapping:
-    """What is where in a row of a collection. Dots lead into objects, as in ``metadata.source``.
+    """The path of each field in a row of a collection; dots lead into objects: ``metadata.source``.
 
     Raises:
         ConfigError: something is named by an empty text.

@@ -133,6 +133,22 @@ def test_scores_stand_beside_their_cases(tmp_path: Path) -> None:
     assert failed["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
 
 
+def test_a_table_leaves_out_embeddings(tmp_path: Path) -> None:
+    result = RetrievalResult(
+        ["Bees fly."],
+        context_metadata=[{"page": 1, "embedding": [0.5] * 384}],
+        metadata={"index": "v2", "query_embedding": [0.5] * 384},
+    )
+    trace = Trace(
+        case=Case(id="a", query="Who flies?"), retrieval=measured(result), generation=skipped("no")
+    )
+    export("csv", [trace], tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file, strict=True)
+    assert json.loads(row["context_metadata"]) == [{"page": 1}]
+    assert json.loads(row["retrieval_metadata"]) == {"index": "v2"}
+
+
 def noted(folder: Path, metadata: Any) -> Any:
     result = RetrievalResult(["a"], metadata=metadata)
     case = Case(id="c", query="q")
