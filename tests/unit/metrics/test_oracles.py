@@ -242,7 +242,7 @@ def test_edit_similarity_is_levenshteins() -> None:
 @pytest.mark.parametrize("stemmer", [True, False])
 @pytest.mark.parametrize("variant", ["rouge1", "rouge2", "rougeL"])
 def test_rouge_is_that_of_rouge_score(variant: str, stemmer: bool) -> None:
-    from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
+    from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer([variant], use_stemmer=stemmer)
     pairs = sentence_pairs(4)
