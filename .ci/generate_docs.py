@@ -177,7 +177,7 @@ _HEAD = """\
 Made from the metrics' own definitions by `python .ci/generate_docs.py`; tests compare.
 
 A metric is written with its parameters in parentheses and its cutoff behind an `@`:
-`recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge(variant=rouge1)`. Upper and lower case are
+`recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge1(stemmer=false)`. Upper and lower case are
 the same.
 `ragbench show metric NAME` prints the same as this page. [Your own metric](your_own_metric.md) is a
 function in a file: `my.py:function`.
@@ -192,6 +192,11 @@ as in trec_eval; where chunks or passages are, it counts chunks. See
 A case with judgements, but without a relevant document (with `rel=2`: without one of grade 2 or
 more), counts 0 in every rank metric, as in trec_eval. It is skipped if it is marked
 `answerable: false`.
+
+Tests compare each metric that cites a published formula with its reference implementation, on 400
+random cases: rank metrics with trec_eval (by ir_measures), `exact_match`, `token_f1` and the
+end-to-end metrics with SQuAD's scripts, ROUGE with rouge_score and RAGAS, BLEU and chrF with
+sacrebleu. A difference is in the first line of the metric.
 """
 
 

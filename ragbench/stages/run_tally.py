@@ -99,7 +99,9 @@ _WORD_METRICS = (
     "end_to_end_em",
     "end_to_end_f1",
     "edit_similarity",
-    "rouge",
+    "rouge1",
+    "rouge2",
+    "rougeL",
     "bleu",
     "chrf",
 )

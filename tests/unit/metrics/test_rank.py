@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
-import ir_measures
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.outcome import Cell
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 
 IDS = ["a", "b", "c", "d", "e"]
@@ -175,73 +172,3 @@ def test_however_documents_are_cut_the_figures_are_those_of_documents(
     )
     cut = trace(grades=grades, retrieval=chunks)
     assert cells(names, cut, matching=Matching.DOCUMENT_ID) == whole
-
-
-LEVELS = ("", "rel=2")
-JUDGED_ONLY = ("", "judged_only=true")
-MEASURES: dict[str, Any] = {
-    "recall": ir_measures.R,
-    "precision": ir_measures.P,
-    "hit_rate": ir_measures.Success,
-    "MRR": ir_measures.RR,
-    "MAP": ir_measures.AP,
-    "nDCG": ir_measures.nDCG,
-    "set_precision": ir_measures.SetP,
-    "set_recall": ir_measures.SetR,
-    "set_f1": ir_measures.SetF,
-}
-GAINS = {grade: 2**grade - 1 for grade in range(1, 16)}
-
-
-def oracles() -> dict[str, Any]:
-    """Our spelling of every rank metric that trec_eval has, with its measure."""
-    found: dict[str, Any] = {}
-    for text in PARITY:
-        metric = parse_metric(text)
-        measure = MEASURES[metric.definition.name]
-        for key, setting in metric.parameters:
-            measure = measure(gains=GAINS) if key == "dcg" else measure(**{key: setting})
-        found[metric.name] = measure if metric.cutoff is None else measure @ metric.cutoff
-    return found
-
-
-PARITY = [
-    f"{name}({', '.join(filter(None, chosen))}){cutoff}"
-    for definition in definitions()
-    if (name := definition.name) in MEASURES
-    for cutoff in {"required": ("@1", "@3", "@10"), "optional": ("", "@3"), "none": ("",)}[
-        definition.cutoff
-    ]
-    for chosen in product(
-        *(
-            {"rel": LEVELS, "judged_only": JUDGED_ONLY, "dcg": ("", "dcg=exp-log2")}[one.name]
-            for one in definition.parameters
-        )
-    )
-    if (name, cutoff) != ("MRR", "@3")  # trec_eval's has no cutoff
-]
-"""Every rank metric at some cutoffs, with every combination of its parameters."""
-DOCUMENTS = [f"d{number}" for number in range(12)]
-
-
-@settings(max_examples=400, deadline=None)
-@given(
-    ids=st.lists(st.sampled_from(DOCUMENTS), max_size=20),
-    grades=st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=10),
-)
-def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[str, int]) -> None:
-    measures = oracles()
-    row = cells(list(measures), ranked(ids, grades))[0]
-    unique = list(dict.fromkeys(ids))
-    if not grades:
-        assert all(c == Cell.skipped("no relevant context is known") for c in row)
-        return
-    if not unique:  # trec_eval -c counts 0; pytrec_eval leaves the query out
-        assert all(c == Cell.measured(0.0) for c in row)
-        return
-    provider: Any = ir_measures.pytrec_eval
-    run = {"q": {id: float(len(unique) - rank) for rank, id in enumerate(unique)}}
-    evaluator = provider.evaluator(list(measures.values()), {"q": grades})
-    wanted = {str(found.measure): found.value for found in evaluator.iter_calc(run)}
-    for (name, measure), found in zip(measures.items(), row, strict=True):
-        assert found.value == wanted[str(measure)], name
