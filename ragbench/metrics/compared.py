@@ -471,7 +471,10 @@ class Beside:
 
     def declines(self) -> bool:
         """The answer begins with a refusal, and says little of the reference's own words."""
-        return read_answer(self.response).opens
+        reading = read_answer(self.response)
+        return reading.opens or (
+            reading.sends_elsewhere and _ASKS_THE_WAY.search(self.query.lower()) is None
+        )
 
     def reference_declines(self) -> bool:
         """The reference itself says that there is no answer."""
@@ -520,6 +523,11 @@ _ASKS_OTHER = re.compile(
     r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
     r"|should|will|would)\b"
 )
+_ASKS_THE_WAY = re.compile(
+    r"\bhow (?:do|does|can|could|should|would|to|is|are|must)\b|\bwhere\b|\bwh(?:ich|at) steps\b"
+    r"|\bwhat (?:do|must|should|can) (?:i|we|one|you)\b|\bwho (?:do|can|should)\b"
+)
+"""What is answered by where to look: "How do I find my account number?"."""
 _PREAMBLE = re.compile(
     r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I
 )
