@@ -526,6 +526,8 @@ _ASKS_OTHER = re.compile(
 _ASKS_THE_WAY = re.compile(
     r"\bhow (?:do|does|can|could|should|would|to|is|are|must)\b|\bwhere\b|\bwh(?:ich|at) steps\b"
     r"|\bwhat (?:do|must|should|can) (?:i|we|one|you)\b|\bwho (?:do|can|should)\b"
+    r"|\bw(?:ie|o|oher) (?!viel|hoch|lang|oft|groß)|\bcomment\b|\boù\b|\bcómo\b|\bdónde\b"
+    r"|\bcome\b|\bdove\b"
 )
 """What is answered by where to look: "How do I find my account number?"."""
 _PREAMBLE = re.compile(

@@ -175,6 +175,8 @@ def _declines(part: str, before: str, languages: Sequence[str]) -> bool:
             return False
     if _matches_any(core, "declines", languages):
         return True
+    if but is None and core != part and _matches_any(part, "declines", languages):
+        return True  # "In the documents nothing is said", of which the opening is the source
     return _matches_any(core, "follows", languages) and _matches_any(
         _core(before, languages), "limits", languages
     )
@@ -214,7 +216,8 @@ _MARKS = "".join(sign if sign.isalnum() or sign == "'" else " " for sign in map(
 """ASCII without its marks, as a table of `str.translate`: a string is faster than a dict."""
 _NEVER = r"(?!)"
 _CLAUSE_EDGES = " ,:"
-_EMPHASIS = str.maketrans({"*": None, "_": None})
+_EMPHASIS = str.maketrans(dict.fromkeys("*_" + "".join(map(chr, range(0x64B, 0x653)))))
+"""Signs that are left out: bold and italic, and the vowel signs of Arabic."""
 _EDGES = " \t\r\n.!。।…\"'“”«»()[]{}*_#>-"
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 _SIGNS = Patterns("ragbench.text", "declining")
