@@ -175,8 +175,6 @@ def _declines(part: str, before: str, languages: Sequence[str]) -> bool:
             return False
     if _matches_any(core, "declines", languages):
         return True
-    if but is None and core != part and _matches_any(part, "declines", languages):
-        return True  # "In the documents nothing is said", of which the opening is the source
     return _matches_any(core, "follows", languages) and _matches_any(
         _core(before, languages), "limits", languages
     )
@@ -202,6 +200,9 @@ def _rule(language: str, kind: str) -> re.Pattern[str]:
     entries = _languages()[language]
     rules = [f"(?:{regex_text(rule, entries)})" for rule in entries.get(kind, ())]
     pattern = "|".join(rules) or _NEVER
+    if kind == "declines" and "where" in entries:
+        where = regex_text(entries["where"], entries)
+        pattern = f"(?:{where},? )?(?:{pattern})"
     if kind == "opens":  # what may come before an answer may come several times
         behind_opening = table("ragbench.text", "declining")["behind_opening"]
         pattern = f"(?:(?:{pattern}){behind_opening})+"
