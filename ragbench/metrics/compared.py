@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragbench.metrics.word_lists import affixes, opposites, phrases, word_list
 from ragbench.text.amounts import Agreement, Amount, Wording, wording
-from ragbench.text.declining import read_answer
+from ragbench.text.declining import opens_with_refusal, read_answer
 from ragbench.text.letters import as_written
 
 LONGEST = 20_000
@@ -471,10 +471,7 @@ class Beside:
 
     def declines(self) -> bool:
         """The answer begins with a refusal, and says little of the reference's own words."""
-        reading = read_answer(self.response)
-        return reading.opens or (
-            reading.sends_elsewhere and _ASKS_THE_WAY.search(self.query.lower()) is None
-        )
+        return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
         """The reference itself says that there is no answer."""
@@ -523,13 +520,6 @@ _ASKS_OTHER = re.compile(
     r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
     r"|should|will|would)\b"
 )
-_ASKS_THE_WAY = re.compile(
-    r"\bhow (?:do|does|can|could|should|would|to|is|are|must)\b|\bwhere\b|\bwh(?:ich|at) steps\b"
-    r"|\bwhat (?:do|must|should|can) (?:i|we|one|you)\b|\bwho (?:do|can|should)\b"
-    r"|\bw(?:ie|o|oher) (?!viel|hoch|lang|oft|groß)|\bcomment\b|\boù\b|\bcómo\b|\bdónde\b"
-    r"|\bcome\b|\bdove\b"
-)
-"""What is answered by where to look: "How do I find my account number?"."""
 _PREAMBLE = re.compile(
     r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I
 )

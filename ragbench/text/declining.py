@@ -78,6 +78,17 @@ def read_answer(text: str) -> Reading:
     )
 
 
+def opens_with_refusal(text: str, query: str) -> bool:
+    """Whether the first statement of an answer to a question says that there is no answer.
+
+    Where to look is no answer either, unless the question asks for the way: "How do I find ...".
+    """
+    reading = read_answer(text)
+    if reading.sends_elsewhere:
+        return reading.opens or _SIGNS["asks_the_way"].search(query.casefold()) is None
+    return reading.opens
+
+
 def _spoken(folded: str) -> list[str]:
     """The languages of which a text has a word that every refusal in them holds."""
     parts_of_words, whole_words = _cues(folded.isascii())
@@ -152,9 +163,9 @@ def _kind_beside(part: str, before: Sequence[str], languages: Sequence[str]) -> 
         return _SENDS_ELSEWHERE
     if not core or any(_matches_any(core, kind, languages) for kind in ("goes_with", "limits")):
         return _GOES_WITH
-    if _DECLINES in before and _SIGNS["concludes"].match(part):
+    if _DECLINES in before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
-    if before[-1:] == [_DECLINES] and _SIGNS["goes_on"].match(part):
+    if before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS
 
@@ -204,13 +215,15 @@ def _rule(language: str, kind: str) -> re.Pattern[str]:
         where = regex_text(entries["where"], entries)
         pattern = f"(?:{where},? )?(?:{pattern})"
     if kind == "opens":  # what may come before an answer may come several times
-        behind_opening = table("ragbench.text", "declining")["behind_opening"]
+        behind_opening = _SIGNS["behind_opening"].pattern
         pattern = f"(?:(?:{pattern}){behind_opening})+"
     return re.compile(pattern)
 
 
 def _languages() -> Mapping[str, Mapping[str, Any]]:
-    return table("ragbench.text", "declining")["languages"]
+    """The rules by language."""
+    languages: Mapping[str, Mapping[str, Any]] = table("ragbench.text", "declining")["languages"]
+    return languages
 
 
 _MARKS = "".join(sign if sign.isalnum() or sign == "'" else " " for sign in map(chr, range(128)))
