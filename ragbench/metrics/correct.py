@@ -186,7 +186,7 @@ class AnswerBeside(Beside):
         return self.compared()
 
     def only_repeats_question(self) -> bool:
-        """Whether the question has all words of the answer, in any form, but not the reference's."""
+        """Whether the question has all words of the answer, and not all of the reference."""
         asked = stems(self.query_wording.tokens)
         said = stems(self.answer_words)
         return bool(said) and said <= asked and not stems(self.new_words) <= asked
