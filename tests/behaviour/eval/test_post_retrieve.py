@@ -130,8 +130,8 @@ class Linked(Three):
 
 
 def test_a_rag_can_be_searched_again_and_asked_for_neighbours_where_it_knows_them() -> None:
-    service = chunk_service(Three())
-    linked: object = chunk_service(Linked())
+    service: Any = chunk_service(Three())
+    linked: Any = chunk_service(Linked())
     assert service is not None
     assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
     assert not isinstance(service, ChunkNeighbours)
