@@ -136,6 +136,7 @@ def test_a_rag_can_be_searched_again_and_asked_for_neighbours_where_it_knows_the
     assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
     assert not isinstance(service, ChunkNeighbours)
     assert isinstance(linked, ChunkNeighbours)
-    assert [chunk.id for chunk in linked.neighbours("x", 1)] == ["beside x"]
+    neighbours: Any = linked.neighbours("x", 1)
+    assert [chunk.id for chunk in neighbours] == ["beside x"]
     assert chunk_service(AsyncRAG()) is None
     assert chunk_service(OnlyGenerates()) is None
