@@ -375,11 +375,13 @@ BOUNDED_VALUES = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=30)
 DROPS = st.floats(0.01, 0.9)
 
 
+@settings(max_examples=50)
 @given(BOUNDED_VALUES, DROPS)
 def test_a_p_value_is_a_probability(values: list[float], drop: float) -> None:
     assert 0.0 <= p_value_of(values, -drop) <= 1.0
 
 
+@settings(max_examples=50)
 @given(BOUNDED_VALUES, DROPS)
 def test_better_values_lower_the_p_value(values: list[float], drop: float) -> None:
     # Each half of the way to 1.
