@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +72,14 @@ def server() -> Iterator[str]:
 # --- files by address
 
 
-@pytest.fixture(name="address", params=["server", "fsspec", "shared path"])
+@pytest.fixture(
+    name="address",
+    params=[
+        pytest.param("server", marks=pytest.mark.extra("remote")),
+        pytest.param("fsspec", marks=pytest.mark.extra("remote")),
+        "shared path",
+    ],
+)
 def address_of_the_dump(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
@@ -79,8 +87,8 @@ def address_of_the_dump(
     if request.param == "shared path":
         monkeypatch.setitem(sys.modules, "fsspec", None)  # a path needs no package
         return written(tmp_path / "with space %41.jsonl", LINES).as_uri()
-    fsspec: Any = pytest.importorskip("fsspec", reason="pip install 'ragbench[remote]'")
     if request.param == "fsspec":
+        fsspec: Any = import_module("fsspec")
         with fsspec.open("memory://here/d.jsonl", "wb") as file:
             file.write(LINES)
         return "memory://here/d.jsonl"
