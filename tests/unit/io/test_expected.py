@@ -192,13 +192,9 @@ def test_an_expected_behavior_stays_in_the_metadata(
 # --- assertions of promptfoo
 
 
-Expected = tuple[str, list[str], bool]
-"""Kind, texts, and whether it is negated."""
-
-
-def of_promptfoo(assertion: dict[str, Any]) -> list[Expected]:
-    """The expectations of an assertion, where the variable ``word`` is red."""
-    expectations: list[Expected] = []
+def of_promptfoo(assertion: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Kind, texts and negation of an assertion's expectations; the variable ``word`` is red."""
+    expectations: list[tuple[object, ...]] = []
     for expectation in promptfoo_expectations([assertion], {"word": "red"}):
         expectations.append((expectation["kind"], expectation["texts"], expectation["negated"]))
     return expectations
@@ -223,7 +219,7 @@ def of_promptfoo(assertion: dict[str, Any]) -> list[Expected]:
     ids=str,
 )
 def test_an_assertion_of_promptfoo_is_an_expectation(
-    assertion: dict[str, Any], expected: Expected
+    assertion: dict[str, Any], expected: tuple[object, ...]
 ) -> None:
     assert of_promptfoo(assertion) == [expected]
 

@@ -82,7 +82,7 @@ def test_a_case_without_an_answer_is_counted_and_shown(tmp_path: Path) -> None:
 
 def test_an_id_of_a_case_that_asks_something_else_does_not_join(tmp_path: Path) -> None:
     """Two files that number their lines: nothing says that they are numbered alike."""
-    answers = [
+    answers: Rows = [
         {"id": 1, "query": "b", "response": "B"},
         {"id": 2, "query": "c", "response": 3},
     ]
@@ -96,7 +96,7 @@ def test_an_id_of_a_case_that_asks_something_else_does_not_join(tmp_path: Path) 
 
 
 def test_of_several_answers_for_a_case_the_first_counts(tmp_path: Path) -> None:
-    answers = [
+    answers: Rows = [
         {"id": 1, "response": "first"},
         {"id": 1, "response": "second"},
         {"query": "b", "response": "B"},
@@ -111,7 +111,7 @@ def test_of_several_answers_for_a_case_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_no_case_asks_for_is_counted(tmp_path: Path) -> None:
-    answers = [
+    answers: Rows = [
         {"query": "a", "response": "A"},
         {"query": "b", "response": "B"},
         {"query": "nobody asks", "response": "x"},

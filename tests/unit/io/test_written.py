@@ -29,7 +29,6 @@ from ragbench import (
 )
 from ragbench.core.outcome import Known, Outcome
 from ragbench.core.trace import STAGES, Entry, Trace
-from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
@@ -422,7 +421,7 @@ def test_retrievals_come_back_from_a_dump(out: Callable[[], Path], drawn: list[T
     retrieved = [trace for trace in drawn if trace.retrieval.value is not None]
     assume(retrieved)  # a dump of nothing is not one
     expected: list[tuple[str, str, list[Any]]] = []
-    rows: list[RetrievalDump] = []
+    rows: list[dict[str, Any]] = []
     for trace in retrieved:
         assert trace.retrieval.value is not None
         chunks = trace.retrieval.value.to_chunks()
