@@ -19,8 +19,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunError
-from ragbench.views.write import write_reports
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, report_files, rows, run
 
 QUERIES = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"]
 NOTHING: list[str] = []
@@ -38,12 +37,6 @@ def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: An
     rag = rag or NotingRAG()
     run(data, rag, out, **options)
     return Asked(rag.retrieved, rag.generated)
-
-
-def report_files(out: Path) -> dict[str, bytes]:
-    """The files of a run's report that must repeat byte for byte."""
-    write_reports(report_of(out), out)
-    return {name: (out / name).read_bytes() for name in ("report.json", "report.md", "cases.csv")}
 
 
 # --- the same run again
