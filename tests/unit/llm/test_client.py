@@ -29,11 +29,11 @@ from tests.unit.llm.builders import (
     InMemory,
     Script,
     Verdict,
-    asked,
+    ask_many,
+    completion,
     endpoint,
     error,
-    kinds,
-    said,
+    prompt,
 )
 from tests.virtual_time import run
 
@@ -61,11 +61,11 @@ def using(
 
 
 def ask(client: LLMClient, **more: Any) -> Coroutine[Any, Any, Reply[str]]:
-    return client.ask(asked(), purpose="p", **more)
+    return client.ask(prompt(), purpose="p", **more)
 
 
 def judge(client: LLMClient, **more: Any) -> Awaitable[Reply[Verdict]]:
-    return client.ask(asked(), schema=VERDICT, purpose="p", **more)
+    return client.ask(prompt(), schema=VERDICT, purpose="p", **more)
 
 
 async def elapsed(client: LLMClient) -> float:
@@ -77,7 +77,7 @@ async def elapsed(client: LLMClient) -> float:
 
 
 def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
-    script = Script([said("Yes.")])
+    script = Script([completion("Yes.")])
     reply = using(script, ask)
     assert (reply.value, reply.text, reply.model) == ("Yes.", "Yes.", "m-2026")
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (10, 5)
@@ -90,7 +90,7 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
     chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5}, price=None)
     assert using(script, ask, judge=chosen).cost is None  # not known is not 0
     assert script.sent[1] == {"model": "m", "messages": messages, "seed": 7, "top_p": 0.5}
-    untold = using(Script([said("a \ud83d", usage=None)]), ask)  # half of an emoji
+    untold = using(Script([completion("a \ud83d", usage=None)]), ask)  # half of an emoji
     assert (untold.text, untold.cost, untold.usage.reported) == ("a ?", None, False)
 
 
@@ -106,15 +106,15 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
         Answer(status=200, headers={}, body="<html>"),
         Answer(status=200, headers={}, body="[]"),
         Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
-        said("", choices=[]),
-        said("", choices=None),
-        said(""),
-        said("  \n"),
+        completion("", choices=[]),
+        completion("", choices=None),
+        completion(""),
+        completion("  \n"),
     ],
     ids=str,
 )
 def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
-    script = Script([first, said("Yes.")])
+    script = Script([first, completion("Yes.")])
     reply = using(script, ask)
     assert (reply.text, reply.attempts, len(script.sent)) == ("Yes.", 2, 2)
 
@@ -126,7 +126,7 @@ def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
 def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     header: str, value: str, seconds: float
 ) -> None:
-    script = Script([error(429, **{header: value}), said("Yes.")])
+    script = Script([error(429, **{header: value}), completion("Yes.")])
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
 
 
@@ -151,10 +151,10 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
     def answer(payload: Mapping[str, Any]) -> Answer:
         text = payload["messages"][0]["content"]
         early = asyncio.get_running_loop().time() < 3000
-        return error(429, retry_after="3600") if text == "0" and early else said(text)
+        return error(429, retry_after="3600") if text == "0" and early else completion(text)
 
     async def one(client: LLMClient, number: int) -> float:
-        await client.ask(asked(str(number)))
+        await client.ask(prompt(str(number)))
         return asyncio.get_running_loop().time()
 
     async def work(client: LLMClient) -> list[float]:
@@ -172,9 +172,9 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "noted"),
     [
-        (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
-        (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
-        (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
+        (completion("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
+        (completion("", **REFUSED), errors.LLMRefusedError, "I will not"),
+        (completion("", **FILTERED), errors.LLMRefusedError, "content filter"),
         (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
         (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
         (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
@@ -208,37 +208,39 @@ def test_an_endpoint_is_waited_for_or_given_up(
 ) -> None:
     def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
         is_down = down[0] <= asyncio.get_running_loop().time() < down[1]
-        return NoAnswerError("connection", "refused") if is_down else said("Yes.")
+        return NoAnswerError("connection", "refused") if is_down else completion("Yes.")
 
     script = Script(answer)
     with ResponseCache(tmp_path / "c") as cache:
         if is_known:
-            using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
-        found = using(script, lambda client: kinds(client, 200), cache=cache)
+            using(Script([completion("Yes.")]), lambda client: client.ask(prompt("0")), cache=cache)
+        found = using(script, lambda client: ask_many(client, 200), cache=cache)
     assert answered[0] <= found["Reply"] <= answered[1]
     assert found["Reply"] + found["LLMUnreachableError"] == 200
     assert found["Reply"] or len(script.sent) < 20
 
 
 def test_errors_alone_and_the_deadline_end_everything() -> None:
-    found = using(Script([error(500)]), lambda client: kinds(client, 300))
+    found = using(Script([error(500)]), lambda client: ask_many(client, 300))
     assert found["LLMUnavailableError"] <= 60 and found["LLMUnreachableError"] >= 240
 
     async def work(client: LLMClient) -> tuple[Counter[str], float]:
-        return await kinds(client, 1000), asyncio.get_running_loop().time()
+        return await ask_many(client, 1000), asyncio.get_running_loop().time()
 
-    ended = using(Script([said("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8))
+    ended = using(
+        Script([completion("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8)
+    )
     assert ended == ({"Reply": 80, "LLMDeadlineError": 920}, 10.5)
 
 
 def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
     async def work(client: LLMClient) -> str:
-        await client.ask(asked("good"))
+        await client.ask(prompt("good"))
         with pytest.raises(LLMRequestError, match="firewall"):
-            await client.ask(asked("bad"))
-        return (await client.ask(asked("also good"))).text
+            await client.ask(prompt("bad"))
+        return (await client.ask(prompt("also good"))).text
 
-    assert using(Script([said("a"), error(403, "firewall"), said("b")]), work) == "b"
+    assert using(Script([completion("a"), error(403, "firewall"), completion("b")]), work) == "b"
 
 
 # --- structure
@@ -250,11 +252,11 @@ BAD = ["Yes, it is.", '{"good": 3}', '{"good": true, "reas']
 @pytest.mark.parametrize("bad", BAD)
 def test_an_answer_in_the_wrong_form_is_mended_once(bad: str) -> None:
     """Where an answer before it has shown that the endpoint follows the schema."""
-    script = Script([said(GOOD), said(bad), said(f"```json\n{GOOD}\n```")])
+    script = Script([completion(GOOD), completion(bad), completion(f"```json\n{GOOD}\n```")])
 
     async def work(client: LLMClient) -> Reply[Verdict]:
         await judge(client)
-        return await client.ask(asked("Is this one?"), schema=VERDICT)
+        return await client.ask(prompt("Is this one?"), schema=VERDICT)
 
     reply = using(script, work)
     assert (reply.value.good, reply.repaired, reply.attempts) == (True, True, 2)
@@ -272,13 +274,13 @@ def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str)
     """As by endpoints that take ``response_format`` and pass it over."""
 
     def answer(payload: Mapping[str, Any]) -> Answer:
-        return said(bad if payload["response_format"]["type"] == "json_schema" else GOOD)
+        return completion(bad if payload["response_format"]["type"] == "json_schema" else GOOD)
 
     script = Script(answer)
 
     async def work(client: LLMClient) -> list[int]:
         return [
-            (await client.ask(asked(text), schema=VERDICT)).attempts
+            (await client.ask(prompt(text), schema=VERDICT)).attempts
             for text in ("Is it good?", "Is this one?", "And this?")
         ]
 
@@ -293,7 +295,7 @@ def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str)
 
 def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
     words = ["No.", "Nope.", "Hm.", "Ah.", "Never."]
-    script = Script([said(text) for text in words])
+    script = Script([completion(text) for text in words])
     with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
         using(script, judge)
     # Each of the four ways to ask for JSON once, then the objection.
@@ -302,9 +304,9 @@ def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
     async def work(client: LLMClient) -> None:
         for number in range(12):
             with pytest.raises(LLMReplyError):
-                await client.ask(asked(f"Case {number}"), schema=VERDICT)
+                await client.ask(prompt(f"Case {number}"), schema=VERDICT)
 
-    script = Script([said("No.")])
+    script = Script([completion("No.")])
     using(script, work)  # not in every way for ever
     assert len(script.sent) == 3 * 5 + 9 * 2
 
@@ -313,7 +315,7 @@ def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
 
 
 def test_an_answer_is_paid_for_once(tmp_path: Path) -> None:
-    script = Script([said(GOOD)])
+    script = Script([completion(GOOD)])
     with ResponseCache(tmp_path / "c") as cache:
         first = using(script, judge, cache=cache)
         second = using(script, judge, cache=cache)
@@ -326,21 +328,29 @@ def test_an_answer_is_paid_for_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [said("", **CUT), said("", **REFUSED), error(500), error(400), said("no JSON"), said("")]
+    "bad",
+    [
+        completion("", **CUT),
+        completion("", **REFUSED),
+        error(500),
+        error(400),
+        completion("no JSON"),
+        completion(""),
+    ],
 )
 def test_what_is_no_answer_is_never_kept(tmp_path: Path, bad: Answer) -> None:
     with ResponseCache(tmp_path / "c") as cache:
         with pytest.raises(LLMError):
             using(Script([bad]), judge, cache=cache)
         assert cache.stats().entries == 0
-        assert using(Script([said(GOOD)]), judge, cache=cache).cached is False
+        assert using(Script([completion(GOOD)]), judge, cache=cache).cached is False
 
 
 def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
     def never(value: object) -> Verdict:
         raise ValueError("the check has become stricter")
 
-    script, stricter = Script([said(GOOD)]), replace(VERDICT, check=never)
+    script, stricter = Script([completion(GOOD)]), replace(VERDICT, check=never)
     with ResponseCache(tmp_path / "c") as cache:
         using(script, judge, cache=cache)
         with pytest.raises(LLMReplyError):
@@ -349,7 +359,7 @@ def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None
 
 
 def test_equal_questions_at_once_are_one() -> None:
-    script = Script([said("Yes.")])
+    script = Script([completion("Yes.")])
 
     async def work(client: LLMClient) -> None:
         replies = await asyncio.gather(*(ask(client) for _ in range(10)))
@@ -362,11 +372,11 @@ def test_equal_questions_at_once_are_one() -> None:
 
 
 def test_a_question_goes_on_while_anybody_waits_for_it() -> None:
-    script = Script([said("Yes.")], latency=100)
+    script = Script([completion("Yes.")], latency=100)
 
     async def work(client: LLMClient) -> str:
-        first, second = (asyncio.create_task(client.ask(asked())) for _ in range(2))
-        alone = asyncio.create_task(client.ask(asked("another")))
+        first, second = (asyncio.create_task(client.ask(prompt())) for _ in range(2))
+        alone = asyncio.create_task(client.ask(prompt("another")))
         await asyncio.sleep(1)
         assert script.in_flight == 2
         first.cancel()
@@ -386,11 +396,11 @@ def test_when_answers_cannot_be_kept_no_more_are_bought(
         raise errors.LLMCacheError("the disk is full")
 
     async def work(client: LLMClient) -> None:
-        assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
+        assert (await client.ask(prompt("a"))).text == "Yes."  # paid for: it is given
         with pytest.raises(errors.LLMCacheError, match="the disk is full"):
-            await client.ask(asked("b"))
+            await client.ask(prompt("b"))
 
-    script = Script([said("Yes.")])
+    script = Script([completion("Yes.")])
     with ResponseCache(tmp_path / "c") as cache:
         monkeypatch.setattr(cache, "put", full)
         using(script, work, cache=cache)
@@ -408,7 +418,7 @@ def test_a_cap_holds_under_full_concurrency(faults: dict[str, float]) -> None:
     cap = Budget(Decimal("0.02"))
 
     async def work(client: LLMClient) -> Decimal:
-        await kinds(client, 100)
+        await ask_many(client, 100)
         receipt = client.receipt()
         return (receipt.cost or 0) + (receipt.unconfirmed or Decimal(0))
 
@@ -421,19 +431,19 @@ def test_a_cap_needs_a_longest_answer() -> None:
     with pytest.raises(errors.ConfigError, match="without max_tokens"):
         LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
     with pytest.raises(errors.LLMBudgetError, match="a higher cap goes on from there"):
-        using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
+        using(Script([completion("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
 
 
 def test_what_was_no_answer_is_paid_for_too() -> None:
     async def work(client: LLMClient) -> None:
-        await client.ask(asked("1"), purpose="p")
+        await client.ask(prompt("1"), purpose="p")
         with pytest.raises(errors.LLMTruncatedError):
-            await client.ask(asked("2"), purpose="p")
+            await client.ask(prompt("2"), purpose="p")
         [line] = client.receipt().lines
         assert (line.calls, line.failed, line.requests) == (2, 1, 3)
         assert line.cost == Decimal("0.000040")
 
-    using(Script([error(500), said("a"), said("", **CUT)]), work)
+    using(Script([error(500), completion("a"), completion("", **CUT)]), work)
 
 
 # --- loops
@@ -441,7 +451,7 @@ def test_what_was_no_answer_is_paid_for_too() -> None:
 
 def test_it_serves_the_loop_that_opened_it() -> None:
     """A client that outlives its loop sends requests twice over dead connections."""
-    client = LLMClient(endpoint(), transport=Script([said("a")]))
+    client = LLMClient(endpoint(), transport=Script([completion("a")]))
     elsewhere = pytest.raises(RuntimeError, match="in the event loop that asks")
     with elsewhere:
         run(ask(client))
@@ -451,11 +461,11 @@ def test_it_serves_the_loop_that_opened_it() -> None:
 
 
 def test_leaving_it_ends_what_is_in_flight() -> None:
-    script = Script([said("a")], latency=1000)
+    script = Script([completion("a")], latency=1000)
 
     async def scenario() -> float:
         async with LLMClient(endpoint(), transport=script) as client:
-            asking = asyncio.create_task(client.ask(asked()))
+            asking = asyncio.create_task(client.ask(prompt()))
             await asyncio.sleep(1)
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -467,11 +477,11 @@ def test_leaving_it_ends_what_is_in_flight() -> None:
 
 def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took() -> None:
     headers = {"x-ratelimit-limit-tokens": "6000", "x-ratelimit-remaining-requests": "1"}
-    script = Script([replace(said("Yes."), headers=headers)])
+    script = Script([replace(completion("Yes."), headers=headers)])
 
     async def work(client: LLMClient) -> None:
-        await client.ask(asked("first"))
-        await kinds(client, 6)
+        await client.ask(prompt("first"))
+        await ask_many(client, 6)
         assert client.rates["limit-tokens"] == 6000
 
     using(script, work, judge=endpoint(max_tokens=4096))
@@ -529,7 +539,7 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
 def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
     with ResponseCache(tmp_path / "c") as cache:
         with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):
-            embedded(Script([said("", data=data)]), ["a"], cache=cache)
+            embedded(Script([completion("", data=data)]), ["a"], cache=cache)
         assert cache.stats().entries == 0
 
 

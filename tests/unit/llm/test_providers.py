@@ -28,7 +28,7 @@ from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import FaultServer
 from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
-from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked, kinds
+from tests.unit.llm.builders import VERDICT, FastClock, Verdict, ask_many, prompt
 
 pytestmark = pytest.mark.extra("llm")
 
@@ -83,16 +83,16 @@ def test_text_and_structure_come_at_the_defaults(kind: Provider) -> None:
     with kind() as server:
 
         async def work(client: LLMClient) -> None:
-            assert (await client.ask(asked("Say a word."))).text
+            assert (await client.ask(prompt("Say a word."))).text
             for number in range(3):
-                reply = await client.ask(asked(f"Is it good? {number}"), schema=VERDICT)
+                reply = await client.ask(prompt(f"Is it good? {number}"), schema=VERDICT)
                 assert isinstance(reply.value, Verdict)
 
         using(server, work)
         # What an endpoint is like is found out once, and remembered.
         assert len(server.answered) + 8 >= len(server.seen)
         before = len(server.seen)
-        using(server, lambda client: client.ask(asked("Say a word.")))
+        using(server, lambda client: client.ask(prompt("Say a word.")))
         assert len(server.seen) - before <= 4
 
 
@@ -102,7 +102,7 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
     with kind() as server:
 
         async def work(client: LLMClient) -> ReceiptLine:
-            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(8))
+            calls = (client.ask(prompt(f"Good? {n}"), schema=VERDICT) for n in range(8))
             await asyncio.gather(*calls)
             [line] = client.receipt().lines
             assert line.requests == len(server.seen)
@@ -121,17 +121,17 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
 def test_a_minutes_limit_and_an_overload_are_waited_for(kind: Provider) -> None:
     clock = CountingClock()
     with kind(limited=4) as server:
-        assert using(server, lambda client: kinds(client, 6), clock=clock) == {"Reply": 6}
+        assert using(server, lambda client: ask_many(client, 6), clock=clock) == {"Reply": 6}
     assert clock.waited > 1.0
     with kind(overloaded=3) as server:
-        assert using(server, lambda client: client.ask(asked("A word?"))).text
+        assert using(server, lambda client: client.ask(prompt("A word?"))).text
 
 
 @EACH_HOSTED
 def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
     clock = CountingClock()
     with kind(is_out_of_money=True) as server:
-        found = using(server, lambda client: kinds(client, 50), clock=clock)
+        found = using(server, lambda client: ask_many(client, 50), clock=clock)
         assert found == {"LLMAccessError": 50}
         assert len(server.seen) <= 8  # those that were in flight
     assert clock.waited == 0.0
@@ -141,7 +141,7 @@ def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
 def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: Provider) -> None:
     wrong = "sk-wrong-9876543210fedcba"
     with kind() as server, pytest.raises(errors.LLMAccessError) as caught:
-        using(server, lambda client: client.ask(asked("A word?")), key=wrong)
+        using(server, lambda client: client.ask(prompt("A word?")), key=wrong)
     assert wrong not in str(caught.value)
 
 
@@ -152,11 +152,11 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
         count = max(kind.context * 2, 12_000)
 
         async def work(client: LLMClient) -> LLMError | None:
-            await client.ask(asked("A word?"))
+            await client.ask(prompt("A word?"))
             try:
                 await client.ask(long_prompt(count))
             except LLMError as error:
-                assert (await client.ask(asked("Another word?"))).text
+                assert (await client.ask(prompt("Another word?"))).text
                 return error
             return None
 
@@ -171,11 +171,11 @@ def test_long_prompts_are_judged_beside_short_ones(kind: Provider) -> None:
     with kind() as server:
 
         async def work(client: LLMClient) -> int:
-            asks = [client.ask([*long, *asked(f"Good? {n}")], schema=VERDICT) for n in range(6)]
-            asks += [client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6)]
+            asks = [client.ask([*long, *prompt(f"Good? {n}")], schema=VERDICT) for n in range(6)]
+            asks += [client.ask(prompt(f"Good? {n}"), schema=VERDICT) for n in range(6)]
             replies = await asyncio.gather(*asks)
             before = len(server.seen)
-            again = await client.ask([*long, *asked("And now?")], schema=VERDICT)
+            again = await client.ask([*long, *prompt("And now?")], schema=VERDICT)
             assert len(server.seen) - before <= 2 + (kind.name == "groq, bad JSON")
             return sum(isinstance(reply.value, Verdict) for reply in (*replies, again))
 
@@ -190,7 +190,7 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
 
     with PROVIDERS["constant count"]() as server, ResponseCache(tmp_path / "c.sqlite") as cache:
         for turn in range(2):
-            asks = [[*long_prompt(2_000), *asked(f"Good? {turn} {n}")] for n in range(8)]
+            asks = [[*long_prompt(2_000), *prompt(f"Good? {turn} {n}")] for n in range(8)]
             assert using(server, partial(answers, asks=asks), cache=cache) == 8
             assert hidden(server) == 1
         [warning] = recwarn.list
@@ -221,7 +221,7 @@ def test_what_can_never_succeed_fails_at_once_with_its_figure(
 
 def test_json_that_fails_at_the_endpoint_is_mended_by_the_model() -> None:
     with PROVIDERS["groq, bad JSON"]() as server:
-        work: Any = lambda client: client.ask(asked("Good?"), schema=VERDICT)  # noqa: E731
+        work: Any = lambda client: client.ask(prompt("Good?"), schema=VERDICT)  # noqa: E731
         reply = using(server, work, structured="json_object")
     assert isinstance(reply.value, Verdict) and len(server.seen) == 2
     assert '{"good": true, "reason": ' in str(server.seen[-1].payload["messages"])
@@ -241,10 +241,10 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
     with PROVIDERS["o3"]() as server:
 
         async def work(client: LLMClient) -> Mapping[str, str]:
-            reply = await client.ask(asked("Good?"), schema=VERDICT)
+            reply = await client.ask(prompt("Good?"), schema=VERDICT)
             assert reply.not_sent == ("temperature",)
             assert (reply.usage.reasoning_tokens, reply.attempts) == (6_000, 3)
-            second = await client.ask(asked("And now?"), schema=VERDICT)
+            second = await client.ask(prompt("And now?"), schema=VERDICT)
             assert second.attempts == 1
             return client.dialect.learned.not_sent
 
@@ -254,26 +254,26 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
     assert "temperature" not in last and "max_tokens" not in last
     assert last["max_completion_tokens"] == 4_096 + 16_384  # room to think
     with PROVIDERS["o3"]() as server:
-        using(server, lambda client: client.ask(asked("Good?")), reasoning_effort="low")
+        using(server, lambda client: client.ask(prompt("Good?")), reasoning_effort="low")
         assert server.seen[-1].usage is not None
         assert server.seen[-1].usage["completion_tokens_details"]["reasoning_tokens"] == 512
 
 
 def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
     async def work(client: LLMClient) -> list[int]:
-        replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
+        replies = [await client.ask(prompt(f"Good? {n}"), schema=VERDICT) for n in range(3)]
         return [reply.attempts for reply in replies]
 
     with PROVIDERS["thinks in tags"]() as server:
         assert using(server, work) == [2, 1, 1]
         with pytest.raises(errors.LLMTruncatedError, match="thinking"):
-            using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
+            using(server, lambda client: client.ask(prompt("Good?")), reasoning_tokens=0)
 
 
 @pytest.mark.parametrize(("name", "cost"), [("openrouter", "0.000125"), ("litellm", "0.00042")])
 def test_what_a_call_cost_is_taken_from_the_endpoint(name: str, cost: str) -> None:
     async def work(client: LLMClient) -> tuple[str, str, str | None]:
-        reply = await client.ask(asked("A word?"))
+        reply = await client.ask(prompt("A word?"))
         receipt = client.receipt()
         return str(reply.cost), str(receipt.cost), receipt.price_origin
 
@@ -335,7 +335,7 @@ def over_http(
 
 
 async def ask_twenty(client: LLMClient) -> None:
-    await asyncio.gather(*(client.ask(asked(f"case {number}")) for number in range(20)))
+    await asyncio.gather(*(client.ask(prompt(f"case {number}")) for number in range(20)))
 
 
 def test_each_request_goes_out_once() -> None:
@@ -374,7 +374,7 @@ def test_a_key_that_a_proxy_repeats_in_its_error_is_masked(tmp_path: Path) -> No
     with FaultServer(faults={"401": 1.0}, key=SECRET) as server:
         judge = {"key": ApiKey(file=str(tmp_path / "key"))}
         with pytest.raises(errors.LLMAccessError, match=r"Incorrect API key: \*\*\*") as caught:
-            over_http(server, lambda client: client.ask(asked()), judge=judge)
+            over_http(server, lambda client: client.ask(prompt()), judge=judge)
     assert SECRET not in str(caught.value)
 
 
@@ -387,7 +387,7 @@ def test_threads_share_one_client_in_one_loop() -> None:
         with chat_of(settings).booked_under("rerank") as chat:
             assert (chat.receipt(), chat.name, isinstance(chat, ChatModel)) == (None, "m", True)
             with ThreadPoolExecutor(12) as threads:
-                said = list(threads.map(lambda n: chat.complete(asked(f"case {n}")), range(12)))
+                said = list(threads.map(lambda n: chat.complete(prompt(f"case {n}")), range(12)))
             receipt = chat.receipt()
         assert receipt is not None
         assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]

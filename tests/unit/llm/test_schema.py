@@ -15,7 +15,7 @@ from ragbench.errors import LLMReplyError
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.schema import json_values, read_structure, schema_of
-from tests.unit.llm.builders import VERDICT, Verdict, asked, endpoint
+from tests.unit.llm.builders import VERDICT, Verdict, endpoint, prompt
 
 
 class Statement(BaseModel):
@@ -82,7 +82,7 @@ def test_fields_may_be_named_like_words_of_the_schema() -> None:
 
 
 def sent(schema: Any, mode: StructuredOutput) -> dict[str, Any]:
-    return Dialect(endpoint(max_tokens=9)).payload(asked("Q"), schema, mode, 9)
+    return Dialect(endpoint(max_tokens=9)).payload(prompt("Q"), schema, mode, 9)
 
 
 def test_a_schema_is_strict_where_it_can_be() -> None:
