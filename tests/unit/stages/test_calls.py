@@ -105,7 +105,10 @@ def statuses(call: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int
 
 
 def test_no_result_for_an_item_is_a_failure_that_says_so() -> None:
-    ((_, (outcome,)),) = run_plain(lambda _: [], [[7]], RETRIEVE)
+    def call(_: Sequence[int]) -> list[int]:
+        return []
+
+    ((_, (outcome,)),) = run_plain(call, [[7]], RETRIEVE)
 
     assert "retrieve returned 0 results for 1 queries" in str(outcome.failure)
 
