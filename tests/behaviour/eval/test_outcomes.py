@@ -83,6 +83,7 @@ def test_every_case_is_scored_by_every_metric(report_of_two: Report) -> None:
         (summary.metric.name, summary.score, summary.measured)
         for summary in report_of_two.summaries
     ]
+
     assert figures == [("set_recall", 1.0, 2), ("exact_match", 1.0, 2)]
 
 

@@ -97,6 +97,7 @@ def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
 
 def test_word_keeps_headings_lists_and_tables_in_their_order(tmp_path: Path) -> None:
     [document] = read_documents(folder(tmp_path, a__docx=word()))
+
     assert document.title == "Travel"
     assert document.text == (
         "# Travel costs\n\nTrains are second class.\n\n- Keep the ticket\n\n"
@@ -110,7 +111,9 @@ def test_all_that_are_damaged_are_named(tmp_path: Path, caplog: pytest.LogCaptur
     folder(tmp_path, damaged__pdf=bad, locked__pdf=locked, no__docx=b"PK no", ok__md=b"Rent.")
     with pytest.raises(DataError) as raised:
         list(read_documents(tmp_path))
+
     said = {Path(str(one.path)).name: one.message for one in raised.value.problems}
+
     assert said.keys() == {"damaged.pdf", "locked.pdf", "no.docx"}
     assert "locked by a password" in said["locked.pdf"]
     assert "no PDF document that can be read" in said["damaged.pdf"]

@@ -331,7 +331,7 @@ def test_ragas_reads_the_hugging_face_folder(tmp_path: Path) -> None:
     loaded = import_ragas().EvaluationDataset.from_hf_dataset(folder)
 
     expected = to_dataset(prepare(ALL)).samples
-    # A table cannot hold rubrics, whose keys differ from case to case.
+    # The table holds rubrics as a text under another name: Ragas wants a mapping.
     assert loaded.samples[0] == expected[0].model_copy(update={"rubrics": None})
     assert loaded.samples[1:] == expected[1:]
 

@@ -140,6 +140,7 @@ def test_files_held_whole_are_limited(
     path = tmp_path / "large.json"
     with path.open("wb") as file:
         file.truncate(8 << 30)  # takes no place on the disk
+
     with pytest.raises(RagbenchError, match=rf"(?s)(?=.*{path}).*{limit}"):
         read(path)
 

@@ -95,6 +95,7 @@ def saved(tmp_path: Path, name: str, content: Any) -> Path:
 )
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
     (found,) = read_people(saved(tmp_path, name, content))
+
     assert found.key == key_of(Q, A, C)
     assert (found.metric, found.value, found.by) == ("support", 1, "ann")
     assert not found.is_drawn  # whoever labelled chose the case
@@ -118,6 +119,7 @@ def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any
 )
 def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None) -> None:
     (found,) = read_people(saved(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
+
     assert found.value == value
 
 
@@ -138,6 +140,7 @@ def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None)
 def test_what_is_no_label_is_refused(tmp_path: Path, rows: list[object], message: str) -> None:
     with pytest.raises(DataError) as error:
         read_people(saved(tmp_path, "l.jsonl", rows))
+
     assert message in str(error.value)
 
 

@@ -106,4 +106,5 @@ def test_any_bytes_as_trec_files(tmp_path_factory: pytest.TempPathFactory, conte
     path = tmp_path_factory.getbasetemp() / "trec"
     path.write_bytes(content)
     read_grades(Source.of(path), Problems())
+
     list(read_run(Source.of(path), Problems()))
