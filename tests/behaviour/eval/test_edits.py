@@ -262,7 +262,9 @@ def test_after_a_variable_changed_it_is_asked_again(
     for value in ("one", "two"):
         monkeypatch.setenv(name, value)
         asked.append(command()[0])
+
     monkeypatch.delenv(name)
+
     assert [*asked, command()[0]] == [3, 3, 3, 3]
 
 
@@ -317,10 +319,12 @@ def test_another_argument_of_a_program_asks_again(project: Path) -> None:
     call = [sys.executable, "program.py"]
     root = Path(__file__).parents[3]
     paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
+
     printed = [
         subprocess.run([*call, answer], capture_output=True, text=True, env=os.environ | paths)
         for answer in ("yes", "yes", "no")
     ]
+
     assert [one.stdout.split() for one in printed] == [["1.0", "0"], ["1.0", "1"], ["0.0", "0"]]
 
 
@@ -360,7 +364,9 @@ def test_the_note_outlives_an_interruption(project: Path) -> None:
     made = vars(sys)["edit_calls"]
     with pytest.raises(InterruptedRunError):
         command(stopped=lambda: len(made) >= 4)
+
     calls, report = command()
+
     assert calls == 2
     assert "retrieve and generate asked again: edited_pkg/prompts.py changed" in report.notes
     assert all(stage.reused == 0 for stage in report.stages)
@@ -383,7 +389,9 @@ def test_what_cannot_be_seen_is_reused_only_to_finish_a_run(project: Path) -> No
 def test_stored_outcomes_are_trusted_where_the_user_says_so(project: Path) -> None:
     command()
     REWORDED()
+
     calls, report = command(stored=True)
+
     assert calls == 0
     assert any(note.startswith("retrieve and generate --reuse") for note in report.notes)
 
@@ -478,6 +486,7 @@ def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
         before = len(CALLS)
         scored(tmp_path / "run", version=version)
         asked.append(len(CALLS) - before)
+
     assert asked == [3, 0, 3, 3, 3]
 
 
@@ -563,7 +572,9 @@ def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were(
     table = Path("run/cases.csv").read_bytes()
     Path("run/cases.csv").write_text("edited")
     Path("run/report.md").unlink()
+
     recorded()
+
     assert Path("run/cases.csv").read_bytes() == table
     assert Path("run/report.md").exists()
 

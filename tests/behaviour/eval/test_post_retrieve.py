@@ -44,7 +44,9 @@ class Three(NotingRAG):
 def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None:
     rag = Three()
     stage = PostRetrieval(operators=(Threshold(min_score=0.5),))
+
     report = run(cases(*"ab"), rag, tmp_path, metrics="precision@1", post_retrieval=stage)
+
     assert rag.given["a"] == ["text a"]
     assert report.summaries[0].score == 1.0
     assert counts(report) == dict.fromkeys(STAGES, (2, 0, 0, 0))
@@ -78,6 +80,7 @@ def test_another_stage_retrieves_nothing_again_and_generates_where_the_texts_dif
     rag, two = Three(), TopK(k=2)
     for operators in ((TopK(k=1),), (two,), (two, two)):
         run(cases("a"), rag, tmp_path, post_retrieval=PostRetrieval(operators=operators))
+
     assert (rag.retrieved, rag.generated) == (["a"], ["a", "a"])
 
 
@@ -107,7 +110,9 @@ def test_on_error_raise_costs_the_case_of_functions_and_coroutines(
 ) -> None:
     rag = kind()
     stage = PostRetrieval(operators=(Failing(broken=[True]),), on_error=on_error)
+
     report = run(cases("a"), rag, tmp_path, post_retrieval=stage)
+
     assert counts(report)["post_retrieve"] == counts(report)["generate"] == ended
     assert getattr(rag, "plain", rag).generated == ([] if on_error == "raise" else ["a"])
 
@@ -116,8 +121,10 @@ def test_a_rag_that_gives_no_room_for_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not retrieve"):
         run(cases("a"), OnlyGenerates(), tmp_path / "run", post_retrieval=KEEP_ONE)
     chain = as_rag(lambda query: {"answer": "A", "contexts": ["text"]})
+
     with pytest.raises(ConfigError, match="in one call"):
         run(cases("a"), chain, tmp_path / "run", post_retrieval=KEEP_ONE)
+
     assert not (tmp_path / "run").exists()
 
 

@@ -75,6 +75,7 @@ def test_a_gold_text_with_a_table_is_found_among_the_retrieved(tmp_path: Path) -
     with open_source(table(tmp_path, TABLE, f"Plain.|{TABLE}")) as source:
         assert any("is a part of a text" in note for note in source.info.notes)
         (entry,) = source
+
     assert entry.case.reference_contexts == (TABLE,)
     assert recorded(entry, "retrieve").contexts == ["Plain.", TABLE]
 

@@ -56,7 +56,9 @@ def test_a_deepeval_run(tmp_path: Path, envelope: str) -> None:
     silent = {"name": "test_case_1", "input": "When?", "actualOutput": None, "success": True}
     empty = {"name": "test_case_2", "input": "Why?", "actualOutput": ""}
     path = written(tmp_path / "run.json", envelope % json.dumps([TEST_CASE, silent, empty]))
+
     first, second, third = entries(path, "deepeval")
+
     assert first.case == Case(
         id=first.id,
         query="Who?",
@@ -127,6 +129,7 @@ def test_datasets_of_deepeval_and_results_of_ragchecker(
     tmp_path: Path, name: str, content: object, form: str, gold: Row, found: Any
 ) -> None:
     (entry,) = entries(written(tmp_path / name, content), form)
+
     assert entry.case == replace(Case(id=entry.id, query="Who?"), **gold)
     assert values(entry) == {"retrieve": found[0], "generate": found[1]}
 
@@ -182,6 +185,7 @@ def test_promptfoo(tmp_path: Path) -> None:
 )
 def test_promptfoo_knows_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
     (entry,) = promptfoo(tmp_path, result("Ada", **more))
+
     assert entry.recorded["generate"].status is status
 
 
@@ -277,7 +281,9 @@ EXPERTQA = {"question": "q", "claim": "c", "evidence": ["x"]}
 def test_a_label_of_our_own_of_wice_and_of_expertqa(tmp_path: Path, row: Row, found: Any) -> None:
     last = {"claim": "last", "evidence": "x", "label": 1, "id": "last"}
     *read, _ = read_labels(lines(tmp_path / "labels.jsonl", [row, last]))
+
     names = ("id", "claim", "evidence", "level", "cluster", "question")
+
     assert [tuple(getattr(one, name) for name in names) for one in read] == [found] * bool(found)
 
 

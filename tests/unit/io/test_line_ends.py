@@ -57,6 +57,7 @@ def cases(folder: Path, name: str, content: bytes) -> list[Case]:
 )
 def test_line_ends_are_no_part_of_a_case(tmp_path: Path, name: str, content, feed: str) -> None:  # type: ignore[no-untyped-def]
     unix = cases(tmp_path, name, content("\n"))
+
     assert cases(tmp_path, name, content(feed)) == unix
     assert unix[0].query == QUESTION
     assert unix[0].reference_contexts == tuple(CONTEXTS)
@@ -65,6 +66,7 @@ def test_line_ends_are_no_part_of_a_case(tmp_path: Path, name: str, content, fee
 
 def test_a_whole_table_of_windows_gives_the_same_cases(tmp_path: Path) -> None:
     unix = cases(tmp_path, "cases.csv", table("\n"))
+
     assert cases(tmp_path, "cases.csv", table("\n").replace(b"\n", b"\r\n")) == unix
 
 
@@ -76,8 +78,10 @@ def test_line_ends_are_no_part_of_a_recorded_retrieval(tmp_path: Path) -> None:
     }
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps(record), encoding="utf-8")
+
     with open_source(path) as source:
         (entry,) = source
+
     assert recorded(entry, "retrieve").contexts == ["a\nb"]
     assert recorded(entry, "generate").response == "x\ny"
 
@@ -91,5 +95,7 @@ def test_documents_of_a_windows_checkout_are_the_same(tmp_path: Path) -> None:
     for name, feed in (("a", b"\n"), ("b", b"\r\n")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "hours.md").write_bytes(b"# Hours" + feed + b"At nine." + feed)
+
     first, second = ([*read_documents(tmp_path / name)] for name in ("a", "b"))
+
     assert first == second

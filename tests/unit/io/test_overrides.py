@@ -32,6 +32,7 @@ def test_numbered_columns_are_one_retrieval_in_their_order(tmp_path: Path) -> No
     with open_source(table(tmp_path), fields=HITS) as source:
         assert source.info.mapping["retrieved_contexts"] == "Hit 1 + Hit 2 + Hit 10"
         first, second = source
+
     assert recorded(first, "retrieve").contexts == ["Ada wrote it.", "A tenth."]
     assert recorded(second, "retrieve").contexts == []
     assert first.case.metadata == {"Gold": "d1;d2"}

@@ -154,6 +154,7 @@ def test_what_was_retrieved_and_answered_comes_to_one_cause(
     found: Trace, settings: dict[str, Any], cause: Cause, stage: str | None, basis: Basis | None
 ) -> None:
     result = attribute(found, **settings)
+
     assert result.cause is cause
     assert basis is None or result.basis is basis
     assert stage is None or result.stage == stage
@@ -177,7 +178,9 @@ def test_gold_that_was_looked_for_in_the_collection(
     located = Outcome(
         status=Status.MEASURED, value=GoldSearch(golds=(fate,), retrieved=3, depth=100)
     )
+
     result = attribute(trace("It is 12 weeks.", gold_at=None, location=located))
+
     assert (result.cause, result.stage) == (cause, stage)
     assert reported in result.detail
 
@@ -185,7 +188,9 @@ def test_gold_that_was_looked_for_in_the_collection(
 def test_a_stage_that_failed_is_the_cause() -> None:
     failure = Failure(type="Timeout", message="30 s", stage="generate")
     broken = replace(trace(), generation=Outcome(status=Status.FAILED, failure=failure))
+
     result = attribute(broken)
+
     assert (result.cause, result.stage) == (Cause.FAILED, "generate")
     assert result.detail == "generate failed: Timeout: 30 s"
 
@@ -236,6 +241,7 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
     retrieval: RetrievalResult[Any] = RetrievalResult(texts, context_ids=list("abcd"))
     steps = [build_operator({"action": "filter", "type": "top_k", "k": k}) for k in (3, 1)]
     after = post_retrieved(PostRetrieval(operators=tuple(steps)), case.query, retrieval)
+
     result = attribute(
         Trace(
             case=case,
@@ -244,6 +250,7 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
             generation=said("12 weeks"),
         )
     )
+
     assert (result.cause, result.basis, result.rank) == (Cause.DROPPED, basis, 2)
     assert result.stage == "filter.top_k (step 2)"
     assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
@@ -272,6 +279,7 @@ def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_report
     response: str, golds: list[str], supported: bool | None, detail: str
 ) -> None:
     result = attribute(trace(response, case=replace(CASE, reference_context_ids=tuple(golds))))
+
     assert (result.shown, result.golds, result.supported) == (1, len(golds), supported)
     assert result.detail == f"Shown at rank 1, and the answer is wrong{detail}."
 
@@ -289,7 +297,9 @@ def test_gold_is_looked_for_in_the_documents_by_id_and_by_text() -> None:
 
 def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Path) -> None:
     gold = CorpusGold(documents=2, absent={"a": ("x",)})
+
     write_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}, gold)
+
     assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}) == gold
     assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "3"}) is None
 
@@ -299,7 +309,9 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     for id, gold_at in (("a", 1), ("b", None), ("c", None)):
         said = "27 days" if gold_at else "12"
         tally.add(id, attribute(trace(said, gold_at=gold_at)))
+
     lost, right = tally.causes()
+
     assert (lost.cause, lost.cases, right.cause, right.cases) == (
         Cause.NOT_RETRIEVED,
         2,
