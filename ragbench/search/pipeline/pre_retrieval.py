@@ -44,7 +44,12 @@ class QueryTransform(Protocol):
         """How results and reports call it, such as ``"multi_query"``."""
         ...
 
-    def transform(self, query: SearchQuery) -> Transformed: ...
+    def transform(self, query: SearchQuery) -> Transformed:
+        """What is searched for in place of a query: at least one, often the query itself too.
+
+        A transform that takes ``history`` is passed what was said before in the conversation.
+        """
+        ...
 
 
 PRE_RETRIEVAL_VERSION = 1
@@ -100,6 +105,10 @@ class PreRetrieval(Checked):
         }
 
     def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
+        """What one transform makes of one query, checked; the query as it was where it fails.
+
+        What was said before goes only to a transform that takes it.
+        """
         call: Any = transform.transform
         keyword = history_keyword(call) if said else None
         arguments = {} if keyword is None else {keyword: said}
@@ -119,6 +128,7 @@ class PreRetrieval(Checked):
 
 
 def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
+    """The error for a user's transform that leaves nothing to search for."""
     return InterfaceError(
         f"{transform.name}.transform returned {returned}: it must be a Transformed with at least "
         "one query"
@@ -189,6 +199,7 @@ class LlmTransform(Checked):
     """Version of the prompt; part of the identity."""
 
     def transform(self, query: SearchQuery, history: Said = ()) -> Transformed:
+        """Asks the model for texts; one that only repeats the query leaves the query as it is."""
         if not query.text.strip():
             return Transformed(queries=(query,))
         prompts = table("ragbench.text", "prompts")
@@ -201,7 +212,7 @@ class LlmTransform(Checked):
             f"{task} {prompts['query']}", json.dumps(content, ensure_ascii=False)
         )
         form: dict[str, Any] = {"type": "string"}
-        if self.key != "query":
+        if self.key != "query":  # a key in the plural holds several texts
             form = {"type": "array", "items": form}
         written = ask_structure(self.chat, messages, field_schema(self.key, form, _texts))
         new = [text for text in written if text != query.text][: self.count]
@@ -290,6 +301,7 @@ class Normalise(Checked):
     to a model; the BM25 of ragbench looks at no case either way."""
 
     def transform(self, query: SearchQuery) -> Transformed:
+        """The query in its one form, so that texts that look alike find the same chunks."""
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
         if self.casefold:
             # Folding may leave what is not normalised (Unicode Standard, section 5.18).
