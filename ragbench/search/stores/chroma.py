@@ -50,20 +50,29 @@ def open_chroma(address: str) -> ChromaDatabase:
 
 
 class ChromaDatabase(ReadableDatabase):
+    """A folder that Chroma has written, or its server."""
+
     def load(self) -> tuple[type[Exception], ...]:
+        """Chroma's own exceptions, and the plain ones that it lets through."""
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections, for the message where the one asked for is not there."""
         return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
+        """The collection, which has a single vector a row, without a name.
+
+        No embedding function: ragbench embeds the queries itself, and Chroma's would be loaded.
+        """
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
             collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
         mapping.chosen_vector(name, [""])
+        # The index is "hnsw", or "spann" on Chroma's own servers; both compare by l2 unless told.
         configuration: Mapping[str, Any] = collection.configuration_json or {}
         index: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
         metric = mapping.checked_metric(name, _METRICS[str(index.get("space") or "l2")])
@@ -86,9 +95,11 @@ class Chroma:
         self._collection = collection
 
     def count(self) -> int:
+        """As Chroma counts its rows."""
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
+        """The first rows as Chroma lists them, with scores that mean nothing."""
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
@@ -100,6 +111,7 @@ class Chroma:
         return _joined(parts, "$and") if parts else None
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
+        """The rows of all queries in one request; Chroma's distances become scores."""
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -134,6 +146,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         # What denies all parts denies any of them, and the other way round.
         word = "$and" if isinstance(filters, And) is not denied else "$or"
         return _joined([_where(part, denied=denied) for part in filters.filters], word)
+    # Chroma filters by metadata alone, and names its keys without the object around them.
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
         values = filters.values if isinstance(filters, In) else (filters.value,)
@@ -155,10 +168,12 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
+    """Tests under ``$and`` or ``$or``, which Chroma refuses around a single one."""
     return parts[0] if len(parts) == 1 else {word: list(parts)}
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
+    """Rows of the columns in which Chroma answers; of a row without metadata they are None."""
     rows: list[Row] = []
     for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):
         rows.append(Row(id_, {"document": document, "metadata": dict(metadata or {})}, score))

@@ -42,12 +42,19 @@ class Database(Protocol):
     """Where a collection is."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Its address for messages, without a password."""
+        ...
+
     @property
-    def failures(self) -> tuple[type[Exception], ...]: ...
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What its engine raises: each becomes a `StoreError` of one line."""
+        ...
 
 
 class OpenCollection(ABC, Generic[_EngineT]):
+    """What is the same of every engine: checks, folded filters, ties cut by id, errors."""
+
     native_filter: object = None
     """What every search keeps to, in the engine's own syntax; None for nothing."""
 
@@ -57,18 +64,21 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self.name = name
         self.address = database.address
         self._engine = engine
+        # A filter that is nested too deeply for Python is an error of one line, too.
         self._failures = (*database.failures, RecursionError)
         self._on_close: Callable[[], None] | None = on_close
 
     @property
     @abstractmethod
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Length of the vectors that are searched."""
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Query vectors as the engine takes them, and the positions of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
+        """A search's filters and the collection's native one, as the engine takes them."""
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
@@ -76,9 +86,11 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """A row with its score as it is given out; None for one that is skipped."""
 
     @abstractmethod
-    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """The chunks of a result's rows, in their order, made once the cut is certain."""
 
     def count(self) -> int:
+        """How many chunks the collection has."""
         with self.working() as engine:
             return engine.count()
 
@@ -95,7 +107,9 @@ class OpenCollection(ABC, Generic[_EngineT]):
         queries, positions = self._queries(vectors)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            rows = queries if len(batch) == len(queries) else queries[list(batch)]
+            rows = queries
+            if len(batch) < len(queries):  # else the rows would be copied for nothing
+                rows = queries[list(batch)]
             return self._engine.nearest(rows, limit, condition, effort)
 
         max_tied = getattr(self._engine, "row_limit", None)
@@ -130,6 +144,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return results
 
     def _scored_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with the scores that are given out: by those, ties are seen and cut."""
         scored: list[Row] = []
         for row in rows:
             scored_row = self._scored(row)
@@ -176,15 +191,19 @@ class OwnCollection(OpenCollection[Writer]):
 
     @property
     def dimension(self) -> int:
+        """As it was made: no later write changes it."""
         return self._dimension
 
     def unfiltered(self) -> OwnCollection:
+        """Itself: searches of ragbench's own collections keep to no native filter."""
         return self
 
     def warnings(self) -> list[str]:
+        """None: each chunk was checked when it was written."""
         return []
 
     def info(self) -> CollectionInfo:
+        """What it says of itself now: another process may be indexing into it."""
         with self.working() as engine:
             return engine.read_info()
 
@@ -219,6 +238,7 @@ class OwnCollection(OpenCollection[Writer]):
                 engine.write(records, rows[positions])
 
     def delete(self, ids: Sequence[str]) -> None:
+        """Removes chunks, as an indexing does with those that the corpus no longer has."""
         checked = check_ids(ids)
         if checked:
             with self.working() as engine:
@@ -231,13 +251,16 @@ class OwnCollection(OpenCollection[Writer]):
             return {}
         with self.working() as engine:
             chunks = [engine.read(fields, None) for fields in engine.stored(checked)]
+        # In the order of the ids: engines answer in any.
         by_id = {chunk.id: chunk for chunk in chunks}
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def rows(self, limit: int) -> list[Chunk]:
+        """The first chunks by id, so that two looks at a collection show the same."""
         return list(self.get(sorted(self.digests())[:limit]).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors of these chunks, as they were stored: at unit length."""
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -251,13 +274,16 @@ class OwnCollection(OpenCollection[Writer]):
             return engine.digests()
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
+        """All queries, at unit length, so that the engine's inner product is the cosine."""
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
     def _scored(self, row: Row) -> Row:
+        """Rounded alike for every engine, so that the same chunks tie in each."""
         return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """Read as the engine stores them."""
         return [self._engine.read(row.fields, row.score) for row in rows]
 
     def search_words(
@@ -302,11 +328,13 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_k(k: object) -> None:
+    """Refuses a number of results that is none; a flag is an ``int`` to Python."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
 
 
 def check_ids(ids: Sequence[str]) -> list[str]:
+    """The ids, each once; a single text is refused, whose letters would be taken for ids."""
     if isinstance(ids, str):
         raise StoreError(f"expected a list of ids, found the text {ids!r}")
     for value in ids:
@@ -315,13 +343,18 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
+    """The vectors as an array, checked: one row each, of the collection's length, all finite.
+
+    Args:
+        what: how the message calls them.
+    """
     try:
         rows = np.asarray(vectors)
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StoreError(f"expected one row of numbers a {what}: {error}") from error
-    if rows.ndim == 1 and rows.size == 0:
+    if rows.ndim == 1 and rows.size == 0:  # an empty list, which has no second dimension
         rows = rows.reshape(0, dimension)
     if rows.ndim != 2:
         raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")

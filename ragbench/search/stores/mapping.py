@@ -51,6 +51,7 @@ class FieldMapping:
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:
+        """Refuses a name of nothing but blanks, commas and dots, which no row could have."""
         for name, value in asdict(self).items():
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")

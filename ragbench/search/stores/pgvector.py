@@ -315,6 +315,7 @@ class PgvectorTable:
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
+        """All rows of a query over this collection's connection."""
         return fetch_rows(self._connection, sql, *values)
 
     def _outputs(self, score: str) -> str:
@@ -404,6 +405,7 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes chunks in one statement; ids that are not there change nothing."""
         delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
         self._connection.execute(delete, (list(ids),))
 
@@ -414,11 +416,13 @@ class OwnTable(PgvectorTable):
         return [self._row(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors as arrays of numbers: of pgvector's own type the client would give texts."""
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)
         return {chunk_id: np.asarray(vector, dtype=np.float32) for chunk_id, vector in rows}
 
     def digests(self) -> dict[str, str]:
+        """The digest of every chunk: an indexing embeds only what has another one."""
         return dict(self._fetch(f"SELECT chunk_id, digest FROM {self._table}"))
 
 

@@ -72,6 +72,7 @@ def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
 
 
 def _either(parts: Iterable[Sql]) -> Sql:
+    """Where any of the parts holds."""
     return joined(parts, " OR ")
 
 
@@ -200,6 +201,7 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"{column} = %s", values=(value,))
 
     def exists(self) -> Sql:
+        """A column has a value: null is PostgreSQL's word for none."""
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:

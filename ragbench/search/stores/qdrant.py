@@ -86,6 +86,7 @@ class QdrantServerDatabase(WritableDatabase):
         return (exceptions.ApiException, ValueError, OSError)
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections of the server, whoever made them."""
         return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -171,6 +172,7 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
+        """Removes a collection of ragbench's, and never one that another program made."""
         # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
@@ -293,6 +295,7 @@ class OwnPoints(ClientCollection):
         return info_from_json(mark, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
+        """Keeps it among the metadata of the collection itself, on the server."""
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:

@@ -69,6 +69,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
+        """Closes every collection that is still open: the package itself has nothing to close."""
         for name in list(self._shards):  # a copy, as `detach` takes them out
             self.detach(connection, name)
 
@@ -139,7 +140,10 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             shutil.rmtree(folder)
 
     def _folder(self, name: str) -> Path:
-        # A name that does not fit leads to a digest, so `names` reads the names in the files.
+        """The folder of a collection, by its name or, where a folder cannot have it, a digest.
+
+        So `names` reads the names in the files.
+        """
         return self._path / fitted_name(name)
 
 
@@ -153,6 +157,7 @@ class QdrantEmbedded(OwnPoints):
         self._info = info
 
     def read_info(self) -> CollectionInfo:
+        """What the file beside the points says: the engine keeps no such thing itself."""
         return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
@@ -163,10 +168,12 @@ class QdrantEmbedded(OwnPoints):
         _write_info(self._info, info)
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes the points of these chunks; nothing needs to be waited for in the process."""
         points = [point_id(chunk_id) for chunk_id in ids]
         self._shard.update(self._models.UpdateOperation.delete_points(points))
 
     def count(self) -> int:
+        """Counted point by point: an estimate would not show that an indexing was cut off."""
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _index(self, path: str, kind: str) -> None:
@@ -189,6 +196,7 @@ class QdrantEmbedded(OwnPoints):
         return records
 
     def _page(self, keys: list[str], offset: Any) -> Any:
+        """The next points with some of their fields, and where to go on; None behind the last."""
         selector = self._models.PayloadSelector.Include(keys)
         request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)
         return self._shard.scroll(request)
@@ -214,6 +222,7 @@ class QdrantEmbedded(OwnPoints):
         return answers
 
     def _sparse(self, words: WordVector) -> Any:
+        """A chunk's words in the engine's own type."""
         return self._models.SparseVector(list(words), list(words.values()))
 
 

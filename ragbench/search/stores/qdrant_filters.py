@@ -139,6 +139,7 @@ class PayloadFilters:
         return _Both(must_not=[self.models.IsEmptyCondition(is_empty=payload_field(key=key))])
 
     def prefix(self, key: str, prefix: str) -> _Both:
+        """A text, or one in a list, begins so."""
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
@@ -154,9 +155,11 @@ class OwnFilters(PayloadFilters):
     """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        """The test of any payload, at each place where the value may be."""
         return self._at(key, partial(super().equal, values=values))
 
     def prefix(self, key: str, prefix: str) -> _Both:
+        """The test of any payload, at each place where the value may be."""
         return self._at(key, partial(super().prefix, prefix=prefix))
 
     def exists(self, key: str) -> _Both:

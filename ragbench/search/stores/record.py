@@ -114,6 +114,7 @@ def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
 
 
 def check_id(value: object) -> None:
+    """Refuses an id that some engine could not keep, whichever engine is in use."""
     if not isinstance(value, str):
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
@@ -128,6 +129,7 @@ def check_id(value: object) -> None:
 
 
 def _short(text: str) -> str:
+    """The beginning of a text that messages show in one line."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -229,6 +231,7 @@ class WordsForm(Record):
         return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
+        """The tokens of a chunk with those of its title, as often as a title counts."""
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
 
     def check(self, collection: str) -> None:
