@@ -245,6 +245,7 @@ def _generator(function: Callable[..., Any]) -> Parts:
     takes_contexts = accepts_second_argument(function)
 
     def ask(query: str, contexts: list[str], **said: Any) -> Any:
+        """Asks the function, with the contexts where it takes them."""
         if takes_contexts:
             return function(query, contexts, **said)
         return function(query, **said)
@@ -279,6 +280,7 @@ def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Ca
     """A function that takes ``top_k`` by that name, of one that takes it in a way of its own."""
 
     def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
+        """Asks the function for so many contexts, or refuses where it takes no number."""
         extra, options = pass_top_k(way, top_k, where)
         return function(query, *extra, **options, **said)
 
@@ -297,15 +299,18 @@ def _method(
     read = read_retrieval if form in RETRIEVAL else read_generation
 
     def result(value: object, size: int) -> Any:
+        """Reads what the function returned: of a batch each value, checked to be one a query."""
         if form.batch:
             return [read(item, where) for item in to_batch(value, size, where)]
         return read(value, where)
 
     def call(query: Any, *more: Any, **options: Any) -> Any:
+        """The method for a plain function."""
         size = len(query)  # counted first: a method may empty what it is given
         return result(ask(query, *more, **options), size)
 
     async def acall(query: Any, *more: Any, **options: Any) -> Any:
+        """The method for a coroutine function."""
         size = len(query)
         return result(await ask(query, *more, **options), size)
 

@@ -169,6 +169,7 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
     history_keyword = rag.histories.get(name)
 
     def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
+        """Calls the method; what was said before goes to it only where it takes that."""
         history: dict[str, Any] = {}
         if history_keyword is not None and said is not None:
             history[history_keyword] = said
@@ -278,6 +279,7 @@ class PartialBatchError(InterfaceError):
     """
 
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
+        """Holds the results and exceptions of a batch, in the order of its queries."""
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]

@@ -239,6 +239,7 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
+    """Names of a function's parameters; none for a function whose signature cannot be read."""
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 

@@ -115,6 +115,7 @@ class RAGBase(Generic[MetaT]):
         config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
+        """Keeps the configuration; subclasses need not call this, see `OwnConfig`."""
         self.config = RAGConfig() if config is None else config
 
     def __init_subclass__(

@@ -279,6 +279,7 @@ def _accepted(target: Callable[..., Any]) -> str:
 
 
 def _is_named(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``."""
     return parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
@@ -366,11 +367,13 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that retrieves, always asked in batches."""
 
     def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+        """A retrieval out of the fields of an answer, checked."""
         return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
 
     def retrieve(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[RetrievalResult[Metadata]]:
+        """The interface's method: one request for all queries."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
         return endpoint.settled("/retrieve", payload, read)
 
@@ -381,11 +384,13 @@ def _generating(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that generates from contexts, always asked in batches."""
 
     def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+        """A generation out of the fields of an answer, checked."""
         return to_generation_result(GenerationResult.from_mapping(fields), where)
 
     def generate(
         queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
     ) -> list[GenerationResult[Metadata]]:
+        """The interface's method: one request for all queries with their contexts."""
         contexts = [list(of_query) for of_query in contexts_list]
         payload = {"queries": queries, "contexts": contexts, **_said(history)}
         return endpoint.settled("/generate", payload, read)
@@ -400,10 +405,12 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     def ask_batch(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[Any]:
+        """The fields of the answer to each query, or the exception that it failed with."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
         return endpoint.results("/answer", payload, lambda fields, _: dict(fields))
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
+        """The fields of the answer to one query."""
         return settled(ask_batch([query], top_k, [history]), where)[0]
 
     call = OneCall(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history")

@@ -131,6 +131,7 @@ class AdaptedRAG:
         return (self.rebuild, ())
 
     def __repr__(self) -> str:
+        """By what it adapts: the class was made for this object and has no name of its own."""
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
 
 
@@ -189,6 +190,7 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
+        """The retrieval method, with the default where the call names no number."""
         if top_k is None:
             top_k = default
         return function(queries, top_k, **said)

@@ -83,9 +83,11 @@ class ModelEmbedder:
     """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of questions; some models read these otherwise than passages."""
         return self._unit_vectors(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of the chunks that are searched."""
         return self._unit_vectors(texts, "passage")
 
     def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -104,7 +106,8 @@ class ModelEmbedder:
         """
         raise NotImplementedError
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing: most models have neither connections nor threads to let go of."""
 
 
 class MeasuredEmbedder(ModelEmbedder):

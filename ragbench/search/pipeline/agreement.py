@@ -145,6 +145,7 @@ class VectorIndex:
     """Chunks ranked by the vectors of an embedder that did not fill the collection."""
 
     def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
+        """Embeds the chunks, and measures what their vectors deserve beside words."""
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]

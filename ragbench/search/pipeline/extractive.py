@@ -146,6 +146,7 @@ def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
     """
 
     def rarity(token: str) -> float:
+        """BM25's inverse document frequency, each sentence being a document."""
         count = sum(token in sentence.tokens for sentence in sentences)
         return math.log(1 + (len(sentences) - count + 0.5) / (count + 0.5))
 

@@ -280,6 +280,7 @@ class IndexCheck(Record):
     high: float | None
 
     def __str__(self) -> str:
+        """The check in one line, for reports and for the command that makes it."""
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""

@@ -92,6 +92,7 @@ class Bm25Scores:
     """Scores of texts, named by their position; `pipeline.baseline` has the formula."""
 
     def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
+        """Scores of so many texts by the package's index, None where they have no words."""
         self.size = size
         self._vocabulary = vocabulary
         self._index = index

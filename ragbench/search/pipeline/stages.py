@@ -302,6 +302,7 @@ class PipelineRAG(RAGInterface):
     """
 
     def __init__(self, stages: Stages) -> None:
+        """A RAG of open stages, which it does not close."""
         if stages.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))

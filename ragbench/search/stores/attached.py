@@ -114,6 +114,7 @@ class ForeignCollection(OpenCollection[Reader]):
         positions = [position for position, text in enumerate(texts) if text.strip()]
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the store for the rankings of some of the questions that are not blank."""
             return self._engine.matching([texts[number] for number in batch], limit, condition)
 
         return self._ranked(

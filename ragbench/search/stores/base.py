@@ -316,6 +316,7 @@ def top_k(
     """
 
     def order(row: Row) -> tuple[float, str]:
+        """Best first; of equal scores the lowest id."""
         return -row.score, row.id
 
     limit = k + 1 if row_limit is None else min(k + 1, row_limit)

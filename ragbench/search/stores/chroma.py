@@ -42,6 +42,7 @@ def open_chroma(address: str) -> ChromaDatabase:
         options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
 
     def open_client() -> Any:
+        """Chroma's client, made when something is first asked of the database."""
         # Chroma reports its use to its makers unless this is set.
         settings = require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)
         return getattr(require("chromadb", extra="chroma"), kind)(settings=settings, **options)
@@ -91,6 +92,7 @@ class Chroma:
     is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
+        """A collection of Chroma's client, and how its vectors are compared."""
         self.space = space
         self._collection = collection
 

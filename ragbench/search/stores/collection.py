@@ -61,6 +61,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def __init__(
         self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
+        """An open collection; ``on_close`` is called once, when its use ends."""
         self.name = name
         self.address = database.address
         self._engine = engine
@@ -107,6 +108,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         queries, positions = self._queries(vectors)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the engine for the rows nearest to some of the queries."""
             rows = queries
             if len(batch) < len(queries):  # else the rows would be copied for nothing
                 rows = queries[list(batch)]
@@ -135,6 +137,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             condition = self._condition(None if condition_filter is True else condition_filter)
 
             def fetch(batch: Sequence[int], limit: int) -> Rankings:
+                """The rows of some of the queries, with the scores that are given out."""
                 rankings = ask([positions[number] for number in batch], limit, condition)
                 return [self._scored_rows(rows) for rows in rankings]
 
@@ -160,6 +163,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             on_close()
 
     def __enter__(self) -> Self:
+        """Nothing is opened here: it is for ``with``, which closes the collection."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -183,6 +187,7 @@ class OwnCollection(OpenCollection[Writer]):
     def __init__(
         self, engine: Writer, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
+        """Reads what does not change while it is open: the vectors' length, how words are kept."""
         super().__init__(engine, name, database, on_close)
         info = engine.read_info()
         self._dimension = info.dimension
@@ -296,6 +301,7 @@ class OwnCollection(OpenCollection[Writer]):
         engine = cast("WordWriter", self._engine)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the store for the rankings of some of the queries."""
             return engine.best_sums([queries[position] for position in batch], limit, condition)
 
         return self._ranked(

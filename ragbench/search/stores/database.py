@@ -59,6 +59,13 @@ class ReadableDatabase(ABC):
         *,
         folder: Path | None = None,
     ) -> None:
+        """A database of an address; nothing is reached yet.
+
+        Args:
+            address: for messages, without a password.
+            open_client: makes the package's client; None where the engine connects otherwise.
+            folder: where it keeps its collections, if that is on this machine.
+        """
         self.address = address
         self.folder = folder
         self._open_client = open_client

@@ -38,6 +38,7 @@ class ElasticDatabase(ReadableDatabase):
     """A server of either kind; its collections are its indices."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
+        """A server of an address; nothing is reached yet."""
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
         super().__init__(mask_url(address), lambda: kind.connected(*login))

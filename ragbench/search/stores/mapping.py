@@ -193,6 +193,7 @@ class _Sample:
     """Some rows of a collection, looked through for fields by their usual names."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
+        """Looks through these rows; they are read already."""
         self._rows = rows
 
     def values(self, path: str) -> list[object]:

@@ -42,6 +42,7 @@ class MemoryDatabase(WritableDatabase):
     """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
     def __init__(self, address: str = "memory:") -> None:
+        """Collections in the folder of the address, or in memory alone where it names none."""
         path = address.removeprefix("memory:")
         super().__init__(address, folder=Path(path) if path else None)
         self._collections: dict[str, Memory] = {}
@@ -112,6 +113,7 @@ class Memory:
     read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
+        """An empty collection; `load` fills one from its folder."""
         self._info = info
         self._address = address
         self._folder = folder

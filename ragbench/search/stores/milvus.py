@@ -57,6 +57,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     uri, user, password = server_url(address, "Milvus", forms)
 
     def open_client() -> Any:
+        """The client of a server, made when something is first asked of the database."""
         return require("pymilvus", extra="milvus").MilvusClient(
             uri, user=user, password=password, timeout=_TIMEOUT
         )
@@ -245,12 +246,14 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         return name + "".join(f"[{json.dumps(key)}]" for key in keys)
 
     def exists(field: str) -> str:
+        """Tests a field of the schema for null, and a dynamic one for being there."""
         name = name_of(field)
         if name in fields:
             return f"({name} is not null)"
         return f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
+        """Tests a field for any of the values."""
         tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
         return f"({' or '.join(tests)})"
 

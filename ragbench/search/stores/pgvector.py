@@ -98,6 +98,7 @@ class PgvectorDatabase(WritableDatabase):
     """A database of PostgreSQL. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
+        """A database of an address; nothing is reached yet."""
         super().__init__(mask_url(address))
         # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
@@ -231,6 +232,13 @@ class PgvectorTable:
         key: str | None,
         lexemes: Lexemes | None = None,
     ) -> None:
+        """A table that is searched.
+
+        Args:
+            table: its columns, and the part of it that is the collection.
+            key: the column that is a row's id.
+            lexemes: how it is searched by words; None where it is not.
+        """
         self.space = space
         self.key = key
         self.words = None if lexemes is None else lexemes.words

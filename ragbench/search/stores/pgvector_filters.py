@@ -89,6 +89,7 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter over the columns of a table that ragbench did not make."""
 
     def column(field: str) -> _Column:
+        """How a field of these columns is tested, by its kind."""
         return _column(field, columns)
 
     return _SQL(

@@ -279,6 +279,12 @@ class OwnPoints(ClientCollection):
     _payload: ClassVar[object] = KEPT
 
     def __init__(self, address: str, client: Any, name: str, models: Any, is_exact: bool) -> None:
+        """An open collection; no request is sent for that.
+
+        Args:
+            models: the client's models, or the embedded engine's package in their place.
+            is_exact: whether every vector is compared.
+        """
         super().__init__(client, name)
         self.is_exact = is_exact
         self._address = address
@@ -491,6 +497,7 @@ def open_server(address: str) -> QdrantServerDatabase:
     url, _, key = server_url(address, "Qdrant", "qdrant:FOLDER or qdrant+http://HOST:6333")
 
     def open_client() -> Any:
+        """The client of a server, made when something is first asked of the database."""
         client = require("qdrant_client", extra="qdrant").QdrantClient
         # Its check of versions would warn where no server answers; that is an error of ours.
         return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)

@@ -55,6 +55,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
+        """Collections in a folder, each with a shard that is loaded at its first use."""
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
@@ -151,6 +152,7 @@ class QdrantEmbedded(OwnPoints):
     """An open collection of the embedded engine; its package stands in for the client's models."""
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
+        """A loaded shard, and the file that says what its collection is."""
         # Without a client: every method that would ask one is replaced here.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
@@ -267,6 +269,7 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
         )
 
     def open_client() -> Any:
+        """The client over its folder, which raises a plain `Exception` where that is in use."""
         client = require("qdrant_client", extra="qdrant").QdrantClient
         try:
             return client(path=str(path))

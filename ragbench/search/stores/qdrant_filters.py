@@ -74,11 +74,13 @@ class PayloadFilters:
     """
 
     def __init__(self, models: ModuleType) -> None:
+        """Filters built of these models, the client's or the embedded engine's."""
         self.models = models
         # The embedded engine calls it RangeFloat.
         self._range = getattr(models, "RangeFloat", None) or models.Range
 
     def __call__(self, filters: Filter) -> Any:
+        """A folded filter as Qdrant's own."""
         dialect = Dialect(
             both=_all,
             either=lambda parts: _any(parts, self.models),
