@@ -71,8 +71,12 @@ class FoundGold(NamedTuple):
             total = sum(grade > 0 for grade in after.grades)
             if total:
                 basis = Basis.IDS if after.is_by_id else Basis.TEXTS
-                retrieved = _gold_by_chunk(before) if isinstance(before, Matched) else []
-                shown = retrieved if after is before else _gold_by_chunk(after)
+                retrieved: list[frozenset[int]] = []
+                if isinstance(before, Matched):
+                    retrieved = _gold_by_chunk(before)
+                shown = retrieved
+                if after is not before:
+                    shown = _gold_by_chunk(after)
                 return cls(basis, total, retrieved, shown)
         return cls._by_reference(trace)
 
@@ -283,7 +287,11 @@ def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
 
 
 def is_unanswerable(case: Case) -> bool:
-    """Whether a case is known to have no answer."""
+    """Whether a case is known to have no answer: by its own label, or by gold that is empty.
+
+    An empty list of gold says so only where there is no reference either: an answer may need no
+    document at all.
+    """
     if case.answerable is not None:
         return not case.answerable
     has_empty_gold = case.reference_context_ids == () or case.grades == {}
@@ -355,7 +363,9 @@ _CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
     """The cause as a validator's verdict on the shown chunks says: an estimate."""
     meaning = _MEANINGS[checked.answer]
-    cause = meaning.gold_shown if verdict.answer_present else meaning.gold_absent
+    cause = meaning.gold_absent
+    if verdict.answer_present:
+        cause = meaning.gold_shown
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,

@@ -217,7 +217,7 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
     covered: set[int] = set()
 
     def gain(position: int) -> tuple[int, int]:
-        # Of two chunks that add the same, the one that stands before the other.
+        """The grades that a chunk adds; of two that add the same, the earlier one is greater."""
         added = [grades[label] for label in held_by_chunk[position] if label not in covered]
         return sum(added), -position
 

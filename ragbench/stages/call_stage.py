@@ -100,24 +100,25 @@ class CallStage(Record, Generic[InputT, ValueT]):
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(name, [row.number for row in window])
         for row in window:
+            # What the source recorded counts, whatever the stage would say now.
             stored = stored_outcomes.get((row.number, RECORDED))
             if stored is not None:
                 recorded += 1
                 failed += settle_stored(name, row, stored, journal)
                 continue
-            given = self.reads(row)
-            if isinstance(given, StageOutcome):
-                row.settled[name] = given
-                failed += given.outcome.status is Status.FAILED
+            stage_input = self.reads(row)
+            if isinstance(stage_input, StageOutcome):
+                row.settled[name] = stage_input
+                failed += stage_input.outcome.status is Status.FAILED
                 continue
-            key = fixed_digest(self.identity, given.digest)
+            key = fixed_digest(self.identity, stage_input.digest)
             stored = stored_outcomes.get((row.number, key))
             if stored is not None and run.retry_failed:
                 has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
                 if has_failed:
                     stored = None
             if stored is None:
-                todo.append(Work(row, key, given.input))
+                todo.append(Work(row, key, stage_input.input))
             else:
                 reused += 1
                 failed += settle_stored(name, row, stored, journal)
@@ -187,6 +188,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         elif self.call_async is not None:
 
             def finished(_: Sequence[InputT], outcomes: list[Outcome[ValueT]]) -> None:
+                """Keeps the one outcome; `run_async` gives it together with its input."""
                 answers.extend(outcomes)
 
             calls = run_async(self.call_async, [[given]], manner, finished)
@@ -219,6 +221,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             todo = self._ask_suspects(todo, {*in_flight.left_over}, run)
 
         def begun(batch: Sequence[Work[InputT]]) -> None:
+            """Notes the cases before they are asked: a process that dies shows which these were."""
             if in_flight is not None:
                 in_flight.begin([work.row.number for work in batch])
 
@@ -260,7 +263,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         call_async: Any = self.call_async
 
         def call(inputs: Sequence[InputT]) -> Sequence[ValueT]:
-            return asyncio.run(call_async(inputs)) if self.call is None else self.call(inputs)
+            """Asks the system; coroutines get a loop of their own, as the child has none."""
+            if self.call is not None:
+                return self.call(inputs)
+            return asyncio.run(call_async(inputs))
 
         remaining: list[Work[InputT]] = []
         for work in todo:

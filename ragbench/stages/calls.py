@@ -131,7 +131,8 @@ def _outcomes(
     seconds: float,
 ) -> list[Outcome[Any]]:
     """One outcome an item; none where the call failed and its halves are to be called instead."""
-    stage, size = manner.stage, len(part)
+    stage = manner.stage
+    size = len(part)
     values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
@@ -173,6 +174,7 @@ def _threaded(
     halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
 
     def work() -> None:
+        """One thread: takes batches until none is left, an error ends the run, or it is stopped."""
         try:
             with suppress(queue.Empty):
                 while not halted.stopped():
@@ -214,6 +216,7 @@ async def run_async(
     remaining = iter(batches)
 
     async def work() -> None:
+        """One task: takes batches until none is left; all tasks share the one iterator."""
         for batch in remaining:
             async for done in attempt_async(limited, batch, manner):
                 finished(*done)
@@ -241,6 +244,8 @@ def ask_in_child(
     call: Call[ItemT, ValueT], item: ItemT, *, stage: str, timeout: float | None = None
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
+
+    The child is a fork, so that it has the system as it is here, models in memory included.
 
     Args:
         timeout: seconds from the start of the process on; None for no limit.
@@ -278,9 +283,11 @@ def ask_in_child(
             raise answer
         return answer
     if data is None:
-        kind, message = TIMED_OUT, f"no answer within {timeout:g} s"
+        kind = TIMED_OUT
+        message = f"no answer within {timeout:g} s"
     else:
-        kind, message = "ProcessDied", f"took the process down ({_ending(code)})"
+        kind = "ProcessDied"
+        message = f"took the process down ({_ending(code)})"
     failure = Failure(type=kind, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 

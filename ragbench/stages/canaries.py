@@ -51,6 +51,8 @@ class CanaryKind(StrEnum):
 
 
 class Canary(NamedTuple):
+    """A claim whose truth is known, with the contexts that it is judged by."""
+
     id: str
     kind: CanaryKind
     question: str
@@ -70,6 +72,8 @@ class Canary(NamedTuple):
 
 
 class _Source(NamedTuple):
+    """A case that canaries can be made of."""
+
     id: str
     question: str
     contexts: tuple[str, ...]
@@ -130,7 +134,10 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
 
 def _words_of(texts: Sequence[str]) -> set[str]:
     """The words of all texts, each once: a canary is compared by its share of known ones."""
-    return {word for text in texts for word in multilingual_tokens(text)}
+    words: set[str] = set()
+    for text in texts:
+        words.update(multilingual_tokens(text))
+    return words
 
 
 def _made(
@@ -193,7 +200,10 @@ def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
     if match is None:
         return None
     number = int(match[0])
-    other_number = str(number + 37 if number < 1000 else number - 37)
+    # Like the first, a number of at most four digits.
+    other_number = str(number + 37)
+    if number >= 1000:
+        other_number = str(number - 37)
     changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
     if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
         return None
@@ -238,9 +248,13 @@ def judge_canaries(
         return
     plan = judging.plan(judged_metrics)
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
-    jobs = [(metric, canary) for metric in judged_metrics for canary in canaries]
+    jobs: list[tuple[Metric, Canary]] = []
+    for metric in judged_metrics:
+        for canary in canaries:
+            jobs.append((metric, canary))
 
     def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
+        """One canary, judged as if its claim were a case's answer."""
         metric, canary = job
         return plan.judge(metric, canary.trace, panel)
 

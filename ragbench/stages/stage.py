@@ -73,6 +73,7 @@ class CallSettings(Record):
     more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
+        """Refuses a number that would make a run wait for ever, or ask nobody."""
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
@@ -276,7 +277,9 @@ class Stage(Protocol):
     """One step of every case, such as ``retrieve``."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How the journal, reports and the manifest call it."""
+        ...
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Settles each row's turn at this stage."""
@@ -351,7 +354,8 @@ class AbsentStage(Record):
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(self.name, [row.number for row in window])
-        done = failed = 0
+        done = 0
+        failed = 0
         for row in window:
             # Outcomes that were read with the cases stand in the row; here they take their place in
             # the order of the stages.

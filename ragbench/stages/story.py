@@ -207,6 +207,7 @@ def _chunks(
         retrieved_rank: int | None,
         shown_rank: int | None,
     ) -> ChunkStory:
+        """One chunk at its place, with what became of it and what points at its text."""
         text = result.contexts[position]
         # Judges count the contexts that they are shown from 0.
         chunk_quotes = () if shown_rank is None else quotes.get(shown_rank - 1, ())

@@ -385,7 +385,7 @@ class StoredWordsStrategy:
         worth = {number: count * self._weights[number] for number, count in counts.items()}
         whole = sum(worth.values())
         # Words that no chunk has count in the whole and not here: a chunk cannot score by them.
-        shares: WordVector = {}
+        shares: dict[int, float] = {}
         for number, count in counts.items():
             if number in used:
                 shares[number] = count / whole
