@@ -127,7 +127,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         return todo
 
     def keep(
-        self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
+        self, batch: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
         """Stores what was asked for, and settles it as a later run will read it.
 
@@ -137,7 +137,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         """
         name = self.name
         stored: list[Outcome[ValueT]] = []
-        for work, outcome in zip(asked, outcomes, strict=True):
+        for work, outcome in zip(batch, outcomes, strict=True):
             try:
                 if outcome.value is not None:
                     outcome = replace(outcome, status=self.status(outcome.value))
@@ -162,13 +162,13 @@ class CallStage(Record, Generic[InputT, ValueT]):
             run.giving_up.answered.add(name)
         # Only now: a case that takes the process down while it is stored is found, too.
         if run.in_flight is not None:
-            run.in_flight.end([work.row.number for work in asked])
+            run.in_flight.end([work.row.number for work in batch])
         run.journal.flush(if_due=True)
-        run.settled(name, len(asked), failed=failed)
+        run.settled(name, len(batch), failed=failed)
 
     def ask_once(
         self,
-        given: InputT,
+        stage_input: InputT,
         in_loop: InLoop = None,
         *,
         timeout: float | None = None,
@@ -183,7 +183,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         manner = Manner(stage=self.name, timeout=timeout, final=final)
         answers: list[Outcome[ValueT]] = []
         if self.call is not None:
-            for _, outcomes in run_plain(self.call, [[given]], manner):
+            for _, outcomes in run_plain(self.call, [[stage_input]], manner):
                 answers += outcomes
         elif self.call_async is not None:
 
@@ -191,7 +191,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 """Keeps the one outcome; `run_async` gives it together with its input."""
                 answers.extend(outcomes)
 
-            calls = run_async(self.call_async, [[given]], manner, finished)
+            calls = run_async(self.call_async, [[stage_input]], manner, finished)
             (in_loop or asyncio.run)(calls)
         return answers[0]
 

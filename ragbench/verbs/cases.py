@@ -164,6 +164,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
 
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}
+"""Endings of exported files by format; any other format's name is its ending."""
 
 
 def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Exported:
@@ -185,7 +186,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run_path).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
-    latest: dict[str, dict[str, Cell]] = {}
+    latest_cells: dict[str, dict[str, Cell]] = {}
     """The cells of the case that was read last: an export asks for those of one case at a time."""
 
     unfinished = 0
@@ -199,8 +200,8 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
             for name, cell in zip(names, row.cells, strict=True):
                 if cell is not None:
                     cells[name] = cell
-            latest.clear()
-            latest[row.trace.case.id] = cells
+            latest_cells.clear()
+            latest_cells[row.trace.case.id] = cells
             yield _as_ranked(row) if to == "trec" else row.trace
 
     if out is None:
@@ -208,7 +209,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
         target = run_path / f"samples{suffix}"
     else:
         target = path_of(out)
-    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
+    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest_cells))
     exported.unfinished = unfinished
     return exported
 

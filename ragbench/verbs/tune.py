@@ -135,6 +135,7 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
+        """The setting of a name, such as that of ``best``."""
         return next(setting for setting in self.settings if setting.name == name)
 
 
@@ -153,6 +154,7 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
+        """The store that is searched."""
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)

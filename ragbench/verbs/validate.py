@@ -459,9 +459,9 @@ def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterato
     """Each share that is demanded, and whether it is reached."""
     unjudged = malformed + tally.failed
     if unjudged:
-        most = demands.malformed
+        limit = demands.malformed
         share = unjudged / (unjudged + tally.verdicts)
-        yield RequiredShare(name="max-malformed", wanted=most, found=share, is_met=share <= most)
+        yield RequiredShare(name="max-malformed", wanted=limit, found=share, is_met=share <= limit)
     if demands.answer_present is not None:
         yield _least_share(
             "min-answer-present", demands.answer_present, tally.present, tally.verdicts
