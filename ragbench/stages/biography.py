@@ -102,9 +102,8 @@ def _gold_held(
                 gold_by_chunk[id] = gold.held_by(id, {}, text)
             elif id not in gold_by_chunk:
                 # Made and dropped again: only its id can say what it is.
-                gold_by_chunk[id] = ()
-                if gold.matching is not Matching.TEXT:
-                    gold_by_chunk[id] = gold.held_by(id, {}, "")
+                by_text = gold.matching is Matching.TEXT
+                gold_by_chunk[id] = () if by_text else gold.held_by(id, {}, "")
         by_state.append(gold_by_chunk)
     return by_state
 
