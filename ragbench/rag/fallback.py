@@ -223,15 +223,21 @@ def _derive(
                 options = {**options, history_keyword: said[position]}
             value = yield method(*arguments, *extra, **options)
             values.append(value)
-    results: list[Any] = []
-    for value in values:
-        if form in RETRIEVAL:
-            retrieval = to_retrieval_result(value, where)
-            results.append(retrieval if form.rich else _as_list(retrieval.contexts))
-        else:
-            answer = to_generation_result(value, where)
-            results.append(answer if form.rich else answer.response)
+    results = [_in_form(form, value, where) for value in values]
     return results if form.batch else results[0]
+
+
+def _in_form(form: MethodForm, value: object, where: str) -> Any:
+    """What a user's method returned, checked, as the form that is asked for gives it."""
+    if form in RETRIEVAL:
+        retrieval = to_retrieval_result(value, where)
+        if form.rich:
+            return retrieval
+        return _as_list(retrieval.contexts)
+    answer = to_generation_result(value, where)
+    if form.rich:
+        return answer
+    return answer.response
 
 
 def _as_list(contexts: Sequence[str]) -> list[str]:

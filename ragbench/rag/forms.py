@@ -96,7 +96,9 @@ def written(cls: type) -> frozenset[str]:
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
     """The families that a class says it has; refuses names that are none."""
-    families = frozenset([names] if isinstance(names, str) else names)
+    if isinstance(names, str):  # as families="retrieval", whose letters would be taken for names
+        names = [names]
+    families = frozenset(names)
     if not families or not families <= set(FAMILIES):
         raise InterfaceError(
             f"class {cls.__name__}: families must name {' or '.join(FAMILIES)}, "
@@ -194,11 +196,10 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
     names = [parameter.name for parameter in parameters]
     if not HISTORY.isdisjoint(names):
         # By name: a history may stand before it.
-        positional = [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind in _POSITIONAL and parameter.name not in HISTORY
-        ]
+        positional: list[str] = []
+        for parameter in parameters:
+            if parameter.kind in _POSITIONAL and parameter.name not in HISTORY:
+                positional.append(parameter.name)
         behind_query = positional[1 + skipped :]
         return behind_query[0] if behind_query else None
     if _takes(parameters, 2 + skipped):

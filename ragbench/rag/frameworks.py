@@ -257,7 +257,8 @@ def _input_names(obj: object) -> list[str]:
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
         return [str(key) for key in cast("list[object]", keys)]
-    return list(as_object(_schema(obj, "get_input_jsonschema").get("properties")))
+    schema = _schema(obj, "get_input_jsonschema")
+    return list(as_object(schema.get("properties")))
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:

@@ -256,7 +256,10 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         options = typing.get_args(hint)
     no_class = (types.NoneType, inspect.Parameter.empty)
-    classes = [option for option in options if inspect.isclass(option) and option not in no_class]
+    classes: list[type[Any]] = []
+    for option in options:
+        if inspect.isclass(option) and option not in no_class:
+            classes.append(option)
     cls: type[Any] = classes[0] if len(classes) == 1 else RAGConfig
     try:
         if issubclass(cls, RAGConfig):

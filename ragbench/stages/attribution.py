@@ -117,8 +117,10 @@ def _answer_by_chunk(
     chunks: list[frozenset[int]] = []
     for context in result.contexts:
         text = normalised(context)
-        is_answering = any(holds_answer(text, answer) for answer in answers)
-        chunks.append(frozenset((0,)) if is_answering else _NO_GOLD)
+        if any(holds_answer(text, answer) for answer in answers):
+            chunks.append(frozenset((0,)))
+        else:
+            chunks.append(_NO_GOLD)
     return chunks
 
 

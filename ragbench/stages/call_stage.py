@@ -233,7 +233,8 @@ class CallStage(Record, Generic[InputT, ValueT]):
             begun=begun,
             split=partial(run.warn_of_split, self.name),
         )
-        batches = _batches(todo, run.calls.batch_size if self.takes_batches else 1)
+        size = run.calls.batch_size if self.takes_batches else 1
+        batches = _batches(todo, size)
         call = self.call
         call_async = self.call_async
         if call is not None:

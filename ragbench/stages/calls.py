@@ -270,7 +270,9 @@ def ask_in_child(
     try:
         data = _received(ours, process, timeout)
     finally:
-        process.join(0 if data is None else _ENDING_SECONDS)
+        # One that gave no answer in time is not waited for.
+        seconds = 0 if data is None else _ENDING_SECONDS
+        process.join(seconds)
         if process.exitcode is None:
             process.kill()
             process.join()

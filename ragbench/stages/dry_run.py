@@ -265,10 +265,13 @@ class DryRun(ExitStack):
         most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
         counters = {counter.name: counter for counter in map(counter_for_model, names)}
+        embeddings: list[Receipt] = []
+        if most.embeddings is not None:
+            embeddings.append(most.embeddings.receipt())
         return JudgingEstimate(
             least=Receipt.of(chat.receipt() for chat in least.chats),
             most=Receipt.of(chat.receipt() for chat in most.chats),
-            embeddings=Receipt.of([] if most.embeddings is None else [most.embeddings.receipt()]),
+            embeddings=Receipt.of(embeddings),
             models=", ".join(names),
             counter=", ".join(counters),
             approximate=any(counter.approximate for counter in counters.values()),

@@ -226,7 +226,7 @@ def _batch_calls(
     if is_own:
         ask = own_method(rag, name, top_k)
     else:
-        derive = cast("Callable[..., Any]", derived_async if is_async else derived)
+        derive: Callable[..., Any] = derived_async if is_async else derived
         ask = partial(derive, rag, name, top_k=top_k)
 
     def results(answer: Any, size: int) -> Sequence[Any]:

@@ -372,7 +372,8 @@ class CauseTally:
         """Counts a case with what it ended in."""
         counts = self._causes.get(attribution.cause)
         if counts is None:
-            counts = self._causes[attribution.cause] = _CauseCounts()
+            counts = _CauseCounts()
+            self._causes[attribution.cause] = counts
         counts.cases += 1
         counts.estimated += attribution.basis in ESTIMATES
         counts.deciders[attribution.decided_by] += 1

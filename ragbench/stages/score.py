@@ -245,11 +245,10 @@ class ScoreStage:
                 self._plans[positions] = plan
             computed = plan.score(traces, contexts)
         for row, by_stage, new_cells in zip(members, matches, computed, strict=True):
-            row.matches = {
-                stage: matched
-                for stage, matched in by_stage.items()
-                if isinstance(matched, Matched)
-            }
+            row.matches = {}
+            for stage, matched in by_stage.items():
+                if isinstance(matched, Matched):
+                    row.matches[stage] = matched
             cells = list(row.cells)
             for position, cell in zip(positions, new_cells, strict=True):
                 cells[position] = cell

@@ -144,9 +144,13 @@ class FarRetrieval(RetrievalDump):
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
-    """Digest of all of a retrieval that a validator sees; its id is not."""
-    chunks = [
-        (
+    """Digest of all of a retrieval that a validator sees; the query's id is not.
+
+    A stored verdict is found by it, so that a query keeps its verdict under another name.
+    """
+    chunks: list[tuple[object, ...]] = []
+    for chunk in dump.chunks:
+        fields = (
             chunk.id,
             chunk.text,
             chunk.score,
@@ -155,8 +159,7 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
             chunk.end,
             chunk.metadata,
         )
-        for chunk in dump.chunks
-    ]
+        chunks.append(fields)
     content = (dump.query, chunks, dump.warnings)
     try:
         options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS

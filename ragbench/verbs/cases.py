@@ -55,8 +55,9 @@ def select_cases(
     cases = [*report.index(position, tag)]
     if tag is not None and not cases:
         raise _unknown_tag(report, tag)
-    with_cause = [case for case in cases if cause is None or case.cause is cause]
-    ids = ranked(with_cause, report, position)
+    if cause is not None:
+        cases = [case for case in cases if case.cause is cause]
+    ids = ranked(cases, report, position)
     return len(ids), [*report.find(ids[:limit])]
 
 

@@ -642,8 +642,10 @@ def dataset_name(source: str) -> str:
         return source[3:]
     path = Path(source)
     name = path.name.split(".")[0]
-    if name in _GENERIC or not name:
-        name = path.resolve().parent.name if name else path.resolve().name
+    if not name:  # "." or "..": the folder's own name is in its whole path
+        name = path.resolve().name
+    elif name in _GENERIC:
+        name = path.resolve().parent.name
     return name or "dataset"
 
 

@@ -79,8 +79,12 @@ class SearchSetting(Record):
         """Such as ``hybrid dense_weight=0.5 exact``."""
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
-            if name != "type":
-                words.append(name if value is True else f"{name}={value:g}")
+            if name == "type":
+                continue
+            if value is True:
+                words.append(name)
+            else:
+                words.append(f"{name}={value:g}")
         return " ".join(words)
 
     @property

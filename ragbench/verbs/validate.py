@@ -251,8 +251,12 @@ class _Judging:
             if split is not None:
                 dump.read_elsewhere(read_pieces(split, pool))
             if self.run is None:
-                queries, inputs = tee(queries)
-                outcomes = pool.map(inputs if split is None else map(worker_input, inputs), letters)
+                # Read once, for the pool and for what is published: the pool reads ahead.
+                queries, whole_inputs = tee(queries)
+                inputs: Iterable[Any] = whole_inputs
+                if split is not None:
+                    inputs = map(worker_input, inputs)
+                outcomes = pool.map(inputs, letters)
                 # Not strict: a pool that is stopped gives fewer outcomes.
                 for outcome, query in zip(outcomes, queries, strict=False):
                     failed = int(outcome.failure is not None)

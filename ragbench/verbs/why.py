@@ -139,7 +139,9 @@ def why(
         changes.sort(key=lambda change: -change.mean)
 
     lacking = [position for position, share in enumerate(shares) if share < 1]
-    searches = bench.located(now, [0] if is_single else lacking)
+    # A single question is always shown with where its gold is.
+    shown = [0] if is_single else lacking
+    searches = bench.located(now, shown)
     lost: dict[str, int] = {}
     if lacking:
         lost = dict(Counter(search.cause.value for search in searches))

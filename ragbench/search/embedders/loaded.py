@@ -212,7 +212,11 @@ def embedder_of_target(
 
 
 def _embeds_queries(thing: object) -> bool:
-    """Whether an object, or the instances of a class, may be an embedder."""
+    """Whether an object, or the instances of a class, may be an embedder: it embeds questions.
+
+    By this a class or an object is told from a function that makes one. What else it needs, the
+    caller checks with a message of its own.
+    """
     return any(_has(thing, query) for query, _ in (_OWN_METHODS, *_FOREIGN_METHODS))
 
 

@@ -80,7 +80,10 @@ class PreRetrieval(Checked):
     ``"raise"``: it is raised. Every other error is always raised."""
 
     def run(self, question: str, said: Said = ()) -> Transformed:
-        """Takes one question through every transform; ``said`` is what was said before it."""
+        """Takes one question through every transform; ``said`` is what was said before it.
+
+        Each transform is given every query that those before it made, one at a time.
+        """
         queries: list[SearchQuery] = [SearchQuery(text=question)]
         failures: list[Failure] = []
         for transform in self.transforms:
@@ -136,7 +139,10 @@ def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
 
 
 def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
-    """Each text of a kind once, at its first place, with the weights of all."""
+    """Each text of a kind once, at its first place, with the weights of all.
+
+    Transforms often write the same text: it is searched for once, and counts as often as before.
+    """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
         key = (query.kind, query.text)

@@ -181,7 +181,8 @@ class StoreRetrieval(RetrievalStage):
 
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
-        if problem := filter_problem(store, self.parsed_filters()):
+        problem = filter_problem(store, self.parsed_filters())
+        if problem:
             raise ConfigError(f"{problem}. Nothing could be retrieved")
         dense = dense_of(strategy)
         if dense is None or exactly(dense) is None or store.count() < 2:

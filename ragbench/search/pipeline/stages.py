@@ -12,7 +12,7 @@ the stages in between::
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
@@ -246,8 +246,12 @@ class Searching:
                 several += question.queries
         # Deeper than asked for: fusion may lift a chunk that each ranking holds further down.
         depth = max(top_k, self.candidates)
-        single_rankings = iter(retriever.search(single, top_k) if single else [])
-        several_rankings = iter(retriever.search(several, depth) if several else [])
+        single_rankings: Iterator[list[Chunk]] = iter(())
+        if single:
+            single_rankings = iter(retriever.search(single, top_k))
+        several_rankings: Iterator[list[Chunk]] = iter(())
+        if several:
+            several_rankings = iter(retriever.search(several, depth))
         rankings: list[list[Chunk]] = []
         for question in questions:
             if len(question.queries) == 1:

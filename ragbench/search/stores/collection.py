@@ -130,11 +130,13 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """The first `k` chunks of each query; only those at the `positions` ask the engine."""
         check_k(k)
         results: list[list[Chunk]] = [[] for _ in range(queries)]
-        condition_filter = True if filters is None else folded(filters)
-        if not positions or condition_filter is False:  # a filter that lets nothing pass
+        # Folded, a filter may turn out to let all pass (True) or nothing (False).
+        folded_filter = True if filters is None else folded(filters)
+        if not positions or folded_filter is False:
             return results
+        engine_filter = None if folded_filter is True else folded_filter
         with self.working():
-            condition = self._condition(None if condition_filter is True else condition_filter)
+            condition = self._condition(engine_filter)
 
             def fetch(batch: Sequence[int], limit: int) -> Rankings:
                 """The rows of some of the queries, with the scores that are given out."""
@@ -262,7 +264,8 @@ class OwnCollection(OpenCollection[Writer]):
 
     def rows(self, limit: int) -> list[Chunk]:
         """The first chunks by id, so that two looks at a collection show the same."""
-        return list(self.get(sorted(self.digests())[:limit]).values())
+        first_ids = sorted(self.digests())[:limit]
+        return list(self.get(first_ids).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these chunks, as they were stored: at unit length."""

@@ -386,7 +386,9 @@ def _registered_engine(address: str, registry: Registry, problem: str) -> str:
 
 def open_database(address: str) -> Database:
     """The database of an address. It is reached when something is asked of it."""
-    return cast("Database", STORES.load(check_store_address(address))(address))
+    engine = check_store_address(address)
+    open_address = STORES.load(engine)
+    return cast("Database", open_address(address))
 
 
 def _engine(address: str) -> str:

@@ -225,7 +225,8 @@ class _Sample:
                 path = f"{prefix}{field}"
                 texts = sum(_is_text(value) for value in self.values(path))
                 if texts > most_texts:
-                    likeliest, most_texts = path, texts
+                    likeliest = path
+                    most_texts = texts
         return likeliest
 
     def first_document_id(

@@ -49,7 +49,10 @@ class _Both(Record):
 
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
-    return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
+    parts: list[str] = []
+    for key in keys:
+        parts.append(key if _BARE.fullmatch(key) else f'"{key}"')
+    return ".".join(parts)
 
 
 def _all(parts: Iterable[_Both]) -> _Both:
@@ -194,7 +197,10 @@ class OwnFilters(PayloadFilters):
         if path is None:  # no path can be written: the value is spelled out, or not there
             return spelled
         of_document = field == "document_id"
-        straight = test(written_path([field] if of_document else ["metadata", *path]))
+        keys = ["metadata", *path]
+        if of_document:  # ragbench keeps it beside the metadata
+            keys = [field]
+        straight = test(written_path(keys))
         # A name without dots is a key of the metadata themselves: the path leads to it.
         if len(path) == 1 and not of_document:
             return straight
