@@ -250,6 +250,7 @@ def attribute(
     case = trace.case
     if is_unanswerable(case):
         return _of_unanswerable(checked)
+    # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
     if case.judgements is not None and not any(case.judgements.values()):
         return _without_retrieval(checked)
     if matches is None:

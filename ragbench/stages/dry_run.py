@@ -152,7 +152,10 @@ class _AssumedWriter(Record):
 
 
 def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
-    """Those that the input holds, else as many as are assumed of each sentence of its text."""
+    """The statements that a judge would write about: it answers once for each of them.
+
+    Those that its input holds, else as many as are assumed of each sentence of the input's text.
+    """
     statements = given.get("statements")
     if isinstance(statements, list):
         return [str(text) for text in cast("list[Any]", statements)]

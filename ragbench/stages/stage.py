@@ -107,7 +107,8 @@ class Progress(NamedTuple):
 def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     """Digests of all that a cell depends on, besides the metric itself.
 
-    The first is for metrics that read no answer, the second for the others.
+    A stored cell holds as long as they stay the same. The first is for metrics that read no answer,
+    the second for the others.
     """
     retrieved = row.settled["retrieve"].digest
     post_retrieved = row.settled.get("post_retrieve")

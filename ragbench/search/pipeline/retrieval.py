@@ -185,6 +185,7 @@ class StoreRetrieval(RetrievalStage):
         if problem:
             raise ConfigError(f"{problem}. Nothing could be retrieved")
         dense = dense_of(strategy)
+        # An exact search misses nothing, and a single chunk has no other to find.
         if dense is None or exactly(dense) is None or store.count() < 2:
             return []
         return [str(check_index(store, queries=_CHECKED, effort=dense.effort))]

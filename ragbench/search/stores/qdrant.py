@@ -467,7 +467,10 @@ def _row(point: Any) -> Row:
 
 
 def _index_kind(value: object) -> str | None:
-    """The kind of an index for a field with such a value; None where there is none for it."""
+    """The kind of an index for a field with such a value; None where there is none for it.
+
+    Of a list the first item counts: Qdrant indexes its items one by one.
+    """
     if isinstance(value, list):
         items = cast("list[object]", value)
         value = items[0] if items else None

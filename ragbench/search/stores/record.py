@@ -134,7 +134,11 @@ def _short(text: str) -> str:
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
-    """The plain fields of a chunk, by their names; None for what it has not."""
+    """The plain fields of a chunk, by their names; None for what it has not.
+
+    ``dates``, ``lists`` and ``fields`` hold what an engine's filters could not learn of the
+    metadata as they are.
+    """
     chunk = stored.chunk
     dates: dict[str, int] = {}
     lists: list[str] = []
@@ -143,6 +147,7 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
         moment = instant(value)
         if moment is not None:
             dates[field_key(name)] = moment
+        # A name without a path, and a key of the user's that is called as the chunk's own field.
         if name == "document_id" or not _leads_to(chunk.metadata, name, value):
             fields[field_key(name)] = value
         if isinstance(value, list | tuple):
