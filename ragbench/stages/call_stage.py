@@ -85,6 +85,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             self._ask_workers(todo, self.pool, run)
         elif todo:
             self._ask(todo, run)
+        # Nothing but a stop leaves a case without an outcome: a failure is one, too.
         if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
 

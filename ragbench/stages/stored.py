@@ -280,7 +280,7 @@ class OwnTurns:
                 answer = self.answers.get(key)
                 if answer is not None:
                     yield Turn(role="assistant", text=answer)
-            elif not is_own:
+            elif not is_own:  # else it is the recorded answer to a question that was asked here
                 yield turn
 
     def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:

@@ -372,6 +372,7 @@ def _judge(
     metrics: tuple[Metric, ...], judging: Judging | None, matching: Matching
 ) -> JudgeStage | None:
     """Who judges; what cannot be computed is reported here, before anything runs."""
+    # Made for its checks: the run makes its own once the cases are at hand.
     Plan([metric for metric in metrics if not metric.is_judged], matching=matching)
     if not any(metric.is_judged for metric in metrics):
         return None
@@ -394,7 +395,7 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
     if judged:
         from ragbench.metrics.judging import JudgePlan
 
-        JudgePlan(judged)
+        JudgePlan(judged)  # loads the scorers: a package may be missing
     if judging is not None:
         _import_for_judging(judging)
 

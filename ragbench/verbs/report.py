@@ -250,7 +250,7 @@ class RunCases:
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         """Each case's cause and value by the metric at a position; those with a tag, if given."""
         with self.journal() as journal:
-            # The journal knows what was scored, and neither what people decide nor means of repeats.
+            # The journal knows what was scored, but not what people decide, nor means of repeats.
             is_stored = journal.runs.report() is not None and self.book is None
             if is_stored and not repeat_folders(self.path):
                 for id, cause, value in journal.index(metric, tag):

@@ -217,7 +217,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             stack.callback(collection.close)
             if not self.allow_incomplete:
                 collection.check_complete()
-            stack.pop_all()
+            stack.pop_all()  # it is complete: from here on the engine closes it
         self._collections[dataset_id] = collection
         return collection
 

@@ -65,7 +65,8 @@ class ForeignCollection(OpenCollection[Reader]):
         self._sample = rows
         self.native_filter = native
         self._unknown: dict[str, None] = {}
-        engine.condition(None, native)
+        """Fields of filters that no sampled row has."""
+        engine.condition(None, native)  # refuses a native filter that the engine cannot read
 
     @property
     def dimension(self) -> int:

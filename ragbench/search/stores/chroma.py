@@ -72,7 +72,7 @@ class ChromaDatabase(ReadableDatabase):
             collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
-        mapping.chosen_vector(name, [""])
+        mapping.chosen_vector(name, [""])  # refuses a mapping that names a vector
         # The index is "hnsw", or "spann" on Chroma's own servers; both compare by l2 unless told.
         configuration: Mapping[str, Any] = collection.configuration_json or {}
         index: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
