@@ -189,7 +189,7 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """How a function whose first argument is the query, or the queries, takes ``top_k``."""
     parameters = parameters_of(function)
-    if parameters is None:
+    if parameters is None:  # in C, without a signature: it is called as the interface says
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
         return "top_k"
@@ -204,7 +204,8 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
         return behind_query[0] if behind_query else None
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
-    return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
+    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return "top_k" if takes_any_keyword else None
 
 
 def pass_top_k(

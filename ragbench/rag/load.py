@@ -159,6 +159,7 @@ def load_rag(
             if function not in (None, target):
                 reason = "it takes no question, and was called to make one: "
             raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
+    # By the function itself: its source is part of the description, its arguments are in another.
     if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag
@@ -179,9 +180,12 @@ def _factory_or_system(
             required.append(name)
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
+    # One parameter is left to be filled: the question. A configuration is none.
     if len(required) == 1 and required[0] != "config" and not makes_rag:
         _arguments(function, user_arguments, spec)  # refuses unknown ones
-        return functools.partial(function, **user_arguments) if user_arguments else function
+        if not user_arguments:
+            return function
+        return functools.partial(function, **user_arguments)
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
     if required[:1] == ["self"]:

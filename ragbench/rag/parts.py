@@ -150,6 +150,7 @@ def compose(
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method_name, method in methods.items():
         function = method
+        # One class has either kind: what ragbench calls is awaited, or it is not.
         if is_async and not is_coroutine(method):
             function = functools.partial(asyncio.to_thread, method)
             # With the marks that an adapter set on it; see `taking_history`.
@@ -157,11 +158,12 @@ def compose(
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default(function, top_k)
         namespace[method_name] = staticmethod(function)
+    families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
     adapted_class = types.new_class(
         name,
         (AdaptedRAG, AsyncRAGInterface if is_async else RAGInterface),
-        {"families": {FORMS[method_name].family for method_name in methods}},
+        {"families": families},
         lambda body: body.update(namespace),
     )
     rag = adapted_class()

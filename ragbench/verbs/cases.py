@@ -227,19 +227,24 @@ def _as_ranked(row: RunCase) -> Trace:
     stage = "retrieve" if trace.post_retrieval is None else POST_RETRIEVE
     matched = row.matches.get(stage)
     ids = None if result is None else result.context_ids
+    # Without ids there is nothing to name; gold that is known by its text has no ids, either.
     if result is None or ids is None or matched is None or not matched.is_by_id:
         return trace
     gold_ids: dict[int, str] = {}
     for match in matched.matches:
         # Of a chunk that is several gold documents, the first counts.
         gold_ids.setdefault(match.rank, matched.golds[match.gold])
-    ranks = [rank for rank in range(1, len(ids) + 1) if rank not in matched.repeated]
-    scores = result.scores
-    ranked_result = RetrievalResult(
-        [result.contexts[rank - 1] for rank in ranks],
-        context_ids=[gold_ids.get(rank, ids[rank - 1]) for rank in ranks],
-        scores=None if scores is None else [scores[rank - 1] for rank in ranks],
-    )
+    contexts: list[str] = []
+    context_ids: list[str] = []
+    scores: list[float] | None = None if result.scores is None else []
+    for rank, id in enumerate(ids, start=1):
+        if rank in matched.repeated:
+            continue
+        contexts.append(result.contexts[rank - 1])
+        context_ids.append(gold_ids.get(rank, id))
+        if scores is not None and result.scores is not None:
+            scores.append(result.scores[rank - 1])
+    ranked_result = RetrievalResult(contexts, context_ids=context_ids, scores=scores)
     if trace.post_retrieval is None:
         return replace(trace, retrieval=replace(trace.retrieval, value=ranked_result))
     return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked_result))

@@ -243,6 +243,7 @@ def _in_proportion(
     order: Sequence[str], values: Mapping[str, float | None], count: int, source: random.Random
 ) -> list[str]:
     """Every so-many-th case by value from a drawn start: each case has the same chance."""
+    # Of equal values in the drawn order: sorting leaves it.
     ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
     step = max(1.0, len(ids_by_value) / count)
     start = source.random()

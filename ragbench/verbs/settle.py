@@ -263,7 +263,9 @@ class _Metric:
     def weights(self, pool: int) -> Floats:
         """The variance that each case adds to the mean difference, on the metric's own scale."""
         centres = self.centres()
+        # The sum of (difference - centre) squared, out of the sums that are kept.
         deviations = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
+        # With the prior as one more: a case that was asked once has no spread of its own yet.
         variances: Floats = (deviations + self.prior) / (self.counts + 1.0) * self.places
         return variances * (pool / self.size / self.question.scale) ** 2
 
@@ -272,7 +274,9 @@ class _Metric:
         centres = self.centres()
         scale = self.question.scale
         promised = float(centres.sum()) / self.size
+        # How far one difference of a case moves the estimate: the rarer it is drawn, the further.
         reach = self.places / (self.size * chances)
+        # A bet must know the least and the greatest that any draw of this round can give.
         lowest = promised + float(((-scale - centres) * reach).min())
         highest = promised + float(((scale - centres) * reach).max())
         # The centres are those from before this round: what a case promises must not depend on the

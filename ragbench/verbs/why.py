@@ -242,7 +242,10 @@ class _Trial(NamedTuple):
 
 
 def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
-    """The other ways to search, each with its name and the command or lines that bring it about."""
+    """The other ways to search, each with its name and the command or lines that bring it about.
+
+    Cheap changes come first: another setting, then what could be left out, then another index.
+    """
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
             remedy = _search_command(command, setting)
