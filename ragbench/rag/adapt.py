@@ -144,6 +144,7 @@ def _family_parts(obj: object, family: str) -> Parts:
     if inspect.isclass(obj) or isinstance(obj, str):
         source = as_rag(cast("object", obj))
     if isinstance(source, RAGBase):
+        # It derives every form from those that it has: the two with metadata lose nothing.
         rag = cast("RAGBase[Any]", source)
         methods: dict[str, Callable[..., Any]] = {}
         if family in rag.families:
@@ -155,9 +156,12 @@ def _family_parts(obj: object, family: str) -> Parts:
         shapes = shapes_of(obj)
         own_names = interface_methods(obj)
         has_family = any(FORMS[name].family == family for name in own_names)
+        # Here a chain takes contexts, which it would not as a whole system. Methods with the
+        # interface's names come first, but where the framework means something else by them.
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
                 return shape.slots[family](obj)
+        # A function alone does not say what it does; the argument that it is given as does.
         if callable(obj) and not own_names and not shapes:
             return _retriever(obj) if family == "retrieval" else _generator(obj)
         parts = _parts(obj).only(family)

@@ -162,6 +162,7 @@ def takes_history(rag: Any, name: str) -> bool:
 
 def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
     """What calls a batch method that the user wrote, as `derived` calls others."""
+    # Without a number to be asked for, how the method takes one makes no difference.
     top_k_parameter = None
     if top_k is not None:
         top_k_parameter = top_k_of_method(type(cast("object", rag)), name)

@@ -256,6 +256,7 @@ def _arguments(
 
 def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     """A configuration of the class that its parameter is annotated with, if that is clear."""
+    # Of ``MyConfig | None`` the class counts; where several are left, none of them is clear.
     options: tuple[Any, ...] = (hint,)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         options = typing.get_args(hint)

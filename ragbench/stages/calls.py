@@ -68,6 +68,7 @@ def run_plain(
         yield from _threaded(call, batches, manner)
         return
     limited = call if manner.timeout is None else with_deadline(call, manner.timeout)
+    # Taken from the end, where the halves of a batch that failed are put: they come next.
     waiting = [*reversed(batches)]
     while waiting and not manner.stopped():
         part = waiting.pop()

@@ -62,7 +62,7 @@ class Account:
             by_judge.setdefault(judgement.judge, []).append(judgement)
             for step in judgement.steps:
                 self._count_step(step)
-        is_panel = bool(by_judge.keys() - {""})
+        is_panel = bool(by_judge.keys() - {""})  # a single judge has no name
         means: dict[str, float | None] = {}
         for judge, repetitions in by_judge.items():
             values: list[float] = []
@@ -75,6 +75,7 @@ class Account:
             means[judge] = mean_of(values)
             if is_panel and not values and is_unproved:
                 self.unproved[judge] += 1
+            # One value shows nothing of how steady a judge is.
             if len(values) >= 2:
                 variance = statistics.variance(values)
                 self.counts.update(repeated=1, changed=int(min(values) != max(values)))

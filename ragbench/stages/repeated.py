@@ -120,6 +120,7 @@ class Repeated:
             parts = variance_components(self._values.get(metric.name, {}))
             share = parts.share_within
             whole = parts.once
+            # A metric that gives two values for one answer has noise of its own.
             if share is None or whole is None or not metric.definition.deterministic:
                 continue
             share_of_one = (parts.within or 0.0) / whole if whole else 0.0

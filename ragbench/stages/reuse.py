@@ -55,7 +55,10 @@ def project_of(
     watch: Watch | None = None,
     leaving_out: Collection[str | Path] = (),
 ) -> Project:
-    """The project of whatever the user wrote of a system."""
+    """The project of whatever the user wrote of a system.
+
+    Stored outcomes hold as long as none of its files changes.
+    """
     metric_files: list[str] = []
     for metric in metrics:
         formula = metric.definition.formula

@@ -208,7 +208,7 @@ class ScoreStage:
         """Scores again what depends on how chunks are compared, once all cases are known."""
         table = self.table
         table.matching = matching
-        self._plans.clear()
+        self._plans.clear()  # each was made for the matching before
         holds: list[bool] = []
         recomputed: list[int] = []
         judged: list[int] = []

@@ -417,7 +417,7 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
             position = _sentence_of(claim, sentence_words)
         claims_by_position[position].append(claim)
     texts: dict[int | None, str | None] = dict(enumerate(sentences))
-    texts[None] = None
+    texts[None] = None  # the last: claims that no sentence says
     for position, text in texts.items():
         if position not in claims_by_position:
             continue

@@ -143,6 +143,7 @@ def evaluation_of(
             )
         said[TURNS] = OWN
     stages: dict[str, str] = {}
+    # Without a RAG all outcomes are those that the source recorded.
     name = settings.rag_name or "recorded"
     description = settings.rag_description or {"spec": "recorded"}
     if rag is not None:
@@ -154,6 +155,7 @@ def evaluation_of(
             description = {**description, "stated_version": version}
         stages = _stage_fingerprints(rag, description, settings.top_k)
     if settings.locator is not None and "retrieve" in stages:
+        # It searches where retrieval does, and is asked anew whenever that is.
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
@@ -193,8 +195,13 @@ def absent_stages(
         )
     absent: dict[str, str] = {}
     for stage, cannot in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
-        if stage not in evaluation.stages:
-            absent[stage] = cannot if rag is not None and stage not in recorded else NOT_RECORDED
+        if stage in evaluation.stages:
+            continue
+        # Where the source holds outcomes of it, a case without one is the source's gap.
+        if rag is not None and stage not in recorded:
+            absent[stage] = cannot
+        else:
+            absent[stage] = NOT_RECORDED
     for stage in recorded:
         if stage not in evaluation.stages:
             absent[stage] = NOT_RECORDED

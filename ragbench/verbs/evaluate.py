@@ -418,6 +418,7 @@ def _running(
     path = begun.folder.path
     begun.write_matching(settings.matching)
     if settings.corpus is None:
+        # That of an earlier run would decide causes of this one.
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
         rows = chain.from_iterable(begun.journal.cases())

@@ -299,7 +299,7 @@ def _broken_letters(cases: Sequence[Case]) -> _Faults:
             broken = _broken_word(text)
             if broken is None:
                 continue
-            if broken.startswith("&"):
+            if broken.startswith("&"):  # an entity of HTML; else letters in a wrong encoding
                 meant = unescape(broken)
             else:
                 meant = _repaired(broken) or ""

@@ -225,7 +225,10 @@ def _gold_chunks(
     retrieved: RetrievalResult[Any],
     documents: Callable[[], Mapping[str, Document]],
 ) -> list[Chunk]:
-    """The gold that was not shown: as retrieved, as the case has it, or as the corpus does."""
+    """The gold that was not shown: as retrieved, as the case has it, or as the corpus does.
+
+    In this order: first what the system itself would have shown.
+    """
     missing = _gold_not_shown(gold)
     positions = [position for position, golds in enumerate(gold.retrieved) if golds & missing]
     if positions:

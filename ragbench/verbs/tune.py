@@ -374,7 +374,7 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
     weight = setting.dense_weight or 0.0
     rankings: list[list[Chunk]] = []
     for by_vectors, by_words in zip(dense.rankings, sparse.rankings, strict=True):
-        if not weight:
+        if not weight:  # a ranking without weight brings no chunk in, either
             by_vectors = []
         fused = reciprocal_rank_fusion(
             [by_vectors, by_words], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth

@@ -472,9 +472,10 @@ def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterato
         )
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
     for level, least in demands.quality.items():
+        # The share that is asked for is of queries that are rated so, or better.
         count = 0
-        for at_least in levels[levels.index(level) :]:
-            count += tally.quality[at_least.value]
+        for level_reached in levels[levels.index(level) :]:
+            count += tally.quality[level_reached.value]
         yield _least_share(f"min-quality {level.value}", least, count, tally.verdicts)
     if demands.relevant is not None:
         yield _least_share("min-relevant", demands.relevant, tally.relevant, tally.chunks)

@@ -285,10 +285,14 @@ _UNREACHABLE = re.compile(
 
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
-    """Makes what an engine raises a `StoreError` of one line."""
+    """Makes what an engine raises a `StoreError` of one line.
+
+    It says what to do where that is known: engines do not always say that a disk is full, or that
+    no server answers.
+    """
     try:
         yield
-    except RagbenchError:
+    except RagbenchError:  # in ragbench's own words already
         raise
     except failures as error:
         problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
