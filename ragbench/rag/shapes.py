@@ -35,6 +35,8 @@ def _names(of: str) -> tuple[str, ...]:
 
 
 class _Item(Record, kw_only=False):
+    """One document of a foreign retrieval, whatever its shape was; nothing of it is checked yet."""
+
     text: str
     id: object = None
     score: object = None

@@ -332,7 +332,10 @@ class SelectedCases:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a first look at the source shows what a system retrieved, or answered."""
+        """Whether a first look at the source shows what a system retrieved, or answered.
+
+        Such cases are scored while they are read, where nobody is asked.
+        """
         if not isinstance(self.cases, EntrySource):
             return False
         recorded = self.cases.info.recorded.keys()

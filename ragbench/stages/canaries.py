@@ -181,6 +181,7 @@ def _claim(
             if altered:
                 return altered
         return None
+    # A foreign sentence, whose own words the case's contexts hardly hold: they cannot support it.
     context_words = _words_of(source.contexts)
     for neighbour in neighbours:
         for sentence in neighbour.sentences:

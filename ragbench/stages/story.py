@@ -358,6 +358,7 @@ def judged_answers(
         judgements: those of each metric, in the order of ``metrics``.
     """
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
+        # These two judge claim by claim; others give an answer one value.
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
         by_judge: dict[str, Judgement] = {}

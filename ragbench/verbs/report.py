@@ -180,7 +180,7 @@ class RunCases:
     def stored_cause(
         self, case: RunCase, matching: Matching, biography: Biography | None
     ) -> Attribution:
-        """The same as the journal has it; found anew where people decide, and where it is not."""
+        """The cause as the journal has it; found anew where it has none, or where people decide."""
         if case.attribution is None or self._label(case.trace) is not None:
             return self.cause(case, matching, biography)
         return case.attribution

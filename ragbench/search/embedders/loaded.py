@@ -47,7 +47,7 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """See `embedders.embedder.Embedder`; a folder's model counts by its bytes."""
+        """All that the vectors depend on; a folder's model counts by its bytes."""
         files: list[Path] = []
         if self.path is not None:
             files = sorted(Path(self.path).glob("*.onnx"))
@@ -299,7 +299,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.search.embedders.embedder.Embedder`; the address is not part of it.
+        """All that the vectors depend on; the endpoint's address is not part of it.
 
         The same model is often served at several addresses. That two of them give different
         vectors under one name cannot be known here.

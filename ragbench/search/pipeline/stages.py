@@ -345,7 +345,7 @@ class PipelineRAG(RAGInterface):
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None, history: Said = ()
     ) -> RetrievalResult:
-        """See `RAGInterface.retrieve_with_metadata`.
+        """What generation is given for one query: its contexts after post-retrieval.
 
         Args:
             query: the question.

@@ -35,6 +35,8 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
+    """How a collection is searched where a call does not say otherwise."""
+
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None
@@ -106,6 +108,8 @@ class Search(Record):
 
 
 class Strategy(Protocol):
+    """A way to search a collection: by vectors, by words, or by both."""
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """For each query its chunks with their scores, best first.
 

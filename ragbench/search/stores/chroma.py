@@ -84,7 +84,7 @@ class ChromaDatabase(ReadableDatabase):
 
 
 class Chroma:
-    """See `stores.base.Reader`. A row has ``document`` and ``metadata``, an object."""
+    """A collection that is read (`stores.base.Reader`). A row has ``document`` and ``metadata``."""
 
     row_limit = None
     key = None
@@ -106,7 +106,7 @@ class Chroma:
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is Chroma's ``where``."""
+        """The filters and a native one, which is Chroma's ``where``, as one ``where``."""
         parts = [] if filters is None else [_where(filters)]
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
@@ -136,7 +136,7 @@ class Chroma:
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Reader`; Chroma in the process ranks by no words."""
+        """Never called: Chroma ranks by no words, and `words` says so."""
         raise NotImplementedError
 
 

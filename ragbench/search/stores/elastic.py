@@ -56,7 +56,7 @@ class ElasticDatabase(ReadableDatabase):
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
-        """See `ReadableDatabase`; an alias is taken for its first index."""
+        """The index, of an alias the first one: which vectors are searched, and what by words."""
         kind = self._kind
         if not connection.indices.exists(index=name):
             return None
@@ -164,7 +164,7 @@ class Elasticsearch:
         return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is an object of the query language."""
+        """The filters and a native object of the query language, as a list of clauses."""
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},

@@ -155,7 +155,7 @@ class Milvus:
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
-        """See `Reader`; a native one is an expression."""
+        """The filters and a native expression, as one expression of Milvus."""
         parts = [] if filters is None else [_expression(filters, self.types)]
         if native is not None:
             parts.append(f"({checked_native(native, str, 'Milvus', _NATIVE)})")

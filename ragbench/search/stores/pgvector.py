@@ -219,7 +219,7 @@ class PgvectorDatabase(WritableDatabase):
 
 
 class PgvectorTable:
-    """See `ragbench.search.stores.base.Reader`. A row's fields are its columns."""
+    """A table that is read (`stores.base.Reader`). A row's fields are its columns."""
 
     row_limit = None
 
@@ -266,7 +266,7 @@ class PgvectorTable:
         return [self._row(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """See `Reader`; a native one is SQL, which the connection lets only read."""
+        """The filters and a native one in SQL, which the connection lets only read."""
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -276,7 +276,7 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`: whether no index may miss a nearest vector."""
+        """Whether a search compares every vector: no index is there that may miss one."""
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
@@ -303,7 +303,7 @@ class PgvectorTable:
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
-        """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        """The rows that hold any word of each question, ranked by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector
@@ -390,7 +390,7 @@ class OwnTable(PgvectorTable):
         return EVERYTHING if filters is None else own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """See `Writer`; all of it or nothing."""
+        """Adds or replaces chunks in one transaction: all of them, or none."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])

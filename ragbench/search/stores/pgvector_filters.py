@@ -35,6 +35,8 @@ VECTORS = ["vector", "halfvec"]
 
 
 class SqlColumn(Record):
+    """A column of a table, as the database's catalogue describes it."""
+
     name: str
     kind: str
     """Its type's name, such as ``jsonb``."""

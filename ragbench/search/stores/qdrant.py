@@ -228,7 +228,7 @@ class QdrantPayloads(ClientCollection):
         return [Row(str(point.id), point.payload or {}) for point in points]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is Qdrant's JSON object."""
+        """The filters and a native one, Qdrant's own JSON object, as one filter."""
         models = qdrant_models()
         payload_filters = PayloadFilters(models)
         parts: list[Any] = []
@@ -240,7 +240,7 @@ class QdrantPayloads(ClientCollection):
 
     @property
     def is_exact(self) -> bool:
-        """See `Reader`; the client's local mode has no index."""
+        """Whether a search compares every vector: the client's local mode has no index."""
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
@@ -255,7 +255,7 @@ class QdrantPayloads(ClientCollection):
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
+        """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it."""
         assert self.words is not None
         vector = qdrant_models().SparseVector
         rankings: list[list[Row]] = [[] for _ in texts]
@@ -420,7 +420,7 @@ class OwnPoints(ClientCollection):
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
-        """See `WordWriter`: points that share no word with a question are left out."""
+        """The points of the greatest sums; those without a word of the question are left out."""
         vectors = [self._sparse(query) for query in queries]
         rankings: list[list[Row]] = []
         for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
@@ -428,7 +428,7 @@ class OwnPoints(ClientCollection):
         return rankings
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `WordWriter`: a score divided by what the chunk has.
+        """What each word is worth: a score divided by what the chunk has.
 
         No call of Qdrant gives its inverse document frequencies. But a chunk's score for one word
         is that frequency times the chunk's own value for the word, and the value can be read.
