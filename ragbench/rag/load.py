@@ -97,7 +97,10 @@ def stage_origin(
 
 
 def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
-    """What all classes of the user's say of a stage; None where one of them says nothing."""
+    """What all classes of the user's say of a stage; None where one of them says nothing.
+
+    With a version of each, stored outcomes need no look at files to be used again.
+    """
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
     versions: list[object] = []
     for source in sources:

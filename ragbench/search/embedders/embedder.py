@@ -386,7 +386,10 @@ def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
 
 
 def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
-    """Slope and midpoint of the curve; (0, 0) where none rises."""
+    """Slope and midpoint of the curve from a cosine to how probably a pair belongs together.
+
+    (0, 0) where none rises: a score is then a straight line over the cosine.
+    """
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)
