@@ -254,17 +254,17 @@ def prefixes_of(model: str, query: str | None = None, passage: str | None = None
     # The last part of a path or of a name on a hub, without a tag behind a colon.
     last_part = model.replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = last_part.partition(":")[0].lower()
-    known_query = ""
-    known_passage = ""
+    known_query: str = ""
+    known_passage: str = ""
     for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
         if re.fullmatch(pattern, name):
             known_query, known_passage = prefixes
             break
-    if query is None:  # an empty text is an answer of the user's: no prefix
-        query = known_query
-    if passage is None:
-        passage = known_passage
-    return Prefixes(query, passage)
+    # An empty text is the user's word, too: no prefix.
+    return Prefixes(
+        query=known_query if query is None else query,
+        passage=known_passage if passage is None else passage,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
