@@ -201,7 +201,9 @@ class Settling:
         self._chances = _EVENLY / len(self._ids) + (1.0 - _EVENLY) * by_spread
         # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
         source = np.random.PCG64([self._seed, self._rounds])
-        uniform = (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        whole_numbers = source.random_raw(count) >> np.uint64(11)
+        uniform = whole_numbers.astype(np.float64) * 2.0**-53
+        # Each case has a stretch of [0, 1) as long as its chance: a number falls into one of them.
         ends = np.cumsum(self._chances)
         places = np.searchsorted(ends / ends[-1], uniform, side="right")
         self._drawn = [int(place) for place in places]
@@ -267,7 +269,9 @@ class _Metric:
         deviations = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
         # With the prior as one more: a case that was asked once has no spread of its own yet.
         variances: Floats = (deviations + self.prior) / (self.counts + 1.0) * self.places
-        return variances * (pool / self.size / self.question.scale) ** 2
+        # As a share of the scale, and over all cases: metrics are added up in `draw`.
+        factor = pool / self.size / self.question.scale
+        return variances * factor**2
 
     def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
         """Takes in differences of the drawn cases; None where one could not be compared."""

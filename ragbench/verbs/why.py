@@ -308,6 +308,7 @@ def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
         return
     queries = [case.query for case in bench.cases]
     base = bench.gold_shares(bench.words.batch_search(queries, k))
+    # Half as many chunks of twice the size, and the other way round: the context is as long.
     for size, top_k in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
         chunks = resized(bench.texts, size)
         # As many chunks as before: the documents are shorter than the size, nothing was cut anew.

@@ -158,10 +158,12 @@ class Bm25Scores:
         positions = np.flatnonzero(scores > 0)
         if len(positions) > k:
             # Only what may be among the first k is sorted.
-            kth = np.partition(scores[positions], len(positions) - k)[len(positions) - k]
-            positions = positions[scores[positions] >= kth]
-        order = positions[np.argsort(-scores[positions], kind="stable")][:k]
-        return [(int(position), float(scores[position])) for position in order]
+            kth_from_below = len(positions) - k
+            kth_best = np.partition(scores[positions], kth_from_below)[kth_from_below]
+            positions = positions[scores[positions] >= kth_best]
+        order = np.argsort(-scores[positions], kind="stable")  # stable: equals stay in their order
+        best = positions[order][:k]
+        return [(int(position), float(scores[position])) for position in best]
 
 
 @dataclass(eq=False, kw_only=True, slots=True)

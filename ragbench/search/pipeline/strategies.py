@@ -257,7 +257,10 @@ class HybridStrategy:
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
         sparse = self.sparse.retrieve(queries, wider)
-        return [self._fused(rankings, search.k) for rankings in zip(dense, sparse, strict=True)]
+        results: list[list[Chunk]] = []
+        for rankings in zip(dense, sparse, strict=True):
+            results.append(self._fused(rankings, search.k))
+        return results
 
     def _fused(self, rankings: tuple[list[Chunk], list[Chunk]], k: int) -> list[Chunk]:
         """The first ``k`` chunks of the fused ranking, each with its rank and score in both."""

@@ -383,6 +383,9 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows
     rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    scaled = rows / np.where(size == 0, 1.0, size)
+    size[size == 0] = 1.0  # of a row of zeros
+    scaled = rows / size
     length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
+    length[length == 0] = 1.0
+    unit: Rows = (scaled / length).astype(np.float32)
+    return unit

@@ -279,12 +279,17 @@ def check_name(name: object) -> None:
 
 
 def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
-    """Of an address ``NAME+URL`` the URL without user and password, and these two."""
+    """Of an address ``NAME+URL`` the URL without user and password, and these two.
+
+    Clients take the three apart, and their messages show the URL.
+    """
     url = urlsplit(address.partition("+")[2])
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(f"'{mask_url(address)}' is not an address of {engine}: write {forms}")
-    bare = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
-    return bare, unquote(url.username or ""), unquote(url.password or "")
+    host = url.netloc.rpartition("@")[2]  # with its port
+    user = unquote(url.username or "")
+    password = unquote(url.password or "")
+    return urlunsplit(url._replace(netloc=host)), user, password
 
 
 # --- one writer at a time to a folder
