@@ -181,7 +181,7 @@ def top_k_of_method(cls: type, name: str) -> str | None:
     Old classes write ``retrieve(self, query, k=5)`` as well as ``retrieve(self, query, *, top_k)``
     and ``retrieve(self, query)``; all three are called in the way that fits.
     """
-    # Read through the class, a plain function still has `self` and the two others have it not.
+    # Read through the class, a plain method still takes `self`; static and class methods do not.
     skipped = 1 if inspect.isfunction(inspect.getattr_static(cls, name)) else 0
     return top_k_of_function(getattr(cls, name), skipped=skipped)
 

@@ -318,7 +318,7 @@ class Ahead(Generic[InputT, ValueT]):
                     if self.run.stopped():
                         break
         except RagbenchError as error:
-            # Stopped: the signal that stops this process has ended its workers, too.
+            # When stopped this is no error: the signal to this process has ended its workers, too.
             if not (self.run.stopped() and isinstance(error, RunError)):
                 self.finish()  # what was answered is kept
                 raise

@@ -102,6 +102,7 @@ class Repeated:
         if unstable:
             yield f"Unstable, scored differently each time: {as_line(unstable, _MOST_NAMED)}."
             return
+        # Where every score is the same, the answers may have come from a cache.
         for stage, later_seconds in self._seconds.items():
             first_median = statistics.median(first.get(stage) or (0.0,))
             if not later_seconds or first_median < _MODEL_SECONDS:

@@ -180,6 +180,7 @@ class Bench:
         """Where the gold of some questions is: the stage ``locate`` of a run, for one way."""
         collection = self.collection
         dense = collection.dense
+        # Only its searches count: no result is stored under its identity, no report has its notes.
         retriever = StoreRetriever(
             store=self.store,
             method=way.setting.strategy,
