@@ -256,6 +256,7 @@ class SparseStrategy:
             scores = scores * self._passing(search.filters)
         function_words = function_tokens(guess_language(query))
         content = [token for token in tokens if token not in function_words]
+        # A chunk must share more than "the"; a query of such words alone matches by them.
         if content:
             content_scores = self.scores.scores(content)
             if content_scores is None:
