@@ -72,8 +72,12 @@ class FoundGold(NamedTuple):
             total = sum(grade > 0 for grade in after.grades)
             if total:
                 basis = Basis.IDS if after.is_by_id else Basis.TEXTS
-                retrieved = _gold_by_chunk(before) if isinstance(before, Matched) else []
-                shown = retrieved if after is before else _gold_by_chunk(after)
+                retrieved: list[frozenset[int]] = []
+                if isinstance(before, Matched):
+                    retrieved = _gold_by_chunk(before)
+                shown = retrieved
+                if after is not before:
+                    shown = _gold_by_chunk(after)
                 return cls(basis, total, retrieved, shown)
         return cls._by_reference(trace)
 
@@ -114,8 +118,10 @@ def _answer_by_chunk(
     chunks: list[frozenset[int]] = []
     for context in result.contexts:
         text = normalised(context)
-        is_answering = any(holds_answer(text, answer) for answer in answers)
-        chunks.append(frozenset((0,)) if is_answering else _NO_GOLD)
+        if any(holds_answer(text, answer) for answer in answers):
+            chunks.append(frozenset((0,)))
+        else:
+            chunks.append(_NO_GOLD)
     return chunks
 
 
@@ -263,6 +269,7 @@ def _attribution(
     case = trace.case
     if is_unanswerable(case):
         return _of_unanswerable(checked)
+    # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
     if case.judgements is not None and not any(case.judgements.values()):
         return _without_retrieval(checked)
     if matches is None:
@@ -302,7 +309,11 @@ def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
 
 
 def is_unanswerable(case: Case) -> bool:
-    """Whether a case is known to have no answer."""
+    """Whether a case is known to have no answer: by its own label, or by gold that is empty.
+
+    An empty list of gold says so only where there is no reference either: an answer may need no
+    document at all.
+    """
     if case.answerable is not None:
         return not case.answerable
     has_empty_gold = case.reference_context_ids == () or case.grades == {}
@@ -374,7 +385,9 @@ _CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
     """The cause as a validator's verdict on the shown chunks says: an estimate."""
     meaning = _MEANINGS[checked.answer]
-    cause = meaning.gold_shown if verdict.answer_present else meaning.gold_absent
+    cause = meaning.gold_absent
+    if verdict.answer_present:
+        cause = meaning.gold_shown
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,

@@ -96,6 +96,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             self._ask_workers(todo, self.pool, run)
         elif todo:
             self._ask(todo, run)
+        # Nothing but a stop leaves a case without an outcome: a failure is one, too.
         if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
 
@@ -111,24 +112,25 @@ class CallStage(Record, Generic[InputT, ValueT]):
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(name, [row.number for row in window])
         for row in window:
+            # What the source recorded counts, whatever the stage would say now.
             stored = stored_outcomes.get((row.number, RECORDED))
             if stored is not None:
                 recorded += 1
                 failed += settle_stored(name, row, stored, journal)
                 continue
-            given = self.reads(row)
-            if isinstance(given, StageOutcome):
-                row.settled[name] = given
-                failed += given.outcome.status is Status.FAILED
+            stage_input = self.reads(row)
+            if isinstance(stage_input, StageOutcome):
+                row.settled[name] = stage_input
+                failed += stage_input.outcome.status is Status.FAILED
                 continue
-            key = fixed_digest(self.identity, given.digest)
+            key = fixed_digest(self.identity, stage_input.digest)
             stored = stored_outcomes.get((row.number, key))
             if stored is not None and run.retry_failed:
                 has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
                 if has_failed:
                     stored = None
             if stored is None:
-                todo.append(Work(row, key, given.input))
+                todo.append(Work(row, key, stage_input.input))
             else:
                 reused += 1
                 failed += settle_stored(name, row, stored, journal)
@@ -137,7 +139,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         return todo
 
     def keep(
-        self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
+        self, batch: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
         """Stores what was asked for, and settles it as a later run will read it.
 
@@ -147,7 +149,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         """
         name = self.name
         stored: list[Outcome[ValueT]] = []
-        for work, outcome in zip(asked, outcomes, strict=True):
+        for work, outcome in zip(batch, outcomes, strict=True):
             try:
                 if outcome.value is not None:
                     outcome = replace(outcome, status=self.status(outcome.value))
@@ -172,13 +174,13 @@ class CallStage(Record, Generic[InputT, ValueT]):
             run.giving_up.answered.add(name)
         # Only now: a case that takes the process down while it is stored is found, too.
         if run.in_flight is not None:
-            run.in_flight.end([work.row.number for work in asked])
+            run.in_flight.end([work.row.number for work in batch])
         run.journal.flush(if_due=True)
-        run.settled(name, len(asked), failed=failed)
+        run.settled(name, len(batch), failed=failed)
 
     def ask_once(
         self,
-        given: InputT,
+        stage_input: InputT,
         in_loop: InLoop = None,
         *,
         timeout: float | None = None,
@@ -193,10 +195,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         manner = Manner(stage=self.name, timeout=timeout, final=final)
         answers: list[Outcome[ValueT]] = []
         if self.call is not None:
-            for _, outcomes in run_plain(self.call, [[given]], manner):
+            for _, outcomes in run_plain(self.call, [[stage_input]], manner):
                 answers += outcomes
         elif self.call_async is not None:
-            attempt = attempt_async(self.call_async, [given], manner)
+            attempt = attempt_async(self.call_async, [stage_input], manner)
 
             async def ask() -> None:
                 async for _, outcomes in attempt:
@@ -229,6 +231,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         in_flight = run.in_flight
 
         def begun(batch: Sequence[Work[InputT]]) -> None:
+            """Notes the cases before they are asked: a process that dies shows which these were."""
             if in_flight is not None:
                 in_flight.begin([work.row.number for work in batch])
 
@@ -278,7 +281,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         call_async: Any = self.call_async
 
         def call(inputs: Sequence[InputT]) -> Sequence[ValueT]:
-            return asyncio.run(call_async(inputs)) if self.call is None else self.call(inputs)
+            """Asks the system; coroutines get a loop of their own, as the child has none."""
+            if self.call is not None:
+                return self.call(inputs)
+            return asyncio.run(call_async(inputs))
 
         remaining: list[Work[InputT]] = []
         for work in todo:
@@ -338,7 +344,7 @@ class Ahead(Generic[InputT, ValueT]):
                     if self.run.stopped():
                         break
         except RagbenchError as error:
-            # Stopped: the signal that stops this process has ended its workers, too.
+            # When stopped this is no error: the signal to this process has ended its workers, too.
             if not (self.run.stopped() and isinstance(error, RunError)):
                 self.finish()  # what was answered is kept
                 raise

@@ -63,6 +63,7 @@ def run_plain(
 ) -> Iterator[Done[ItemT, ValueT]]:
     """Calls a stage for batches and, where it raises, for ever smaller parts of one."""
     limited = call if manner.timeout is None else with_deadline(call, manner.timeout)
+    # Taken from the end, where the halves of a batch that failed are put: they come next.
     waiting = [*reversed(batches)]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -130,7 +131,8 @@ def _outcomes(
     seconds: float,
 ) -> list[Outcome[Any]]:
     """One outcome an item; none where the call failed and its halves are to be called instead."""
-    stage, size = manner.stage, len(part)
+    stage = manner.stage
+    size = len(part)
     values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
@@ -170,6 +172,8 @@ def ask_in_child(
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
 
+    The child is a fork, so that it has the system as it is here, models in memory included.
+
     Args:
         timeout: seconds from the start of the process on; None for no limit.
     """
@@ -193,7 +197,9 @@ def ask_in_child(
     try:
         data = _received(ours, process, timeout)
     finally:
-        process.join(0 if data is None else _ENDING_SECONDS)
+        # One that gave no answer in time is not waited for.
+        seconds = 0 if data is None else _ENDING_SECONDS
+        process.join(seconds)
         if process.exitcode is None:
             process.kill()
             process.join()
@@ -206,9 +212,11 @@ def ask_in_child(
             raise answer
         return answer
     if data is None:
-        kind, message = TIMED_OUT, f"no answer within {timeout:g} s"
+        kind = TIMED_OUT
+        message = f"no answer within {timeout:g} s"
     else:
-        kind, message = "ProcessDied", f"took the process down ({_ending(code)})"
+        kind = "ProcessDied"
+        message = f"took the process down ({_ending(code)})"
     failure = Failure(type=kind, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 

@@ -59,6 +59,8 @@ class CanaryKind(StrEnum):
 
 
 class Canary(NamedTuple):
+    """A claim whose truth is known, with the contexts that it is judged by."""
+
     id: str
     kind: CanaryKind
     question: str
@@ -80,6 +82,8 @@ class Canary(NamedTuple):
 
 
 class _Source(NamedTuple):
+    """A case that canaries can be made of."""
+
     id: str
     question: str
     contexts: tuple[str, ...]
@@ -148,7 +152,10 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
 
 def _words_of(texts: Sequence[str]) -> set[str]:
     """The words of all texts, each once: a canary is compared by its share of known ones."""
-    return {word for text in texts for word in multilingual_tokens(text)}
+    words: set[str] = set()
+    for text in texts:
+        words.update(multilingual_tokens(text))
+    return words
 
 
 def _made(
@@ -192,6 +199,7 @@ def _claim(
             if altered:
                 return altered
         return None
+    # A foreign sentence, whose own words the case's contexts hardly hold: they cannot support it.
     context_words = _words_of(source.contexts)
     for neighbour in neighbours:
         for sentence in neighbour.sentences:
@@ -211,7 +219,10 @@ def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
     if match is None:
         return None
     number = int(match[0])
-    other_number = str(number + 37 if number < 1000 else number - 37)
+    # Like the first, a number of at most four digits.
+    other_number = str(number + 37)
+    if number >= 1000:
+        other_number = str(number - 37)
     changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
     if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
         return None
@@ -334,6 +345,7 @@ def judge_canaries(
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
 
     def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
+        """One canary, judged as if its claim were a case's answer."""
         metric, canary = job
         return plan.judge(metric, canary.trace, panel)
 

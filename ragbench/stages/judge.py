@@ -125,7 +125,8 @@ class Judging(Record):
         if not self.preflight:
             return
         self.session.models.stop_when(stopped)
-        chat, embeddings = plan.needs_chat, plan.needs_embeddings
+        chat = plan.needs_chat
+        embeddings = plan.needs_embeddings
         self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
 
     def judged(
@@ -139,11 +140,13 @@ class Judging(Record):
         async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
         ) -> None:
+            """All jobs, in the session's loop; ``emit`` hands out each cell as it is done."""
             models.stop_when(stopped)
             waiting_jobs = iter(jobs)
             errors: list[RagbenchError] = []
 
             async def worker() -> None:
+                """Takes jobs until none is left, or until one of any worker ends the run."""
                 for job in waiting_jobs:
                     try:
                         emit((job, await judge(job, models)))
@@ -213,6 +216,7 @@ class JudgeStage:
             for place in self._places:
                 if run.lacks(row.cells[place]):
                     jobs.append(Job(row, place, self.table.metrics[place]))
+        # By case: progress counts cases, of which each may have several cells.
         reused = len(window) - len({job.row.number for job in jobs})
         if self.judging.rehearsal is not None:
             self.judging.rehearsal(self.plan, jobs, run.stopped)

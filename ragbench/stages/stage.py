@@ -75,6 +75,7 @@ class CallSettings(Record):
     more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
+        """Refuses a number that would make a run wait for ever, or ask nobody."""
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
@@ -110,7 +111,8 @@ class Progress(NamedTuple):
 def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     """Digests of all that a cell depends on, besides the metric itself.
 
-    The first is for metrics that read no answer, the second for the others.
+    A stored cell holds as long as they stay the same. The first is for metrics that read no answer,
+    the second for the others.
     """
     retrieved = row.settled["retrieve"].digest
     post_retrieved = row.settled.get("post_retrieve")
@@ -288,7 +290,9 @@ class Stage(Protocol):
     """One step of every case, such as ``retrieve``."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How the journal, reports and the manifest call it."""
+        ...
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Settles each row's turn at this stage."""
@@ -366,7 +370,8 @@ class AbsentStage(Record):
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(self.name, [row.number for row in window])
-        done = failed = 0
+        done = 0
+        failed = 0
         for row in window:
             # Outcomes that were read with the cases stand in the row; here they take their place in
             # the order of the stages.

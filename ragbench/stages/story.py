@@ -208,6 +208,7 @@ def _chunks(
         retrieved_rank: int | None,
         shown_rank: int | None,
     ) -> ChunkStory:
+        """One chunk at its place, with what became of it and what points at its text."""
         text = result.contexts[position]
         # Judges count the contexts that they are shown from 0.
         chunk_quotes = () if shown_rank is None else quotes.get(shown_rank - 1, ())
@@ -358,6 +359,7 @@ def judged_answers(
         judgements: those of each metric, in the order of ``metrics``.
     """
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
+        # These two judge claim by claim; others give an answer one value.
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
         by_judge: dict[str, Judgement] = {}
@@ -417,7 +419,7 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
             position = _sentence_of(claim, sentence_words)
         claims_by_position[position].append(claim)
     texts: dict[int | None, str | None] = dict(enumerate(sentences))
-    texts[None] = None
+    texts[None] = None  # the last: claims that no sentence says
     for position, text in texts.items():
         if position not in claims_by_position:
             continue

@@ -51,7 +51,7 @@ VALIDATE = "validate"
 
 
 def validator_fingerprint(validator: Validator) -> str:
-    """Changes whenever the same chunks could get another verdict."""
+    """Changes whenever the same chunks could get another verdict; stored ones are then not used."""
     # Its rules change with the package that it comes with, whatever it says of itself, and with a
     # checkout of that package, whose version stays.
     return fingerprint((VALIDATE, *_rules(), validator.name, validator.identity))
@@ -63,9 +63,7 @@ def _rules() -> tuple[Mapping[str, str], str]:
 
     About 40 files, a few milliseconds.
     """
-    rule_files = [
-        file for file in files("ragbench.io").iterdir() if file.name == "chunk_identity.py"
-    ]
+    rule_files = [files("ragbench.io") / "chunk_identity.py"]
     for package in ("ragbench.text", "ragbench.validators"):
         rule_files += sorted(files(package).iterdir(), key=lambda file: file.name)
     rules = hashlib.sha256()
@@ -73,8 +71,11 @@ def _rules() -> tuple[Mapping[str, str], str]:
         if file.name.endswith((".py", ".toml")):
             # A checkout may have other ends of lines than the package.
             rules.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    version = {name: version for name, version, _ in distributions() if name == "ragbench"}
-    return version, rules.hexdigest()
+    versions: dict[str, str] = {}
+    for name, version, _ in distributions():
+        if name == "ragbench":
+            versions[name] = version
+    return versions, rules.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
@@ -107,6 +108,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
     """The stage of a run that judges the chunks that generation is given."""
 
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
+        """The verdict on the chunks of each query."""
         verdicts: list[Verdict] = []
         for query, result, history in inputs:
             # Without an id: the same chunks of two queries share one stored verdict.
@@ -142,9 +144,13 @@ class FarRetrieval(RetrievalDump):
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
-    """Digest of all of a retrieval that a validator sees; its id is not."""
-    chunks = [
-        (
+    """Digest of all of a retrieval that a validator sees; the query's id is not.
+
+    A stored verdict is found by it, so that a query keeps its verdict under another name.
+    """
+    chunks: list[tuple[object, ...]] = []
+    for chunk in dump.chunks:
+        fields = (
             chunk.id,
             chunk.text,
             chunk.score,
@@ -153,8 +159,7 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
             chunk.end,
             chunk.metadata,
         )
-        for chunk in dump.chunks
-    ]
+        chunks.append(fields)
     content = (dump.query, chunks, dump.warnings)
     try:
         options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
@@ -173,6 +178,7 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
     validator = make()
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Outcome[Verdict]]:
+        """The verdict on each retrieval, or its failure, and how long that took."""
         outcomes: list[Outcome[Verdict]] = []
         for dump in dumps:
             started = time.perf_counter()
@@ -205,6 +211,7 @@ def judged_queries(
     begun_windows = deque[Sequence[RunCase]]()
 
     def settle_oldest() -> Sequence[RunCase]:
+        """Settles the window that was begun first: verdicts are given in the order of the dump."""
         ahead.settle()
         if run.stopped():
             run.journal.flush()

@@ -405,6 +405,7 @@ def _judge(
     metrics: tuple[Metric, ...], judging: Judging | None, matching: Matching
 ) -> JudgeStage | None:
     """Who judges; what cannot be computed is reported here, before anything runs."""
+    # Made for its checks: the run makes its own once the cases are at hand.
     Plan([metric for metric in metrics if not metric.is_judged], matching=matching)
     if not any(metric.is_judged for metric in metrics):
         return None
@@ -427,7 +428,7 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
     if judged:
         from ragbench.metrics.judging import JudgePlan
 
-        JudgePlan(judged)
+        JudgePlan(judged)  # loads the scorers: a package may be missing
     if judging is not None:
         _import_for_judging(judging)
 
@@ -449,6 +450,7 @@ def _running(
     path = begun.folder.path
     begun.write_matching(settings.matching)
     if settings.corpus is None:
+        # That of an earlier run would decide causes of this one.
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
         rows = chain.from_iterable(begun.journal.cases())
@@ -668,8 +670,10 @@ def dataset_name(source: str) -> str:
         return source[3:]
     path = Path(source)
     name = path.name.split(".")[0]
-    if name in _GENERIC or not name:
-        name = path.resolve().parent.name if name else path.resolve().name
+    if not name:  # "." or "..": the folder's own name is in its whole path
+        name = path.resolve().name
+    elif name in _GENERIC:
+        name = path.resolve().parent.name
     return name or "dataset"
 
 

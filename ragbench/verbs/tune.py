@@ -80,8 +80,12 @@ class SearchSetting(Record):
         """Such as ``hybrid dense_weight=0.5 exact``."""
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
-            if name != "type":
-                words.append(name if value is True else f"{name}={value:g}")
+            if name == "type":
+                continue
+            if value is True:
+                words.append(name)
+            else:
+                words.append(f"{name}={value:g}")
         return " ".join(words)
 
     @property
@@ -136,6 +140,7 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
+        """The setting of a name, such as that of ``best``."""
         return next(setting for setting in self.settings if setting.name == name)
 
 
@@ -154,6 +159,7 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
+        """The store that is searched."""
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)
@@ -369,7 +375,7 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
     weight = setting.dense_weight or 0.0
     rankings: list[list[Chunk]] = []
     for by_vectors, by_words in zip(dense.rankings, sparse.rankings, strict=True):
-        if not weight:
+        if not weight:  # a ranking without weight brings no chunk in, either
             by_vectors = []
         fused = reciprocal_rank_fusion(
             [by_vectors, by_words], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth

@@ -225,10 +225,12 @@ class _CountedReading(Iterator[Document]):
     """Documents, and how many were read so far."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
+        """Nothing is read before the first document is asked for."""
         self._documents = iter(documents)
         self.count = 0
 
     def __next__(self) -> Document:
+        """The next document, counted: a report says how many the corpus has."""
         document = next(self._documents)
         self.count += 1
         return document
@@ -398,6 +400,7 @@ class _Writing:
     def __init__(
         self, store: OwnCollection, embedder: Embedder, pool: Embedding, chunker: Chunker
     ) -> None:
+        """Reads what the collection holds: only chunks that it lacks are embedded."""
         info = store.info()
         self._store = store
         self._embedder = embedder

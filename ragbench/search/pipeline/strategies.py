@@ -34,7 +34,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
-    """The settings of a search: its strategy, number of chunks, threshold and weights."""
+    """How a collection is searched where a call does not say otherwise."""
 
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
@@ -62,7 +62,8 @@ class RetrievalSettings(Checked):
     """Dense and hybrid: whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
-        Effort(ef=self.ef, exact=self.exact)
+        """Refuses, besides single values that are out of range, settings that contradict."""
+        Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
         if self.dense_weight == self.sparse_weight == 0:
             raise ConfigError("one of the weights must be above 0")
@@ -127,6 +128,8 @@ BM25 = ScoreMeaning(name="bm25", meaning="BM25 as a share of the question's word
 
 
 class Strategy(Protocol):
+    """A way to search a collection: by vectors, by words, or by both."""
+
     @property
     def score_meaning(self) -> ScoreMeaning:
         """What the scores of its chunks are."""
@@ -164,6 +167,10 @@ class DenseStrategy:
         return ScoreMeaning(name=metric, meaning=_METRICS[metric])
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Embeds all queries in one batch and asks the store for all of them at once.
+
+        Empty queries are not embedded: they find nothing, as in a search by words.
+        """
         results: list[list[Chunk]] = [[] for _ in queries]
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
@@ -181,12 +188,17 @@ class DenseStrategy:
         return results
 
     def _calibrated(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks with their cosines on the embedder's scale, where it has one.
+
+        The scale keeps the order: a ranking stays as the store gave it.
+        """
         if self.calibration is None:
             return chunks
         score = self.calibration.score
         return [replace(chunk, score=score(chunk.score or 0.0)) for chunk in chunks]
 
     def _limited(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+        """The chunks that score enough; without a threshold, none for an unrelated question."""
         if threshold is not None:
             return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
         # On the calibrated scale 0 is the background: below it, even the best is unrelated.
@@ -231,6 +243,7 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
     """
     if filters is None:
         return None
+    # Every store can search by a vector; its direction makes no difference to whether one passes.
     any_vector = np.ones((1, store.dimension), dtype=np.float32)
     if store.search(any_vector, k=1, filters=filters)[0]:
         return None
@@ -285,26 +298,36 @@ class HybridStrategy:
         )
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Takes more chunks of each ranking than are asked for, and fuses them.
+
+        A chunk in the middle of both may come before one at the top of a single one.
+        """
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
         sparse = self.sparse.retrieve(queries, wider)
-        return [self._fused(rankings, search.k) for rankings in zip(dense, sparse, strict=True)]
+        results: list[list[Chunk]] = []
+        for rankings in zip(dense, sparse, strict=True):
+            results.append(self._fused(rankings, search.k))
+        return results
 
     def _fused(self, rankings: tuple[list[Chunk], list[Chunk]], k: int) -> list[Chunk]:
-        counted: list[list[Chunk]] = []
+        """The first ``k`` chunks of the fused ranking, each with its rank and score in both."""
+        weighted: list[list[Chunk]] = []
         for ranking, weight in zip(rankings, self.weights, strict=True):
             # A ranking without weight brings no chunk in, either.
-            counted.append(ranking if weight else [])
-        fused = reciprocal_rank_fusion(counted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
+            weighted.append(ranking if weight else [])
+        fused = reciprocal_rank_fusion(weighted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
             for rank, chunk in enumerate(ranking, start=1):
                 if chunk.id in legs:
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
-        return [
-            replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
-        ]
+        results: list[Chunk] = []
+        for chunk in fused:
+            metadata = {**chunk.metadata, LEGS: legs[chunk.id]}
+            results.append(replace(chunk, metadata=metadata))
+        return results
 
 
 def hybrid(

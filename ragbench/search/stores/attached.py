@@ -65,10 +65,12 @@ class ForeignCollection(OpenCollection[Reader]):
         self._sample = rows
         self.native_filter = native
         self._unknown: dict[str, None] = {}
-        engine.condition(None, native)
+        """Fields of filters that no sampled row has."""
+        engine.condition(None, native)  # refuses a native filter that the engine cannot read
 
     @property
     def dimension(self) -> int:
+        """Length of the vectors that are searched, as the engine or one of its rows shows it."""
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
@@ -117,6 +119,7 @@ class ForeignCollection(OpenCollection[Reader]):
         positions = [position for position, text in enumerate(texts) if text.strip()]
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the store for the rankings of some of the questions that are not blank."""
             return self._engine.matching([texts[number] for number in batch], limit, condition)
 
         return self._ranked(
@@ -124,6 +127,7 @@ class ForeignCollection(OpenCollection[Reader]):
         )
 
     def _condition(self, filters: Filter | None) -> Any:
+        """The filters by the names that the rows have, as the engine takes them."""
         if filters is not None:
             filters = renamed(filters, self._path)
         return super()._condition(filters)
@@ -136,6 +140,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return None
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """The rows as chunks by the mapping; what is wrong with one is counted for `warnings`."""
         return self._reader.chunks(rows)
 
     def _path(self, name: str) -> str:
@@ -162,6 +167,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return name
 
     def described(self) -> str:
+        """Mapping, metric and words in one line, for reports; what is stored depends on it, too."""
         fields = replace(
             self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
         )
@@ -275,6 +281,7 @@ def read_foreign(
 
 
 def _only_collection(database: ReadableDatabase, connection: Any) -> str:
+    """The single collection of a database, where the user names none."""
     names = sorted(database.listed(connection))
     if len(names) == 1:
         return names[0]
