@@ -186,6 +186,8 @@ def _declines(part: str, before: str, languages: Sequence[str]) -> bool:
             return False
     if _matches_any(core, "declines", languages):
         return True
+    if but is None and core != part and _matches_any(part, "declines", languages):
+        return True  # "From the texts it is unclear who won": the opening says by what
     return _matches_any(core, "follows", languages) and _matches_any(
         _core(before, languages), "limits", languages
     )
