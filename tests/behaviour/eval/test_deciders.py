@@ -41,7 +41,8 @@ def trace(response: str, *, case: Case = LEAVE, abstained: bool = False) -> Trac
     )
 
 
-RIGHT, WRONG = "27 days", "12 weeks"
+RIGHT = "27 days"
+WRONG = "12 weeks"
 JUDGED_RIGHT = Cell.measured(1.0)
 
 
@@ -74,12 +75,19 @@ def test_a_partly_right_answer_is_neither_right_nor_answered_wrongly() -> None:
     assert attribute(trace(RIGHT), label=0.5).cause is Cause.PARTLY
 
 
-def test_a_declined_answer_stays_declined_unless_people_call_it_right() -> None:
-    declined = trace("I don't know.", abstained=True)
+DECLINED = trace("I don't know.", abstained=True)
 
-    assert attribute(declined).decided_by is Decider.DATA
-    assert attribute(declined, label=0.0).answer is Answer.DECLINED
-    assert attribute(declined, label=1.0).answer is Answer.RIGHT
+
+def test_that_an_answer_was_declined_is_decided_by_the_data() -> None:
+    assert attribute(DECLINED).decided_by is Decider.DATA
+
+
+def test_a_declined_answer_that_people_call_wrong_stays_declined() -> None:
+    assert attribute(DECLINED, label=0.0).answer is Answer.DECLINED
+
+
+def test_a_declined_answer_that_people_call_right_is_right() -> None:
+    assert attribute(DECLINED, label=1.0).answer is Answer.RIGHT
 
 
 def test_a_declined_answer_to_a_question_of_which_nothing_is_known_is_no_loss() -> None:
@@ -87,17 +95,22 @@ def test_a_declined_answer_to_a_question_of_which_nothing_is_known_is_no_loss() 
 
     result = attribute(trace("I don't know.", case=nothing_known, abstained=True))
 
-    assert (result.cause, result.answer) == (Cause.UNKNOWN, Answer.DECLINED)
+    assert result.cause is Cause.UNKNOWN
+    assert result.answer is Answer.DECLINED
 
 
-def test_an_unanswerable_case_is_decided_by_its_own_label_unless_people_call_the_answer_right() -> (
-    None
-):
-    unanswerable = Case(id="n", query="Who?", answerable=False)
-    answered = trace("Maria.", case=unanswerable)
-    assert attribute(answered).cause is Cause.ANSWERED_WITHOUT
-    by_people = attribute(answered, label=1.0)
-    assert (by_people.cause, by_people.decided_by) == (Cause.RIGHT, Decider.LABEL)
+UNANSWERABLE = trace("Maria.", case=Case(id="n", query="Who?", answerable=False))
+
+
+def test_an_answer_to_an_unanswerable_case_is_wrong() -> None:
+    assert attribute(UNANSWERABLE).cause is Cause.ANSWERED_WITHOUT
+
+
+def test_an_answer_to_an_unanswerable_case_is_right_if_people_call_it_right() -> None:
+    result = attribute(UNANSWERABLE, label=1.0)
+
+    assert result.cause is Cause.RIGHT
+    assert result.decided_by is Decider.LABEL
 
 
 # --- a run and its labels
@@ -162,9 +175,9 @@ def test_the_stored_run_keeps_what_words_say(run: tuple[Report, Path]) -> None:
     labelled(run, {2: 1.0})
     _, folder = run
 
-    again = evaluate(ROWS, out=folder, metrics="answer_correct")
+    stored = evaluate(ROWS, out=folder, metrics="answer_correct")
 
-    assert again.answers == AnswerCounts(cases=4, right=2, wrong=2, by_words=4)
+    assert stored.answers == AnswerCounts(cases=4, right=2, wrong=2, by_words=4)
 
 
 # --- sentences

@@ -22,7 +22,7 @@ def recorded(entry: Entry, stage: str) -> Any:
 def entries(path: Path, form: str) -> list[Entry]:
     with open_source(path) as source:
         assert source.info.form == form
-        return [*source]
+        return list(source)
 
 
 def written(folder: Path, name: str, content: object) -> Path:

@@ -209,7 +209,7 @@ def test_a_compressed_file_of_data_may_be_larger_than_a_file(tmp_path: Path) -> 
 def test_a_gzip_bomb_is_a_problem(tmp_path: Path, read: Reader, name: str, filler: bytes) -> None:
     path = written(tmp_path / name, gzip.compress(b'{"query": "a"}\n' + filler * 60_000))
 
-    assert problem_of(read, path)
+    assert problem_of(read, path).message
 
 
 # --- files that are held whole

@@ -73,6 +73,7 @@ def records(record: Any, **fields_apart: st.SearchStrategy[Any]) -> st.SearchStr
     strategy = st.builds(record, **field_values)
     several = st.lists(strategy, max_size=2).map(tuple)
     OF_TYPE[record.__name__] = strategy
+    OF_TYPE[f"{record.__name__} | None"] = st.none() | strategy
     OF_TYPE[f"tuple[{record.__name__}, ...]"] = several
     OF_TYPE[f"tuple[{record.__name__}, ...] | None"] = st.none() | several
     return strategy
