@@ -147,6 +147,11 @@ class DumpSummary(Record):
     chunks: int
     relevant_chunks: int
     answer_present: Share
+    words: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Queries by the word for their probability, the surest first; empty where the validator's
+    words were not measured."""
+    labels: int = 0
+    """Labels that the validator is calibrated on."""
     quality: Mapping[str, int]
     warnings: tuple[WarningCount, ...]
     problems: tuple[str, ...]
@@ -227,6 +232,39 @@ class RetrievalQuality(StrEnum):
     POOR = "Poor"
 
 
+class AnswerWord(StrEnum):
+    """How sure it is that the chunks hold the answer; each word has a known worth."""
+
+    YES = "yes"
+    LIKELY = "likely"
+    PERHAPS = "perhaps"
+    PROBABLY_NOT = "probably not"
+    NO = "no"
+    NOT_JUDGED = "not judged reliably"
+    """In place of a Yes, where a Yes is known to be worth little: tables of figures, and questions
+    of several sentences."""
+
+
+class AnswerWorth(Record):
+    """How often a word was true: the share of pools with this word that held the answer."""
+
+    share: float
+    low: float | None = None
+    """The share in the worst of the domains that it was measured on; None after a calibration."""
+    high: float | None = None
+    """The share in the best of these domains; None after a calibration."""
+    labels: int = 0
+    """Labels of your own that the share comes from; 0 for the domains that ragbench measured."""
+
+    def __str__(self) -> str:
+        share = f"{100 * self.share:.0f} %"
+        if self.labels:
+            return f"{share}, calibrated on {self.labels:,} labels of yours"
+        if self.low is not None and self.high is not None:
+            share += f" ({100 * self.low:.0f} to {100 * self.high:.0f} by domain)"
+        return f"{share}, not calibrated on your data"
+
+
 class EvidenceQuote(Record):
     """A verbatim part of a chunk: ``text`` is ``chunk.text[start:end]``."""
 
@@ -258,6 +296,11 @@ class Verdict(Record):
     """Whether the answer is in the chunks; true only when that is nearly certain."""
     answer_probability: float
     """Calibrated probability that at least one chunk contains the answer, in [0, 1]."""
+    answer_word: AnswerWord | None = None
+    """The probability in a word; None where nobody has measured what the validator's words are
+    worth."""
+    answer_worth: AnswerWorth | None = None
+    """How often that word was true; None where that is not known."""
     evidence: tuple[EvidenceQuote, ...]
     """The parts of the chunks with the answer; empty unless it is present or partly present."""
     retrieval_quality: RetrievalQuality
@@ -303,6 +346,8 @@ class ValidationTable(Record):
     verdicts: int
     quality: Mapping[str, int]
     answer_present: Share
+    words: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Cases by the word for their probability, the surest first."""
     matrix: tuple[MatrixCell, ...]
     """Four cells: present and answered, present and abstained, absent and answered, absent and
     abstained."""

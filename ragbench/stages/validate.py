@@ -21,6 +21,7 @@ from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
+    AnswerWord,
     MatrixCell,
     RetrievalDump,
     RetrievalQuality,
@@ -276,6 +277,10 @@ class ValidationTally:
     """Of these, those that are relevant."""
     present: int = 0
     """Verdicts that the answer is in the chunks."""
+    words: Counter[AnswerWord] = field(default_factory=Counter[AnswerWord])
+    """Verdicts by the word for their probability."""
+    labels: int = 0
+    """Labels that the validator is calibrated on."""
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
@@ -318,6 +323,10 @@ class ValidationTally:
         self.chunks += len(verdict.relevance)
         self.relevant += len(verdict.relevant_chunk_ids)
         self.present += verdict.answer_present
+        if verdict.answer_word is not None:
+            self.words[verdict.answer_word] += 1
+        if verdict.answer_worth is not None:
+            self.labels = verdict.answer_worth.labels
         self.reused += outcome.known is Known.REUSED
         self.quality[verdict.retrieval_quality.value] += 1
         for detail, value in verdict.details.items():
@@ -347,6 +356,10 @@ class ValidationTally:
             if len(examples) < _MOST_EXAMPLES:
                 examples.append(name)
 
+    def by_word(self) -> dict[str, int]:
+        """The verdicts by word, the surest first."""
+        return {word.value: self.words[word] for word in AnswerWord if word in self.words}
+
     def table(self) -> ValidationTable | None:
         """The counts as the report shows them; None without any verdict."""
         if not self.verdicts:
@@ -364,6 +377,7 @@ class ValidationTally:
             verdicts=self.verdicts,
             quality=dict(self.quality),
             answer_present=share_of(self.present, self.verdicts),
+            words=self.by_word(),
             matrix=tuple(matrix),
             unmatched=self.verdicts - self.cells.total(),
         )

@@ -182,9 +182,7 @@ class LocalValidator(LearnedValidator, Checked):
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """The verdict by words alone, where the reader would guess."""
-        lexical = LexicalValidator(
-            relevant=self.relevant, present=self.present, absence=self.absence, slots=self.slots
-        )
+        lexical = LexicalValidator(relevant=self.relevant, present=self.present, slots=self.slots)
         verdict = lexical.validate(query, chunks)
         where = f"in another one ({language})" if language else "in one that is not recognised"
         note = f"the reader knows English only and the query is {where}: words alone decided"

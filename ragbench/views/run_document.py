@@ -228,6 +228,9 @@ def _validation(table: ValidationTable) -> Section:
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
         f"{table.verdicts:,} cases. {quality_text(table)}"
     ]
+    if table.words:
+        counts = ", ".join(f"{word} {count:,}" for word, count in table.words.items())
+        lines.append(f"In words: {counts}.")
     if table.unmatched:
         lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
     rows = list(verdict_rows(table))

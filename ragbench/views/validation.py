@@ -5,7 +5,7 @@ Of one query, of a dump of queries (``ragbench validate``), and of near misses (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -44,9 +44,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     for chunk_id in verdict.relevant_chunk_ids:
         chunks.append(f"{shown_line(chunk_id)} ({verdict.relevance[chunk_id]:.2f})")
     yield f"- Relevant Chunks: {', '.join(chunks) or 'none'}"
-    present = "Yes" if verdict.answer_present else "No"
-    probability = f"{verdict.answer_probability:.2f}"
-    yield f"- Answer Present: {present} (probability of an answer {probability})"
+    yield f"- Answer Present: {presence_text(verdict)}"
     yield from _evidence_lines(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
     if verdict.relevant_chunk_ids and not verdict.answer_present:
@@ -55,6 +53,25 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
         yield f"- Reason: {shown_line(reason)}"
     for warning in verdict.warnings:
         yield f"- Warning: {shown_line(warning)}"
+
+
+def presence_text(verdict: Verdict) -> str:
+    """Yes or No, and beside it the word with what it is worth."""
+    present = "Yes" if verdict.answer_present else "No"
+    if verdict.answer_word is None:
+        return f"{present}; not measured: the validator says {verdict.answer_probability:.2f}"
+    text = f"{present}; {verdict.answer_word.value}"
+    if verdict.answer_worth is not None:
+        text += f": {verdict.answer_worth}"
+    return text
+
+
+def words_text(words: Mapping[str, int], labels: int) -> str:
+    """How many queries have which word, and what would make the words hold for them."""
+    text = ", ".join(f"{word} {count:,}" for word, count in words.items())
+    if labels:
+        return f"{text}; calibrated on {labels:,} labels of yours"
+    return f"{text}; not calibrated on your data: label 20 of these and run ragbench calibrate"
 
 
 def _evidence_lines(verdict: Verdict) -> Iterator[str]:
@@ -134,6 +151,8 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share_text(summary.answer_present)}"
+    if summary.words:
+        yield f"in words           {words_text(summary.words, summary.labels)}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():

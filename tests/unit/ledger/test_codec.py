@@ -48,6 +48,8 @@ OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": numbers,
     "int | None": st.none() | numbers,
     "float": shares,
+    "float | None": st.none() | shares,
+    "AnswerWord | None": st.none() | st.sampled_from(validation.AnswerWord),
     "Mapping[str, Any]": st.dictionaries(texts, json_values, max_size=3),
     "Mapping[str, int] | None": st.none() | st.dictionaries(texts, numbers, max_size=4),
     "Mapping[str, float]": st.dictionaries(texts, shares, max_size=4),
@@ -61,6 +63,7 @@ def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     given = {one.name: OF_TYPE[str(one.type)] for one in fields(cls) if one.init} | other
     found = st.builds(cls, **given)
     OF_TYPE[cls.__name__] = found
+    OF_TYPE[f"{cls.__name__} | None"] = st.none() | found
     OF_TYPE[f"tuple[{cls.__name__}, ...]"] = several = st.lists(found, max_size=2).map(tuple)
     OF_TYPE[f"tuple[{cls.__name__}, ...] | None"] = st.none() | several
     return found
@@ -73,6 +76,7 @@ made(Expectation)
 made(validation.EvidenceQuote)
 made(validation.DumpWarning, count=st.integers(1, 9))
 made(validation.Conflict)
+made(validation.AnswerWorth)
 cases = made(Case)
 verdicts = made(validation.Verdict)
 
