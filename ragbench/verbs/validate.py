@@ -375,7 +375,6 @@ class _Judging:
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
             words=tally.by_word(),
-            labels=tally.labels,
             quality=dict(tally.quality),
             warnings=tuple(_warnings(tally)) if tally.warned else (),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),

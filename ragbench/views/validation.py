@@ -5,12 +5,12 @@ Of one query, of a dump of queries (``ragbench validate``), and of near misses (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict
+from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict, WordCount
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
 
@@ -66,12 +66,16 @@ def presence_text(verdict: Verdict) -> str:
     return text
 
 
-def words_text(words: Mapping[str, int], labels: int) -> str:
+def words_lines(words: Sequence[WordCount]) -> Iterator[str]:
     """How many queries have which word, and what would make the words hold for them."""
-    text = ", ".join(f"{word} {count:,}" for word, count in words.items())
-    if labels:
-        return f"{text}; calibrated on {labels:,} labels of yours"
-    return f"{text}; not calibrated on your data: label 20 of these and run ragbench calibrate"
+    worths = [one.worth for one in words if one.worth is not None]
+    for one in words:
+        line = f"{one.word.value} {one.count:,}"
+        if one.worth is not None:
+            line += f": {one.worth}"
+        yield line
+    if worths and not worths[0].labels:
+        yield "calibrate: label 20 queries (answer_present true or false), then ragbench calibrate"
 
 
 def _evidence_lines(verdict: Verdict) -> Iterator[str]:
@@ -131,7 +135,11 @@ def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Itera
         if demand.found is not None:
             figure = f"{demand.found:.3f}"
         verdict = "met" if demand.is_met else "NOT met"
-        yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
+        line = f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
+        if demand.name == "min-answer-present" and summary.words:
+            counts = [f"{one.word.value} {one.count:,}" for one in summary.words]
+            line += f" ({', '.join(counts)})"
+        yield line
 
 
 def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
@@ -151,8 +159,8 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share_text(summary.answer_present)}"
-    if summary.words:
-        yield f"in words           {words_text(summary.words, summary.labels)}"
+    for line in words_lines(summary.words):
+        yield f"  {line}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():

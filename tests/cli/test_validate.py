@@ -375,6 +375,22 @@ def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: 
     )
 
 
+def test_the_words_are_counted_with_their_worth(ragbench: Ragbench, half_empty: str) -> None:
+    done = ragbench("validate", half_empty, "-o", "out.jsonl").ok()
+
+    likely, unlikely = json.loads(Path("out.summary.json").read_text("utf-8"))["words"]
+    assert (likely["word"], likely["count"]) == ("likely", 2)
+    assert (unlikely["word"], unlikely["count"]) == ("probably not", 2)
+    assert likely["worth"]["share"] > unlikely["worth"]["share"]
+    done.told("calibrate: label 20 queries (answer_present true or false), then ragbench calibrate")
+
+
+def test_a_limit_on_answers_shows_the_words(ragbench: Ragbench, half_empty: str) -> None:
+    done = ragbench("validate", half_empty, "--min-answer-present", "0.6", "-q").ends(1)
+
+    done.told("--min-answer-present 0.6: NOT met, found 0.500 (likely 2, probably not 2)")
+
+
 def test_the_summary_counts_warnings_with_examples(ragbench: Ragbench, half_empty: str) -> None:
     ragbench("validate", half_empty, "-o", "out.jsonl").ok()
 
