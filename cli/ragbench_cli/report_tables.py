@@ -13,7 +13,7 @@ from ragbench.views.document import number_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.metric_table import headings_without_room, metric_cell, metric_columns
 from ragbench.views.report import sharing_remark
-from ragbench.views.validation import words_lines
+from ragbench.views.words import words_lines
 from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:

@@ -135,6 +135,7 @@ def calibrate(
     error: float | None = None,
     seed: int = 7,
     shipped: Thresholds,
+    model: str = "",
 ) -> CalibrationReport:
     """Learns a Platt scale and, where the labels show the need, thresholds.
 
@@ -151,6 +152,7 @@ def calibrate(
 
     Args:
         shipped: the thresholds of the verdicts.
+        model: the digest of the model behind them.
     """
     _check(labelled, precision, error)
     queries = [_scored(label) for label in labelled]
@@ -190,6 +192,7 @@ def calibrate(
             scale=learned.scale,
             thresholds=learned.thresholds,
             labels=len(queries),
+            model=model,
         ),
         answer_before=before,
         answer_after=after,

@@ -113,6 +113,8 @@ class Calibration(Record):
     thresholds: Thresholds
     labels: int
     """How many it was learned from."""
+    model: str = ""
+    """The digest of the model whose probabilities it scales; empty for a validator without one."""
 
 
 def calibration_text(calibration: Calibration) -> str:
@@ -122,11 +124,11 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 @lru_cache(maxsize=8)
-def read_calibration(path: str, validator: str) -> Calibration:
+def read_calibration(path: str, validator: str, model: str = "") -> Calibration:
     """The calibration in a file.
 
     Raises:
-        ConfigError: the file holds none, or one of another validator.
+        ConfigError: the file holds none, or one of another validator or model.
     """
     try:
         stored = json.loads(ReadLimits().read_settings(Path(path)))
@@ -141,6 +143,11 @@ def read_calibration(path: str, validator: str) -> Calibration:
         raise ConfigError(
             f"the calibration '{path}' was made for the validator '{calibration.validator}', "
             f"not for '{validator}'"
+        )
+    if calibration.model != model:
+        raise ConfigError(
+            f"the calibration '{path}' was made for the model {calibration.model or '(none)'}, not "
+            f"for {model or '(none)'}: run ragbench calibrate with the same reader again"
         )
     return calibration
 
@@ -252,7 +259,7 @@ class CalibratedValidator(ABC):
         labels = 0
         base = measured.thresholds
         if self.calibration:
-            calibration = read_calibration(self.calibration, self.name)
+            calibration = read_calibration(self.calibration, self.name, self.model_digest)
             scale = calibration.scale
             labels = calibration.labels
             base = calibration.thresholds
@@ -271,6 +278,11 @@ class CalibratedValidator(ABC):
             labels=labels,
         )
         object.__setattr__(self, "limits", rule)
+
+    @property
+    def model_digest(self) -> str:
+        """Names the model that gives the probabilities; empty where none does."""
+        return ""
 
     @property
     @abstractmethod
@@ -294,4 +306,10 @@ class LearnedValidator(CalibratedValidator):
                 raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")
         weights = shipped_weights(self.name, self.features)
         thresholds = Thresholds(relevant=weights.relevant, present=weights.worth.present)
-        return DecisionRule(thresholds=thresholds, slots=self.slots, words=weights.worth.words)
+        words = weights.worth.words if self.has_words else ()
+        return DecisionRule(thresholds=thresholds, slots=self.slots, words=words)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the words that were measured hold for the model of this validator."""
+        return True

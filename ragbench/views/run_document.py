@@ -34,7 +34,7 @@ from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
 from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
-from ragbench.views.validation import words_lines
+from ragbench.views.words import words_lines
 
 _MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict, WordCount
+from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
+from ragbench.views.words import presence_text, words_lines
 
 _LONGEST_QUERY = 200
 """Letters of a query that are shown, with what is said of it."""
@@ -53,29 +54,6 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
         yield f"- Reason: {shown_line(reason)}"
     for warning in verdict.warnings:
         yield f"- Warning: {shown_line(warning)}"
-
-
-def presence_text(verdict: Verdict) -> str:
-    """Yes or No, and beside it the word with what it is worth."""
-    present = "Yes" if verdict.answer_present else "No"
-    if verdict.answer_word is None:
-        return f"{present}; not measured: the validator says {verdict.answer_probability:.2f}"
-    text = f"{present}; {verdict.answer_word.value}"
-    if verdict.answer_worth is not None:
-        text += f": {verdict.answer_worth}"
-    return text
-
-
-def words_lines(words: Sequence[WordCount]) -> Iterator[str]:
-    """How many queries have which word, and what would make the words hold for them."""
-    worths = [one.worth for one in words if one.worth is not None]
-    for one in words:
-        line = f"{one.word.value} {one.count:,}"
-        if one.worth is not None:
-            line += f": {one.worth}"
-        yield line
-    if worths and not worths[0].labels:
-        yield "calibrate: label 20 queries (answer_present true or false), then ragbench calibrate"
 
 
 def _evidence_lines(verdict: Verdict) -> Iterator[str]:

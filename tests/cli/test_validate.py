@@ -18,6 +18,7 @@ from filelock import FileLock
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
 from tests.cli.runs import Ragbench, schema
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 NO_INFORMATION = "No relevant information found in retrieved data."
 
@@ -444,6 +445,26 @@ def test_what_falls_short_is_exit_code_1(
 
     assert "NOT met" in done.err
     assert len(done.out.splitlines()) == 2
+
+
+@pytest.mark.extra("onnx")
+def test_another_model_reads_and_says_that_its_level_is_not_measured(
+    ragbench: Ragbench, one_good_one_poor: str, tmp_path: Path
+) -> None:
+    reader = str(write_tiny_cross_encoder(tmp_path / "model"))
+    done = ragbench("validate", one_good_one_poor, "--validator", "local", "--reader", reader).ok()
+
+    assert "Reason: the level of this reader was not measured" in done.out
+    assert "; not measured: the validator says 0." in done.out
+
+
+def test_a_reader_is_refused_for_a_validator_that_reads_with_none(
+    ragbench: Ragbench, one_good_one_poor: str
+) -> None:
+    options = ("--validator", "lexical", "--reader", "owner/name")
+    done = ragbench("validate", one_good_one_poor, *options).ends(2)
+
+    assert "--reader is for --validator local, not for lexical" in done.err
 
 
 # --- interruptions

@@ -25,7 +25,7 @@ from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import ids_text
 from ragbench.views.explain import chunk_fate, chunk_ranks, hop_text, search_text
 from ragbench.views.html.page import clean
-from ragbench.views.validation import presence_text
+from ragbench.views.words import presence_text
 
 if TYPE_CHECKING:
     from ragbench.core.comparison import Against, CaseBefore

@@ -16,7 +16,8 @@ from ragbench.views.html.case import anchor
 from ragbench.views.html.document import document_page
 from ragbench.views.html.page import Page
 from ragbench.views.roles import roles_section
-from ragbench.views.validation import presence_text, summary_lines
+from ragbench.views.validation import summary_lines
+from ragbench.views.words import presence_text
 
 _WORST = 50
 """Queries of a dump that a page shows."""
