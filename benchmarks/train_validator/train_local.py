@@ -156,7 +156,8 @@ def _learn(rows: list[Rows]) -> None:
         "pool": stored([(0,), (1,)], POOL_FEATURES, pool_slopes, pool_bias),
         "thresholds": {
             "relevant": round(relevant, 4),
-            "present": {one: round(limit, 4) for one, limit in limits.items()},
+            # Where a Yes begins if `validation_worth` finds no better place.
+            "present": round(limits["document-absent"], 4),
         },
     }
     (WEIGHTS / "local.json").write_text(json.dumps(value, indent=1) + "\n", "utf-8")

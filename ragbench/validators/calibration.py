@@ -163,6 +163,9 @@ class DecisionRule(Record):
     """What probabilities are called, the surest word first; none where that was not measured."""
     labels: int = 0
     """Labels that the scale was learned from."""
+    withholds: bool = False
+    """Whether there is no Yes where one was measured to be worth little, as in tables of figures;
+    see `ragbench.validators.worth.unreliable`."""
 
     @property
     def identity(self) -> str:
@@ -257,11 +260,14 @@ class CalibratedValidator(ABC):
         measured = self.measured
         scale = UNSCALED
         labels = 0
+        words = measured.words
         base = measured.thresholds
         if self.calibration:
             calibration = read_calibration(self.calibration, self.name, self.model_digest)
             scale = calibration.scale
             labels = calibration.labels
+            # On the scale of labels a word begins at the same share for every validator.
+            words = words or shipped_worth("local").words
             base = calibration.thresholds
         relevant = self.relevant
         present = self.present
@@ -274,8 +280,9 @@ class CalibratedValidator(ABC):
             scale=scale,
             thresholds=Thresholds(relevant=relevant, present=present),
             slots=measured.slots,
-            words=measured.words,
+            words=words,
             labels=labels,
+            withholds=measured.withholds,
         )
         object.__setattr__(self, "limits", rule)
 
@@ -307,7 +314,7 @@ class LearnedValidator(CalibratedValidator):
         weights = shipped_weights(self.name, self.features)
         thresholds = Thresholds(relevant=weights.relevant, present=weights.worth.present)
         words = weights.worth.words if self.has_words else ()
-        return DecisionRule(thresholds=thresholds, slots=self.slots, words=words)
+        return DecisionRule(thresholds=thresholds, slots=self.slots, words=words, withholds=True)
 
     @property
     def has_words(self) -> bool:

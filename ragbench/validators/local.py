@@ -156,7 +156,7 @@ class LocalValidator(LearnedValidator, Checked):
         if self.reader is None and language is None:
             reasons.append(_UNKNOWN_LANGUAGE)
         # Without a sign of a language, Latin letters are taken for English.
-        if not self.has_words:
+        if not self.limits.words:
             reasons.append(_UNKNOWN_LEVEL)
         is_english = language == "en" or (not language and query.isascii())
         if self.reader is None and not is_english:
@@ -286,8 +286,8 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def has_words(self) -> bool:
-        """Whether the words hold: those of another reader only after a calibration."""
-        return self.reader is None or self.calibration is not None
+        """Whether the words hold: they were measured with the reader that comes along."""
+        return self.reader is None
 
     @property
     def _weights(self) -> Weights:

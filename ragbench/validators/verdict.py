@@ -275,8 +275,8 @@ def _in_words(
 
 
 def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
-    """Why a Yes of a validator whose words were measured is not reliable."""
-    if not rule.words:
+    """Why a Yes of a validator that reads words or short texts is not reliable."""
+    if not rule.withholds:
         return ""
     best = max(findings, key=lambda finding: finding.probability)
     # Of a query with several parts each is a question by itself.

@@ -40,7 +40,10 @@ def judged(
     chunk = Chunk(id="a", text=text)
     finding = Finding(chunk=chunk, probability=probability, spans=[Span(0, len(text))])
     rule = DecisionRule(
-        thresholds=Thresholds(relevant=0.4, present=present), words=tuple(words), labels=labels
+        thresholds=Thresholds(relevant=0.4, present=present),
+        words=tuple(words),
+        labels=labels,
+        withholds=True,
     )
     return decide(query, inspect_chunks(query, [chunk]), lambda _: [finding], rule, validator="x")
 
