@@ -76,15 +76,16 @@ def answer_worth(limit: WordLimit, probability: float, labels: int) -> AnswerWor
 
 _MOST_WORDS_OF_GREETING = 2
 """A sentence of so few words before a question ("Good morning!") makes it no longer one."""
-_ROWS = 2
-"""Rows of figures from which on they are a table."""
+_ROWS = 4
+"""Rows of figures from which on they are a table: in a few short ones the answer is found."""
 _FIGURE = r"[-+(]?[$€£¥]?\d[\d.,]*(?:%|\)|[kKmMbB]n?)?"
 _ROW = re.compile(rf"(?:(?:.*\s)?{_FIGURE}\s+)?{_FIGURE}\W*")
 """A line that ends with two figures, its columns, or is one figure: a cell with a line of its
 own."""
 _BORDERS = re.compile(r"[|\t;]|</?t[dhr][^>]*>|\s%|[$€£¥](?=\s)")
-_SAYS = re.compile(r"\w")
-"""In a line that is more than a rule between rows."""
+_LONGEST_LABEL = 8
+"""Words of a line that may be a label or a heading within a table."""
+_ENDS_SENTENCE = re.compile(r"[.!?]\W*\Z")
 
 
 def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
@@ -105,21 +106,21 @@ def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
 
 
 def _is_in_table(text: str, span: Span) -> bool:
-    """Whether a span touches rows of figures, or the line above them, which names the columns."""
-    above = 0  # where the line above the rows begins
-    previous = 0
+    """Whether a span touches rows of figures, or labels and headings among them."""
     rows = 0
+    touches = False
     start = 0
     for line in text.splitlines(keepends=True):
         end = start + len(line)
         if _ROW.fullmatch(_BORDERS.sub(" ", line).strip()):
-            above = above if rows else previous
             rows += 1
-            if rows >= _ROWS and above < span.end and span.start < end:
-                return True
-        elif _SAYS.search(line):
-            rows = 0
-        if _SAYS.search(line):
-            previous = start
+        elif len(line.split()) > _LONGEST_LABEL or _ENDS_SENTENCE.search(line):
+            rows = 0  # a sentence: what is above it is another table
+            touches = False
+            start = end
+            continue
+        touches = touches or (start < span.end and span.start < end)
+        if rows >= _ROWS and touches:
+            return True
         start = end
     return False
