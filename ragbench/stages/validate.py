@@ -21,11 +21,14 @@ from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
+    AnswerWord,
+    AnswerWorth,
     MatrixCell,
     RetrievalDump,
     RetrievalQuality,
     ValidationTable,
     Verdict,
+    WordCount,
 )
 from ragbench.errors import (
     ConfigError,
@@ -283,6 +286,10 @@ class ValidationTally:
     """Of these, those that are relevant."""
     present: int = 0
     """Verdicts that the answer is in the chunks."""
+    words: Counter[AnswerWord] = field(default_factory=Counter[AnswerWord])
+    """Verdicts by the word for their probability."""
+    worths: dict[AnswerWord, AnswerWorth] = field(default_factory=dict[AnswerWord, AnswerWorth])
+    """By word how often it was true, the shares summed up."""
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
@@ -325,6 +332,14 @@ class ValidationTally:
         self.chunks += len(verdict.relevance)
         self.relevant += len(verdict.relevant_chunk_ids)
         self.present += verdict.answer_present
+        word = verdict.answer_word
+        worth = verdict.answer_worth
+        if word is not None:
+            self.words[word] += 1
+        if word is not None and worth is not None:
+            before = self.worths.get(word)
+            summed = worth.share if before is None else before.share + worth.share
+            self.worths[word] = replace(worth, share=summed)
         self.reused += outcome.known is Known.REUSED
         self.quality[verdict.retrieval_quality.value] += 1
         for detail, value in verdict.details.items():
@@ -354,6 +369,18 @@ class ValidationTally:
             if len(examples) < _MOST_EXAMPLES:
                 examples.append(name)
 
+    def by_word(self) -> tuple[WordCount, ...]:
+        """The verdicts by word, the surest first."""
+        counts: list[WordCount] = []
+        for word in AnswerWord:
+            count = self.words[word]
+            worth = self.worths.get(word)
+            if worth is not None:
+                worth = replace(worth, share=round(worth.share / count, 4))
+            if count:
+                counts.append(WordCount(word=word, count=count, worth=worth))
+        return tuple(counts)
+
     def table(self) -> ValidationTable | None:
         """The counts as the report shows them; None without any verdict."""
         if not self.verdicts:
@@ -371,6 +398,7 @@ class ValidationTally:
             verdicts=self.verdicts,
             quality=dict(self.quality),
             answer_present=share_of(self.present, self.verdicts),
+            words=self.by_word(),
             matrix=tuple(matrix),
             unmatched=self.verdicts - self.cells.total(),
         )

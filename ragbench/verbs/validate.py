@@ -378,6 +378,7 @@ class _Judging:
             chunks=tally.chunks,
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
+            words=tally.by_word(),
             quality=dict(tally.quality),
             warnings=tuple(_warnings(tally)) if tally.warned else (),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),

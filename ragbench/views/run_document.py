@@ -34,6 +34,7 @@ from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
 from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
+from ragbench.views.words import words_lines
 
 _MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -228,6 +229,7 @@ def _validation(table: ValidationTable) -> Section:
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
         f"{table.verdicts:,} cases. {quality_text(table)}"
     ]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words)]
     if table.unmatched:
         lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
     rows = list(verdict_rows(table))

@@ -50,6 +50,7 @@ _COLUMNS = (
 )
 _VERDICT_COLUMNS = (
     "verdict_answer_present",
+    "verdict_word",
     "verdict_probability",
     "verdict_quality",
     "verdict_message",
@@ -208,6 +209,7 @@ def _verdict_fields(row: CaseRow) -> list[str]:
     conflicts = [conflict.detail for conflict in verdict.conflicts]
     return [
         "yes" if verdict.answer_present else "no",
+        verdict.answer_word.value if verdict.answer_word is not None else "",
         repr(verdict.answer_probability),
         verdict.retrieval_quality.value,
         _safe(verdict.message),
