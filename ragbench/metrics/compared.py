@@ -52,23 +52,29 @@ def stems(words: Iterable[str]) -> set[str]:
     return {stem(word) for word in words}
 
 
-def _telling(tokens: Sequence[str], text: str) -> tuple[str, ...]:
-    """The tokens that say something; all where none does.
+def _telling(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
+    """The tokens that say something; all where none does."""
+    telling = [token for token in tokens if token not in common]
+    return tuple(telling or tokens)
 
-    A common word says something where a text writes it as a name, as in "hepatitis A", "IT" and
-    "WHO".
+
+def _common_words(text: str) -> frozenset[str]:
+    """The common words that a text does not write as names, as in "hepatitis A", "IT" and "WHO".
 
     Args:
         text: all that the case and the answer say, with its capitals.
     """
     common = word_list("common")
     names = {name.lower() for name in _CAPITALS.findall(text)}
-    telling = [token for token in tokens if token not in common or token in names]
-    return tuple(telling or tokens)
+    return common if names.isdisjoint(common) else common - names
 
 
-_CAPITALS = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b[A-Z]+\b(?![.'’])")
-"""A word in capitals within a sentence: at its beginning "A" is an article."""
+_CAPITALS = re.compile(r"[A-Z](?<!\w.)(?<![.!?:\n]\s.)(?<!^.)[A-Z]*\b(?![.'’])")
+"""A word in capitals within a sentence: at its beginning "A" is an article.
+
+What may not stand before the word is looked for behind its first letter: most letters are small,
+and need no look back.
+"""
 
 
 class Beside:
@@ -86,8 +92,9 @@ class Beside:
         self.answer: Wording = answer
         is_shouted = self.response.isupper() or self.reference.isupper()
         text = "" if is_shouted else f"{self.reference} {self.response} {self.query}"
-        self.right_words = _telling(self.right.tokens, text)
-        self.answer_words = _telling(self.answer.tokens, text)
+        common = _common_words(text)
+        self.right_words = _telling(self.right.tokens, common)
+        self.answer_words = _telling(self.answer.tokens, common)
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         query_tokens = set(self.query_wording.tokens)
         new_words = tuple([word for word in self.right_words if word not in query_tokens])
@@ -322,11 +329,17 @@ class Beside:
     @property
     def side(self) -> int:
         """1 for a yes at the beginning of the answer, -1 for a no, else 0."""
-        return _side(self.answer.tokens) or _side(wording(_PREAMBLE.sub("", self.response)).tokens)
+        side = _side(self.answer.tokens)
+        preamble = _PREAMBLE.match(self.response)
+        if side or preamble is None:
+            return side
+        beginning = self.response[preamble.end() :][:_LONGEST_SIDE]
+        return _side(wording(beginning).tokens)
 
     def is_other_side(self) -> bool:
         """A yes for a no, or a no for a yes."""
-        return _side(self.right.tokens) * self.side < 0
+        right_side = _side(self.right.tokens)
+        return right_side != 0 and right_side == -self.side
 
     def is_opposite(self) -> bool:
         """The answer has the opposite of a word of the reference, and not the word."""
@@ -431,8 +444,10 @@ class Beside:
     def is_other_part(self) -> bool:
         """Of a list one part is replaced by another."""
         items = _items(self.reference)
+        if not items:
+            return False
         answer_items = _items(self.response)
-        if len(items) < 2 or len(answer_items) != len(items):
+        if len(answer_items) != len(items):
             return False
         answer_tokens = set(self.answer.tokens)
         missing = [item for item in items if not item <= answer_tokens]
@@ -523,6 +538,8 @@ _ASKS_OTHER = re.compile(
 _PREAMBLE = re.compile(
     r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I
 )
+_LONGEST_SIDE = 80
+"""Characters behind a preamble in which a yes or no is looked for: four words at most."""
 _ITEM = re.compile(r"[,;/\n•]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|&|、|と|和")
 _OR = re.compile(r"[,;/]|\bor\b")
 _MOST_WORDS_OF_ITEM = 3
@@ -680,14 +697,11 @@ def _items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset[str
     for part in separator.split(text.strip(" .")):
         tokens = wording(part).tokens
         words = frozenset(token for token in tokens if token not in common)
+        if len(words) > _MOST_WORDS_OF_ITEM:
+            return ()
         if words:
             items.append(words)
-    if len(items) < 2:
-        return ()
-    # The first and the last part may hold the rest of a sentence.
-    if any(len(item) > _MOST_WORDS_OF_ITEM for item in items):
-        return ()
-    return tuple(items)
+    return tuple(items) if len(items) > 1 else ()
 
 
 def _capitalised_before(name: str, text: str) -> set[str]:

@@ -133,8 +133,10 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
     """The verdict where the reference says nothing but what was compared."""
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
+    if is_same and answer.says_more_than_the_question():
+        return AnswerVerdict(AGREED, comparison.reason)
     # "state 0 if there is none": who declines may repeat a number of the question.
-    if answer.declines() and not (is_same and answer.says_more_than_the_question()):
+    if answer.declines():
         return AnswerVerdict(REFUSED, "the answer declines")
     if is_same:
         return AnswerVerdict(AGREED, comparison.reason)
@@ -254,7 +256,7 @@ class AnswerBeside(Beside):
         # How alike each new word and its nearest of the answer are.
         nearest = farthest = average = float(bool(self.new_words))
         if missing:
-            likeness_of = _likeness_to(answer_words, self.language)
+            likeness_of = _likeness_to(self.answer_words, self.language)
             likenesses = [
                 1.0 if word in answer_words else likeness_of(word) for word in self.new_words
             ]
@@ -362,13 +364,15 @@ def _phrase_likeness(phrase: str, text: str) -> float:
     return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
 
 
-def _likeness_to(words: set[str], language: str) -> Callable[[str], float]:
+def _likeness_to(words: Sequence[str], language: str) -> Callable[[str], float]:
     """How alike the most similar of the words is, 0 to 1; a number is itself or not.
 
     Another word that exists is no more alike than any other, however near its letters are.
+    Of several that are as alike the first in the text is taken, so that each run takes the same.
     """
     _, extract_one, ratio = _rapidfuzz()
-    candidates = [word[:_LONGEST_PHRASE] for word in words if not word[-1].isdecimal()]
+    distinct_words = dict.fromkeys(words)
+    candidates = [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
 
     def likeness(word: str) -> float:
         if word[-1].isdecimal():

@@ -274,28 +274,27 @@ def _lexer(*, is_ascii: bool, has_addresses: bool) -> re.Pattern[str]:
 _SIGN_WORDS = {"€": "eur", "$": "usd", "£": "gbp", "%": "percent", "¥": "jpy", "₹": "inr", "‰": "‰"}
 
 
-class _Lexeme(NamedTuple):
-    """A piece of a text."""
+class _Lexeme:
+    """A piece of a text; no tuple, which takes longer to make, and a text has hundreds."""
 
-    kind: str
-    raw: str
-    word: str
-    """In small letters; a sign by its word."""
-    start: int
-    end: int
+    __slots__ = ("end", "kind", "raw", "start", "word")
+
+    def __init__(self, kind: str, raw: str, start: int, end: int) -> None:
+        self.kind = kind
+        self.raw = raw
+        self.word = raw.lower() if kind == "word" else _SIGN_WORDS.get(raw, raw.lower())
+        """In small letters; a sign by its word."""
+        self.start = start
+        self.end = end
 
 
 def _lexemes(text: str) -> list[_Lexeme]:
     """The pieces of a text in their order."""
     has_addresses = "@" in text or "://" in text or "www." in text
     lexer = _lexer(is_ascii=text.isascii(), has_addresses=has_addresses)
-    lexemes: list[_Lexeme] = []
-    for match in lexer.finditer(text):
-        kind = match.lastgroup or ""
-        raw = match[0]
-        word = _SIGN_WORDS.get(raw, raw.lower())
-        lexemes.append(_Lexeme(kind, raw, word, match.start(), match.end()))
-    return lexemes
+    return [
+        _Lexeme(match.lastgroup or "", match[0], *match.span()) for match in lexer.finditer(text)
+    ]
 
 
 # --- numbers in Chinese signs
@@ -465,7 +464,7 @@ def _values_of(rows: Sequence[str]) -> dict[str, float]:
 
 _ORDINAL_ENDINGS = ("st", "nd", "rd", "th")
 _EVERY = ("every", "each", "alle", "cada")
-_END = _Lexeme("", "", "", -1, -1)
+_END = _Lexeme("", "", -1, -1)
 _OF = ("of", "de", "di", "of the")
 _RANGE_WORDS = ("to", "and", "bis", "until", "till", "a", "à")
 
