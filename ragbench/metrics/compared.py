@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ragbench.metrics.word_lists import affixes, opposites, phrases, word_list
-from ragbench.text.amounts import Agreement, Amount, Wording, wording
+from ragbench.text.amounts import Agreement, Amount
 from ragbench.text.declining import read_answer
 from ragbench.text.letters import as_written
+from ragbench.text.wording import Wording, wording
 
 LONGEST = 20_000
 """Characters of a text that are read: nobody answers at such a length."""

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 from ragbench.metrics.compared import LONGEST, Beside, Comparison, is_unsure, stem, stems
 from ragbench.metrics.metric import metric
 from ragbench.metrics.word_lists import correct_table, word_list
-from ragbench.text.amounts import Agreement, Amount, wording
+from ragbench.text.amounts import Agreement, Amount
 from ragbench.text.citations import MARKS, without_citations
 from ragbench.text.language import recognised_language
 from ragbench.text.letters import as_written
 from ragbench.text.tokens import tokenise
 from ragbench.text.vocabulary import is_spelling_of
+from ragbench.text.wording import wording
 
 _CITE = (
     "logistic regression fitted on people's labels: EVOUNA (Wang et al. 2023, arXiv:2305.12421), "
@@ -55,7 +56,7 @@ _SAID_ALL_THE_SAME = 0.6
 """Share of the reference's new words from which on a refusal is none."""
 
 
-@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=7)
+@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=8)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     return verdict(query, response, references).probability
