@@ -8,16 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from ragbench.metrics.compared import LONGEST, Beside, Comparison, is_unsure, stem, stems
+from ragbench.metrics.beside import LONGEST, Beside, Comparison, stem, stems
+from ragbench.metrics.compared import compared, may_say_otherwise
+from ragbench.metrics.compared_amounts import says_more_than_question
+from ragbench.metrics.compared_words import is_unsure
 from ragbench.metrics.metric import metric
 from ragbench.metrics.word_lists import correct_table, word_list
-from ragbench.text.amounts import Agreement, Amount
+from ragbench.text.amounts import Agreement
 from ragbench.text.citations import MARKS, without_citations
+from ragbench.text.declining import read_answer
 from ragbench.text.language import recognised_language
 from ragbench.text.letters import as_written
 from ragbench.text.tokens import tokenise
 from ragbench.text.vocabulary import is_spelling_of
-from ragbench.text.wording import wording
+from ragbench.text.wording import amount_is_among, wording
 
 _CITE = (
     "logistic regression fitted on people's labels: EVOUNA (Wang et al. 2023, arXiv:2305.12421), "
@@ -122,7 +126,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return AnswerVerdict(max(likely, _LEAST_RIGHT), "both decline")
     if said < _SAID_ALL_THE_SAME and answer.declines():
         return AnswerVerdict(min(likely, REFUSED), "the answer declines")
-    if not answer.is_long and answer.is_open():
+    if not answer.is_long and may_say_otherwise(answer):
         likely = min(likely, OPEN)
     is_nothing_said = not said and features.get("unlike", 1.0)
     if is_nothing_said:
@@ -134,7 +138,7 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
     """The verdict where the reference says nothing but what was compared."""
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
-    if is_same and answer.says_more_than_the_question():
+    if is_same and says_more_than_question(answer):
         return AnswerVerdict(AGREED, comparison.reason)
     # "state 0 if there is none": who declines may repeat a number of the question.
     if answer.declines():
@@ -143,7 +147,7 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
         return AnswerVerdict(AGREED, comparison.reason)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(CONTRADICTED, comparison.reason)
-    return AnswerVerdict(OPEN if answer.names_any() else NOT_COMPARABLE, "")
+    return AnswerVerdict(OPEN if answer.answer.names_any else NOT_COMPARABLE, "")
 
 
 def is_same(response: str, reference: str) -> bool:
@@ -185,8 +189,8 @@ class AnswerBeside(Beside):
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What can be compared says."""
-        return self.compared()
+        """What the comparison by type comes to, which decides before words do."""
+        return compared(self)
 
     def contradiction(self) -> str | None:
         """What the answer says otherwise than the reference; None where nothing is seen."""
@@ -199,10 +203,13 @@ class AnswerBeside(Beside):
         logit = sum([weights[name] * value for name, value in features.items()])
         return 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
 
-    def names_any(self) -> bool:
-        """Whether the answer names an amount, a date or an identifier at all."""
-        answer = self.answer
-        return bool(answer.amounts or answer.dates or answer.spoken or answer.identifiers)
+    def declines(self) -> bool:
+        """Whether the answer begins with a refusal."""
+        return read_answer(self.response).opens
+
+    def reference_declines(self) -> bool:
+        """Whether the reference itself says that there is no answer."""
+        return read_answer(self.reference).opens
 
     def features(self) -> dict[str, float]:
         """By name, each about 0 to 1."""
@@ -215,7 +222,7 @@ class AnswerBeside(Beside):
             recall_of_new = 1 - len(unlike) / len(self.new_words)
         common = [word for word in self.answer_words if word in right_words]
         precision = len(common) / max(len(self.answer_words), 1)
-        unsure = float(is_unsure(self.response.lower()))
+        unsure = float(is_unsure(self.response))
         if self.is_long:
             return {
                 "bias": 1.0,
@@ -302,7 +309,7 @@ class AnswerBeside(Beside):
         new = [amount for amount in right if amount not in in_query] or right
         held_count = 0
         for amount in new:
-            if amount in in_answer or _equals_any(amount, in_answer):
+            if amount in in_answer or amount_is_among(amount, in_answer):
                 held_count += 1
         other_numbers = {amount.number for amount in in_answer}
         other_numbers.difference_update([amount.number for amount in right + in_query])
@@ -331,11 +338,6 @@ class AnswerBeside(Beside):
 
 _REFERENCE_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "other_amounts": 0.0}
-
-
-def _equals_any(amount: Amount, amounts: Sequence[Amount]) -> bool:
-    """Whether one of the amounts is the same, in whatever unit it is written."""
-    return any(map(amount.equals, amounts))
 
 
 def _is_among(word: str, words: set[str]) -> bool:
