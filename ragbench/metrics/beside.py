@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ragbench.metrics.word_lists import word_list
 from ragbench.text.amounts import Agreement, Amount
 from ragbench.text.letters import as_written
+from ragbench.text.tokens import tokenise
 from ragbench.text.wording import Wording, wording
 
 LONGEST = 20_000
@@ -29,8 +30,17 @@ class Comparison(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)
+def root(word: str) -> str:
+    """What a word shares with all that are made of it: "encapsulate" and "encapsulation".
+
+    It compares the few words of a short reference. Among hundreds of words too many share a root.
+    """
+    return "".join(tokenise(word)) or word
+
+
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A word without an English ending, if three letters stay: "pays" and "pay" are one."""
+    """A word without an English inflection, if three letters stay: "pays" and "pay" are one."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]

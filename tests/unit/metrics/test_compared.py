@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.metrics.correct import sure_verdict, verdict
+from ragbench.metrics.correct import AnswerBeside, sure_verdict, verdict
 
 WRONG: list[tuple[str, str, str, str, str]] = [
     ("amount", "What is the dose?", "250 mg", "Take 250 mcg.", "another amount"),
@@ -86,6 +86,26 @@ def test_what_differs_is_wrong_for_its_reason(
 )
 def test_the_same_in_another_form_is_right(query: str, reference: str, response: str) -> None:
     assert sure_verdict(verdict(query, response, [reference]).probability) is True
+
+
+@pytest.mark.parametrize(
+    ("reference", "response"),
+    [
+        pytest.param("dynamic allocation", "It is dynamically allocated.", id="derived"),
+        pytest.param("linked lists", "a linked list", id="inflected"),
+        pytest.param("iteration", "iterating", id="noun and verb"),
+    ],
+)
+def test_another_form_of_a_word_is_the_same_word(reference: str, response: str) -> None:
+    assert sure_verdict(verdict("How is it built?", response, [reference]).probability) is True
+
+
+@pytest.mark.parametrize("response", ["detest detecr", "detecr detest"])
+def test_of_words_that_are_as_alike_a_typo_counts_wherever_it_is(response: str) -> None:
+    """Both are one letter from "detect": "detest" is another word, "detecr" is a typo of it."""
+    features = AnswerBeside("What does it do?", response, "detect").features()
+
+    assert features["near"] == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize(
