@@ -18,7 +18,13 @@ from ragbench.metrics.compared_amounts import (
     is_other_frequency,
     is_other_identifier,
 )
-from ragbench.metrics.compared_lists import is_hedged, is_other_part, is_turned_round
+from ragbench.metrics.compared_lists import (
+    is_hedged,
+    is_other_part,
+    is_turned_round,
+    lacks_part,
+    lacks_part_asked_for,
+)
 from ragbench.metrics.compared_words import (
     counts_other_things,
     has_other_letter,
@@ -39,8 +45,9 @@ _DIFFERENCES: Mapping[str, Callable[[Beside], bool]] = {
     "another letter": has_other_letter,
     "another person of that family name": is_other_person,
     "the answer is denied": is_denied,
-    "the opposite": is_opposite,
     "another part of the list": is_other_part,
+    "part of the list is missing": lacks_part_asked_for,
+    "the opposite": is_opposite,
 }
 """By their reasons: the first that holds is the one that is shown."""
 _CHOICE = re.compile(r"\(?[A-Ha-h][.)]?")
@@ -87,5 +94,10 @@ def _compared_by_choice(beside: Beside) -> Comparison:
 
 
 def may_say_otherwise(beside: Beside) -> bool:
-    """Whether the words of the reference are there, and may say something else."""
-    return is_turned_round(beside) or is_hedged(beside) or counts_other_things(beside)
+    """Whether words of the reference are there, and may say something else, or too little."""
+    return (
+        is_turned_round(beside)
+        or is_hedged(beside)
+        or lacks_part(beside)
+        or counts_other_things(beside)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from ragbench.metrics.beside import Beside
@@ -40,20 +41,54 @@ def is_other_part(beside: Beside) -> bool:
     answer_items = list_items(beside.response)
     if len(answer_items) != len(items):
         return False
-    missing_count = 0
-    for item in items:
-        if not item <= beside.answer_tokens:
-            missing_count += 1
+    missing = _missing_items(beside, items)
     # Where none of the items is there, the list may be the same in other words.
-    if missing_count in (0, len(items)):
+    if not missing or len(missing) == len(items):
         return False
     right_tokens = set(beside.right.tokens)
+    missing_words = frozenset[str]().union(*missing)
     other_count = 0
     for item in answer_items:
-        is_in_question = item <= beside.query_tokens
-        if item.isdisjoint(right_tokens) and not is_in_question:
+        is_other = item.isdisjoint(right_tokens) and not item <= beside.query_tokens
+        if is_other and not _is_short_form(item, missing_words):
             other_count += 1
-    return other_count >= missing_count
+    return other_count >= len(missing)
+
+
+def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """The items of the reference that the answer does not name in full."""
+    return [item for item in items if not item <= beside.answer_tokens]
+
+
+def _is_short_form(item: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a word of an item is short for one of the words, or long for it: Vince, Vincent."""
+    for word in words:
+        for word_of_item in item:
+            if word.startswith(word_of_item) or word_of_item.startswith(word):
+                return True
+    return False
+
+
+def lacks_part(beside: Beside) -> bool:
+    """Whether a list has fewer items than the reference: "red and white" of three colours.
+
+    It may be enough: words do not tell which items matter.
+    """
+    items = list_items(beside.reference)
+    if not items:
+        return False
+    answer_items = list_items(beside.response)
+    # An item that comes twice is one.
+    is_shorter = 0 < len(set(answer_items)) < len(set(items))
+    return is_shorter and bool(_missing_items(beside, items))
+
+
+def lacks_part_asked_for(beside: Beside) -> bool:
+    """Whether a list has fewer items than the question asks for, and the reference has."""
+    if not lacks_part(beside):
+        return False
+    count = len(list_items(beside.reference))
+    return str(count) in beside.query_tokens
 
 
 def is_turned_round(beside: Beside) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -77,10 +78,13 @@ def is_unsure(answer: str) -> bool:
 def is_opposite(beside: Beside) -> bool:
     """Whether the answer has the opposite of a word of the reference, and not the word."""
     opposites_by_word = opposites()
+    # Of "red, white and green" the red is no opposite of the green. But of "pressure falls when
+    # volume falls" one more falls than of "pressure rises when volume falls".
+    other_words = set(Counter(beside.answer.tokens) - Counter(beside.right.tokens))
     for word in beside.right.tokens:
         if word in beside.answer_tokens:
             continue
-        opposed = opposites_by_word.get(word, frozenset()) & beside.answer_tokens
+        opposed = opposites_by_word.get(word, frozenset()) & other_words
         # A question that names the opposite alone asks about it: the answer repeats it.
         is_repeated = word not in beside.query_tokens and not opposed.isdisjoint(
             beside.query_tokens

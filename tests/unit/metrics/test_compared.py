@@ -48,6 +48,27 @@ WRONG: list[tuple[str, str, str, str, str]] = [
         "another part of the list",
     ),
     (
+        "part of a list",
+        "Which three colours has it?",
+        "red, white and green",
+        "red and white",
+        "part of the list is missing",
+    ),
+    (
+        "an item twice",
+        "Which three colours has it?",
+        "red, white and green",
+        "red, white and red",
+        "part of the list is missing",
+    ),
+    (
+        "opposite beside the same word",
+        "What happens?",
+        "Pressure rises when volume falls.",
+        "Pressure falls when volume falls.",
+        "the opposite",
+    ),
+    (
         "refusal",
         "Who signs?",
         "the head of sales",
@@ -82,6 +103,7 @@ def test_what_differs_is_wrong_for_its_reason(
         ("May I park here?", "Yes", "Of course you can."),
         ("Which option?", "C", "(c)"),
         ("How long is it valid?", "2 weeks", "14 days"),
+        ("Which two brothers play?", "Dom & Vincent", "Dom and Vince"),
     ],
 )
 def test_the_same_in_another_form_is_right(query: str, reference: str, response: str) -> None:
@@ -113,6 +135,7 @@ def test_of_words_that_are_as_alike_a_typo_counts_wherever_it_is(response: str) 
     [
         pytest.param("Who sued whom?", "Orbel sued Krug.", "Krug sued Orbel.", id="roles"),
         pytest.param("Who leads it?", "Ann", "Ann, Bob or Carl leads it.", id="hedge"),
+        pytest.param("Who leads it?", "Ann, Bob and Carl", "Ann and Bob", id="part of a list"),
         pytest.param("How is it fixed?", "by welding", "The parts are fused.", id="other words"),
         pytest.param("Which one?", "Sweden", "Sweeten", id="another word"),
         pytest.param("How far is it?", "12 zorks", "12 blorps", id="an unknown unit"),
