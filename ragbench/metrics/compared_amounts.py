@@ -166,12 +166,15 @@ def is_other_amount(beside: Beside) -> bool:
         expected = [amount for amount in expected if not _may_be_year(amount)]
     if not expected:
         return False
-    known = (
+    amounts_of_case = (
         *beside.right.amounts,
         *beside.query_wording.amounts,
         *beside.right.years_of_dates,
     )
-    others = [amount for amount in beside.answer_amounts if not amount_is_among(amount, known)]
+    others: list[Amount] = []
+    for amount in beside.answer_amounts:
+        if not amount_is_among(amount, amounts_of_case):
+            others.append(amount)
     if not others or _is_any_between(expected, others):
         return False
     return _are_others_instead(beside, expected, others)

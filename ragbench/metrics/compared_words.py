@@ -105,7 +105,7 @@ def _has_opposed_affix(beside: Beside) -> bool:
     return False
 
 
-_SHORTEST_REST = 3
+_SHORTEST_BASE = 3
 """Letters beside a beginning or ending that turns a word."""
 _SHORTEST_PLAIN = 5
 """Letters of a word that a beginning is put before: of shorter ones too many are another word
@@ -117,16 +117,16 @@ def opposed_forms(word: str) -> frozenset[str]:
     """What a word would be with the opposite beginning or ending: valid and invalid."""
     forms: set[str] = set()
     for one_side, other_side, is_prefix in affixes():
-        shortest = _SHORTEST_REST if one_side else _SHORTEST_PLAIN
+        shortest = _SHORTEST_BASE if one_side else _SHORTEST_PLAIN
         for affix, opposed in ((one_side, other_side), (other_side, one_side)):
             if is_prefix and word.startswith(affix):
-                rest = word.removeprefix(affix)
-                if len(rest) >= shortest:
-                    forms.add(opposed + rest)
+                base = word.removeprefix(affix)
+                if len(base) >= shortest:
+                    forms.add(opposed + base)
             elif not is_prefix and word.endswith(affix):
-                rest = word.removesuffix(affix)
-                if len(rest) >= _SHORTEST_REST:
-                    forms.add(rest + opposed)
+                base = word.removesuffix(affix)
+                if len(base) >= _SHORTEST_BASE:
+                    forms.add(base + opposed)
     return frozenset(forms)
 
 

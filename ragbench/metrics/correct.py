@@ -167,11 +167,6 @@ def sure_verdict(probability: float) -> bool | None:
     return None
 
 
-def is_long(reference: str) -> bool:
-    """Whether a reference is more than one fact, of which words tell less."""
-    return Beside("", "", reference).is_long
-
-
 class AnswerBeside(Beside):
     """An answer beside a reference, as a model weighs it."""
 

@@ -215,7 +215,7 @@ class _WordingReader:
         if word in words.months:
             return self._read_month(position, words.months[word])
         is_ordinal = word in words.ordinals
-        if word in words.fractions and (not is_ordinal or self._counts_parts(position)):
+        if word in words.fractions and (not is_ordinal or self._is_part_of(position)):
             return self._read_fraction(position, words.fractions[word], end)
         if word in words.times:
             return self._read_times(position, words.times[word], end)
@@ -235,14 +235,10 @@ class _WordingReader:
         self._tokens.append(lexeme.word)
         return end
 
-    def _counts_parts(self, position: int) -> bool:
-        """Whether "third" is a part, as in "two thirds" and "a third of", and not an ordinal."""
-        word = self._lexemes[position].word
-        before = self._word_at(position - 1)
-        if word.endswith("s") and before in self._words.numbers:
-            return True
+    def _is_part_of(self, position: int) -> bool:
+        """Whether "third" is a part, as in "a third of", and not an ordinal."""
         is_all_or_part_of = self._word_at(position + 1) in ("of", "")
-        return before in ("a", "one") and is_all_or_part_of
+        return self._word_at(position - 1) in ("a", "one") and is_all_or_part_of
 
     def _read_article(self, position: int) -> int:
         """Reads "an hour" as one, where a half follows, or the text says no more.
