@@ -186,11 +186,6 @@ class AnswerBeside(Beside):
         """What the comparison by type comes to, which decides before words do."""
         return compared(self)
 
-    def contradiction(self) -> str | None:
-        """What the answer says otherwise than the reference; None where nothing is seen."""
-        comparison = self.comparison
-        return comparison.reason if comparison.agreement is Agreement.DIFFERENT else None
-
     def probability_by_words(self, features: Mapping[str, float]) -> float:
         """By the weights for a reference of its length."""
         weights = correct_table()["weights"]["long" if self.is_long else "short"]
