@@ -361,13 +361,10 @@ def _likeness_to(words: Sequence[str], language: str) -> Callable[[str], float]:
     candidates = [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
 
     def likeness(word: str) -> float:
-        if word[-1].isdecimal():
+        if word[-1].isdecimal() or not candidates:
             return 0.0
         word_start = word[:_LONGEST_PHRASE]
-        nearest = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
-        if nearest is None:
-            return 0.0
-        score = nearest[1]
+        _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
         if score / 100 <= _OTHER_WORD:
             return score / 100
         for candidate in candidates:  # several may be as near
