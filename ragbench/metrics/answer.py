@@ -14,9 +14,9 @@ from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import GenerationResult
 from ragbench.metrics.metric import metric
 from ragbench.plugins import require
-from ragbench.text.amounts import wording
 from ragbench.text.declining import read_answer
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
+from ragbench.text.wording import wording
 
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
 _SQUAD2 = "Rajpurkar, Jia and Liang 2018, SQuAD 2.0, arXiv:1806.03822; official evaluation script"

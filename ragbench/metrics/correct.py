@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from ragbench.metrics.compared import LONGEST, Beside, Comparison, is_unsure, stem, stems
+from ragbench.metrics.beside import LONGEST, Beside, Comparison, root, stem, stems
+from ragbench.metrics.compared import compared, may_say_otherwise
+from ragbench.metrics.compared_amounts import says_more_than_question
+from ragbench.metrics.compared_words import is_unsure
 from ragbench.metrics.metric import metric
 from ragbench.metrics.word_lists import correct_table, word_list
-from ragbench.text.amounts import Agreement, Amount, wording
+from ragbench.text.amounts import Agreement
 from ragbench.text.citations import MARKS, without_citations
+from ragbench.text.declining import opens_with_refusal, read_answer
 from ragbench.text.language import recognised_language
 from ragbench.text.letters import as_written
-from ragbench.text.tokens import tokenise
 from ragbench.text.vocabulary import is_spelling_of
+from ragbench.text.wording import amount_is_among, wording
 
 _CITE = (
     "logistic regression fitted on people's labels: EVOUNA (Wang et al. 2023, arXiv:2305.12421), "
@@ -55,7 +59,7 @@ _SAID_ALL_THE_SAME = 0.6
 """Share of the reference's new words from which on a refusal is none."""
 
 
-@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=7)
+@metric(group="generator", abstains=True, probability=True, cite=_CITE, version=8)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     return verdict(query, response, references).probability
@@ -121,26 +125,28 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return AnswerVerdict(max(likely, _LEAST_RIGHT), "both decline")
     if said < _SAID_ALL_THE_SAME and answer.declines():
         return AnswerVerdict(min(likely, REFUSED), "the answer declines")
-    if not answer.is_long and answer.is_open():
+    if not answer.is_long and may_say_otherwise(answer):
         likely = min(likely, OPEN)
     is_nothing_said = not said and features.get("unlike", 1.0)
     if is_nothing_said or answer.only_repeats_question():
         likely = min(likely, NOT_SAID)
-    return AnswerVerdict(max(likely, UNSAID), "by its words" if likely >= _LEAST_RIGHT else "")
+    return AnswerVerdict(max(likely, UNSAID), "")
 
 
 def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
     """The verdict where the reference says nothing but what was compared."""
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
+    if is_same and says_more_than_question(answer):
+        return AnswerVerdict(AGREED, comparison.reason)
     # "state 0 if there is none": who declines may repeat a number of the question.
-    if answer.declines() and not (is_same and answer.says_more_than_the_question()):
+    if answer.declines():
         return AnswerVerdict(REFUSED, "the answer declines")
     if is_same:
         return AnswerVerdict(AGREED, comparison.reason)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(CONTRADICTED, comparison.reason)
-    return AnswerVerdict(OPEN if answer.names_any() else NOT_COMPARABLE, "")
+    return AnswerVerdict(OPEN if answer.answer.names_any else NOT_COMPARABLE, "")
 
 
 def is_same(response: str, reference: str) -> bool:
@@ -161,11 +167,6 @@ def sure_verdict(probability: float) -> bool | None:
     return None
 
 
-def is_long(reference: str) -> bool:
-    """Whether a reference is more than one fact, of which words tell less."""
-    return Beside("", "", reference).is_long
-
-
 class AnswerBeside(Beside):
     """An answer beside a reference, as a model weighs it."""
 
@@ -182,8 +183,8 @@ class AnswerBeside(Beside):
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What can be compared says."""
-        return self.compared()
+        """What the comparison by type comes to, which decides before words do."""
+        return compared(self)
 
     def only_repeats_question(self) -> bool:
         """Whether the question has all words of the answer, and not all of the reference."""
@@ -191,48 +192,68 @@ class AnswerBeside(Beside):
         said = stems(self.answer_words)
         return bool(said) and said <= asked and not stems(self.new_words) <= asked
 
-    def contradiction(self) -> str | None:
-        """What the answer says otherwise than the reference; None where nothing is seen."""
-        comparison = self.comparison
-        return comparison.reason if comparison.agreement is Agreement.DIFFERENT else None
-
     def probability_by_words(self, features: Mapping[str, float]) -> float:
         """By the weights for a reference of its length."""
         weights = correct_table()["weights"]["long" if self.is_long else "short"]
         logit = sum([weights[name] * value for name, value in features.items()])
         return 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
 
-    def names_any(self) -> bool:
-        """Whether the answer names an amount, a date or an identifier at all."""
-        answer = self.answer
-        return bool(answer.amounts or answer.dates or answer.spoken or answer.identifiers)
+    def declines(self) -> bool:
+        """Whether the answer begins with a refusal."""
+        return opens_with_refusal(self.response, self.query)
+
+    def reference_declines(self) -> bool:
+        """Whether the reference itself says that there is no answer."""
+        return read_answer(self.reference).opens
 
     def features(self) -> dict[str, float]:
-        """By name, each about 0 to 1."""
-        answer_words = set(self.answer_words)
-        right_words = set(self.right_words)
-        missing = [word for word in self.new_words if word not in answer_words]
+        """What its words say, by name, each about 0 to 1: each name has a weight in the table."""
+        unsure = float(is_unsure(self.response))
+        if self.is_long:
+            return {**self._features_of_long_reference(), "unsure": unsure}
+        return {
+            **self._features_of_short_reference(),
+            "unsure": unsure,
+            **self._features_of_amounts(),
+        }
+
+    def _features_of_long_reference(self) -> dict[str, float]:
+        """How much of a reference of several facts the answer says, in whatever order."""
+        answer_stems = stems(self.answer_words)
+        right_stems = stems(self.right_words)
+        said = [word for word in self.new_words if stem(word) in answer_stems]
+        common = [word for word in self.answer_words if stem(word) in right_stems]
+        return {
+            "bias": 1.0,
+            "recall_of_new": len(said) / max(len(self.new_words), 1),
+            "sentences": self._share_of_sentences(answer_stems),
+            "precision": len(common) / max(len(self.answer_words), 1),
+        }
+
+    def _features_of_short_reference(self) -> dict[str, float]:
+        """How much of a reference of one fact the answer has, as it is, in other forms or nearly.
+
+        An inflected or derived word is the same word.
+        """
+        right_roots = tuple(map(root, self.right_words))
+        answer_roots = tuple(map(root, self.answer_words))
+        distinct_right_roots = set(right_roots)
+        distinct_answer_roots = set(answer_roots)
+        missing = [word for word in self.new_words if root(word) not in distinct_answer_roots]
         recall_of_new = 0.0
         if self.new_words:
-            unlike = [word for word in missing if not _is_among(word, answer_words)]
-            recall_of_new = 1 - len(unlike) / len(self.new_words)
-        common = [word for word in self.answer_words if word in right_words]
-        precision = len(common) / max(len(self.answer_words), 1)
-        unsure = float(is_unsure(self.response.lower()))
-        if self.is_long:
-            return {
-                "bias": 1.0,
-                "recall_of_new": recall_of_new,
-                "sentences": self._share_of_sentences(stems(answer_words)),
-                "precision": precision,
-                "unsure": unsure,
-            }
-        recalled = [word for word in self.right_words if word in answer_words]
-        recall = len(recalled) / max(len(self.right_words), 1)
+            recall_of_new = 1 - len(missing) / len(self.new_words)
+        common = [word for word in answer_roots if word in distinct_right_roots]
+        precision = len(common) / max(len(answer_roots), 1)
+        recalled = [word for word in right_roots if word in distinct_answer_roots]
+        recall = len(recalled) / max(len(right_roots), 1)
         f1 = 0.0
         if recall + precision:
             f1 = 2 * recall * precision / (recall + precision)
-        size = min(len(self.right_words), 10) / 10
+        size = min(len(right_roots), 10) / 10
+        denials = word_list("denials")
+        answer_denies = not denials.isdisjoint(self.answer.tokens)
+        right_denies = not denials.isdisjoint(self.right.tokens)
         return {
             "bias": 1.0,
             "recall": recall,
@@ -241,57 +262,44 @@ class AnswerBeside(Beside):
             "f1": f1,
             "size": size,
             "recall_by_size": recall * size,
-            "length": min(len(self.answer_words), 60) / 60,
-            "unsure": unsure,
-            **self._features_of_amounts(),
-            **self._features_of_phrase(answer_words, missing),
+            "length": min(len(answer_roots), 60) / 60,
+            "first": float(bool(right_roots) and right_roots[0] in distinct_answer_roots),
+            "last": float(bool(right_roots) and right_roots[-1] in distinct_answer_roots),
+            "in_question": float(len(self.new_words) < len(right_roots)),
+            "turned": float(answer_denies != right_denies),
+            "few": 1 / self.reference_count,
+            **self._features_of_likeness(right_roots, answer_roots, missing),
         }
 
-    def _features_of_phrase(
-        self, answer_words: set[str], missing: Sequence[str]
+    def _features_of_likeness(
+        self, right_roots: Sequence[str], answer_roots: Sequence[str], missing: Sequence[str]
     ) -> dict[str, float]:
-        """How much of a short reference the answer has as it is, or nearly.
+        """How alike the new words, and the whole reference, are to what the answer has.
 
-        The names are those of the weights that `correct_table` reads: each feature needs one.
+        Args:
+            missing: the new words of the reference that the answer lacks.
         """
-        right_words = self.right_words
-        phrase = " ".join(right_words)
-        whole = " ".join(self.answer_words)
-        # How alike each new word and its nearest of the answer are.
-        nearest = farthest = average = float(bool(self.new_words))
+        phrase = " ".join(right_roots)
+        whole = " ".join(answer_roots)
+        likenesses = [1.0] * (len(self.new_words) - len(missing))
         if missing:
-            likeness_of = _likeness_to(answer_words, self.language)
-            likenesses = [
-                1.0 if word in answer_words else likeness_of(word) for word in self.new_words
-            ]
-            nearest = max(likenesses)
-            farthest = min(likenesses)
-            average = sum(likenesses) / len(likenesses)
-            unlike_words = {
-                word
-                for word, likeness in zip(self.new_words, likenesses, strict=True)
-                if likeness <= _OTHER_WORD
-            }
-            if unlike_words:
-                # A word of which the answer has only a look-alike is not in the phrase.
-                masked = [
-                    _MASK * len(word) if word in unlike_words else word for word in right_words
-                ]
-                phrase = " ".join(masked)
-        denials = word_list("denials")
-        answer_denies = not denials.isdisjoint(self.answer.tokens)
-        right_denies = not denials.isdisjoint(self.right.tokens)
+            likeness_of = _likeness_to(self.answer_words, self.language)
+            other_roots: set[str] = set()
+            for word in missing:
+                likeness = likeness_of(word)
+                likenesses.append(likeness)
+                if likeness <= _OTHER_WORD:
+                    other_roots.add(root(word))
+            # A word of which the answer has only a look-alike is not in the phrase.
+            masked = [_MASK * len(word) if word in other_roots else word for word in right_roots]
+            phrase = " ".join(masked)
+        nearest = max(likenesses, default=0.0)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": max(_phrase_likeness(phrase, whole), _OTHER_WORD if whole else 0.0),
-            "near": average,
-            "least_near": farthest,
-            "first": float(bool(right_words) and right_words[0] in answer_words),
-            "last": float(bool(right_words) and right_words[-1] in answer_words),
-            "in_question": float(len(self.new_words) < len(right_words)),
-            "turned": float(answer_denies != right_denies),
+            "near": sum(likenesses) / max(len(likenesses), 1),
+            "least_near": min(likenesses, default=0.0),
             "unlike": float(nearest < _LIKE),
-            "few": 1 / self.reference_count,
         }
 
     def _features_of_amounts(self) -> dict[str, float]:
@@ -305,7 +313,7 @@ class AnswerBeside(Beside):
         new = [amount for amount in right if amount not in in_query] or right
         held_count = 0
         for amount in new:
-            if amount in in_answer or _equals_any(amount, in_answer):
+            if amount in in_answer or amount_is_among(amount, in_answer):
                 held_count += 1
         other_numbers = {amount.number for amount in in_answer}
         other_numbers.difference_update([amount.number for amount in right + in_query])
@@ -336,57 +344,40 @@ _REFERENCE_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "other_amounts": 0.0}
 
 
-def _equals_any(amount: Amount, amounts: Sequence[Amount]) -> bool:
-    """Whether one of the amounts is the same, in whatever unit it is written."""
-    return any(map(amount.equals, amounts))
-
-
-def _is_among(word: str, words: set[str]) -> bool:
-    """Whether one of the words has the same stem, which has three letters of it at least."""
-    beginning = word[:3]
-    stem_of_word = stem(word)
-    candidates = [candidate for candidate in words if candidate.startswith(beginning)]
-    return any(stem(candidate) == stem_of_word for candidate in candidates)
-
-
-@cache
-def _rapidfuzz() -> tuple[Callable[..., float], Callable[..., Any], Callable[..., float]]:
-    """Comparisons by letters: the best part, the best of several, the whole."""
-    # Imported when an answer is first compared by letters: most runs never do.
-    from rapidfuzz import fuzz, process
-
-    return fuzz.partial_ratio, process.extractOne, fuzz.ratio
-
-
 def _phrase_likeness(phrase: str, text: str) -> float:
     """How alike a phrase and the nearest stretch of a text are, 0 to 1."""
     if not phrase or not text:
         return 0.0
     if f" {phrase} " in f" {text} ":
         return 1.0
-    partial_ratio, _, _ = _rapidfuzz()
+    # Imported when an answer is first compared by letters: most runs never do.
+    from rapidfuzz.fuzz import partial_ratio
+
     return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
 
 
-def _likeness_to(words: set[str], language: str) -> Callable[[str], float]:
+def _likeness_to(words: Sequence[str], language: str) -> Callable[[str], float]:
     """How alike the most similar of the words is, 0 to 1; a number is itself or not.
 
     Another word that exists is no more alike than any other, however near its letters are.
     """
-    _, extract_one, ratio = _rapidfuzz()
-    candidates = [word[:_LONGEST_PHRASE] for word in words if not word[-1].isdecimal()]
+    from rapidfuzz import fuzz, process
+
+    distinct_words = dict.fromkeys(words)
+    candidates = [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
 
     def likeness(word: str) -> float:
-        if word[-1].isdecimal():
+        if word[-1].isdecimal() or not candidates:
             return 0.0
-        nearest = extract_one(word[:_LONGEST_PHRASE], candidates, scorer=ratio)
-        if nearest is None:
-            return 0.0
-        likeness = float(nearest[1]) / 100
-        if likeness <= _OTHER_WORD or is_spelling_of(word, nearest[0], language):
-            return likeness
-        is_form = tokenise(word) == tokenise(nearest[0])  # encapsulate, encapsulation
-        return likeness if is_form else _OTHER_WORD
+        word_start = word[:_LONGEST_PHRASE]
+        _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
+        if score / 100 <= _OTHER_WORD:
+            return score / 100
+        for candidate in candidates:  # several may be as near
+            is_as_near = fuzz.ratio(word_start, candidate) >= score
+            if is_as_near and is_spelling_of(word, candidate, language):
+                return score / 100
+        return _OTHER_WORD
 
     return likeness
 

@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.metrics.word_lists import opposites, word_list
-from ragbench.text.amounts import TOLERANCES, Amount, Date, Wording
-from ragbench.text.amounts import wording as read_wording
+from ragbench.text.amounts import TOLERANCES, Amount, Date
 from ragbench.text.citations import MARKS, NAMED
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences, touched
 from ragbench.text.tokens import tokenise
+from ragbench.text.wording import Wording
+from ragbench.text.wording import wording as read_wording
 
 _LIST_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
 _LARGEST_SMALL = 10

@@ -5,7 +5,7 @@ The words are in ``units.toml`` and ``amounts.toml``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -35,25 +35,28 @@ class Unit(NamedTuple):
 def units_by_word() -> Mapping[str, Unit]:
     """The units by their words: symbols in their case, words in small letters."""
     units: dict[str, Unit] = {}
-    for dimension, rows in table("ragbench.text", "units").items():
-        for unit, words in _rows(dimension, rows):
-            units.update(dict.fromkeys(words.split(" | "), unit))
+    for unit, names in _units_of_rows(table("ragbench.text", "units")):
+        units.update(dict.fromkeys(names.split(" | "), unit))
     amounts = table("ragbench.text", "amounts")
-    for dimension, rows in amounts["units"].items():
-        for unit, words in _rows(dimension, rows):
-            units.update(dict.fromkeys(words.split(), unit))
-    for dimension, rows in amounts["phrases"].items():
-        for unit, words in _rows(dimension, rows):
-            units[words] = unit
-    # A symbol in small letters, as most people write "mb", where no other symbol is that.
+    for unit, names in _units_of_rows(amounts["units"]):
+        units.update(dict.fromkeys(names.split(), unit))
+    for unit, phrase in _units_of_rows(amounts["phrases"]):
+        units[phrase] = unit
+    # Most people write a symbol in small letters, as "mb", where no other symbol is that.
     for word, unit in list(units.items()):
         units.setdefault(word.lower(), unit)
     return units
 
 
-def _rows(dimension: str, rows: Iterable[str]) -> Iterable[tuple[Unit, str]]:
-    """The units of rows such as ``1000 km | kilometre``, with their words."""
-    for row in rows:
-        size, words = row.split(" ", 1)
-        size, _, zero = size.partition("/")
-        yield Unit(dimension, float(size), float(zero or 0)), words
+def _units_of_rows(
+    rows_by_dimension: Mapping[str, Sequence[str]],
+) -> Iterator[tuple[Unit, str]]:
+    """The unit of each row, and its names: ``1000 km | kilometre``.
+
+    A size may have the zero of its scale behind it: ``1/273.15 degrees celsius``.
+    """
+    for dimension, rows in rows_by_dimension.items():
+        for row in rows:
+            measure, names = row.split(" ", 1)
+            size, _, zero = measure.partition("/")
+            yield Unit(dimension, float(size), float(zero or 0)), names

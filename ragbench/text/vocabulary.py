@@ -27,6 +27,8 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     ("yse", "yze"),
 )
 """British and American endings of one word."""
+_SHORTEST_ROOT = 3
+"""Letters before such an ending: "our" and "or" are two words."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -36,32 +38,48 @@ def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
     Args:
         language: of the texts that they come from, besides English.
     """
-    if word == other or _american(word) == _american(other):
+    if _american_spelling(word) == _american_spelling(other):
         return True
+    if not _is_one_step_away(word, other):
+        return False
+    are_two_words = exists(word, language) and exists(other, language)
+    return not are_two_words
+
+
+def _american_spelling(word: str) -> str:
+    """A word with the American ending, where the British one differs."""
+    for british, american in _SPELLINGS:
+        root = word.removesuffix(british)
+        if root != word and len(root) >= _SHORTEST_ROOT:
+            return root + american
+    return word
+
+
+def _is_one_step_away(word: str, other: str) -> bool:
+    """Whether a typo may have made one of the words of the other."""
     shortest = min(len(word), len(other))
     if shortest < _SHORTEST_MISSPELLED or abs(len(word) - len(other)) > 1:
         return False
     # Imported when words are first compared by letters: most runs never do.
     from rapidfuzz.distance import OSA
 
-    if OSA.distance(bare(word), bare(other), score_cutoff=1) > 1:
-        return False
-    return not (exists(word, language) and exists(other, language))
-
-
-def _american(word: str) -> str:
-    """A word with the American one of two endings."""
-    for british, american in _SPELLINGS:
-        if word.endswith(british) and len(word) > len(british) + 2:
-            return word[: -len(british)] + american
-    return word
+    return OSA.distance(bare(word), bare(other), score_cutoff=1) <= 1
 
 
 @lru_cache(maxsize=1 << 14)
 def exists(word: str, language: str = "en") -> bool:
-    """Whether a word is one of English or of another language; of most, no list is there."""
-    languages = ["en", language] if language in _LANGUAGES else ["en"]
-    return any(form in _words_of(known) for known in languages for form in (word, bare(word)))
+    """Whether a word is one of English or of another language, with its accents or without.
+
+    Of most languages no list is there: their words exist nowhere, and any of them may be a typo.
+    """
+    if _is_listed(word, "en"):
+        return True
+    return language in _LANGUAGES and _is_listed(word, language)
+
+
+def _is_listed(word: str, language: str) -> bool:
+    words = _words_of(language)
+    return word in words or bare(word) in words
 
 
 @cache

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 import ragbench
 from ragbench.core.outcome import Cell
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import AnswerBeside, answer_correct, probability, sure_verdict
+from ragbench.metrics.correct import (
+    AnswerBeside,
+    answer_correct,
+    probability,
+    sure_verdict,
+    verdict,
+)
 from ragbench.metrics.registry import parse_metrics
+from ragbench.text.amounts import Agreement
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
 
@@ -247,7 +254,7 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 
 @pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
-    assert AnswerBeside(query, response, reference).contradiction() == what
+    assert verdict(query, response, [reference]).reason == what
     assert sure_verdict(answer_correct(query, response, [reference])) is False
     # What it cites is no part of it; of several references the best one counts.
     citing = f"{response} [12]\nSources: 110 EUR"
@@ -273,7 +280,9 @@ def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str,
     ],
 )
 def test_what_is_no_contradiction(query: str, response: str, reference: str) -> None:
-    assert AnswerBeside(query, response, reference).contradiction() is None
+    comparison = AnswerBeside(query, response, reference).comparison
+
+    assert comparison.agreement is not Agreement.DIFFERENT
 
 
 def test_words_of_a_long_reference_are_rarely_sure() -> None:
@@ -301,7 +310,7 @@ def test_other_weights_are_another_version() -> None:
     texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
     digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
     (metric,) = parse_metrics("answer_correct")
-    assert (metric.definition.version, digest.hexdigest()[:12]) == (15, "a3760440c2d0")
+    assert (metric.definition.version, digest.hexdigest()[:12]) == (16, "1b40cc84bedf")
 
 
 WORD = st.sampled_from(
@@ -333,4 +342,5 @@ ANY_TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
 def test_any_texts_give_a_probability(query: str, response: str, reference: str) -> None:
     assert 0 <= probability(query, response, reference) <= 1
     if reference.strip(" .-€"):
-        assert AnswerBeside(query, reference, reference).contradiction() is None
+        comparison = AnswerBeside(query, reference, reference).comparison
+        assert comparison.agreement is not Agreement.DIFFERENT

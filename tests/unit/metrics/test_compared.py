@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.metrics.correct import sure_verdict, verdict
+from ragbench.metrics.correct import AnswerBeside, sure_verdict, verdict
 
 WRONG: list[tuple[str, str, str, str, str]] = [
     ("amount", "What is the dose?", "250 mg", "Take 250 mcg.", "another amount"),
@@ -48,6 +48,27 @@ WRONG: list[tuple[str, str, str, str, str]] = [
         "another part of the list",
     ),
     (
+        "part of a list",
+        "Which three colours has it?",
+        "red, white and green",
+        "red and white",
+        "part of the list is missing",
+    ),
+    (
+        "an item twice",
+        "Which three colours has it?",
+        "red, white and green",
+        "red, white and red",
+        "part of the list is missing",
+    ),
+    (
+        "opposite beside the same word",
+        "What happens?",
+        "Pressure rises when volume falls.",
+        "Pressure falls when volume falls.",
+        "the opposite",
+    ),
+    (
         "refusal",
         "Who signs?",
         "the head of sales",
@@ -82,6 +103,7 @@ def test_what_differs_is_wrong_for_its_reason(
         ("May I park here?", "Yes", "Of course you can."),
         ("Which option?", "C", "(c)"),
         ("How long is it valid?", "2 weeks", "14 days"),
+        ("Which two brothers play?", "Dom & Vincent", "Dom and Vince"),
     ],
 )
 def test_the_same_in_another_form_is_right(query: str, reference: str, response: str) -> None:
@@ -89,10 +111,31 @@ def test_the_same_in_another_form_is_right(query: str, reference: str, response:
 
 
 @pytest.mark.parametrize(
+    ("reference", "response"),
+    [
+        pytest.param("dynamic allocation", "It is dynamically allocated.", id="derived"),
+        pytest.param("linked lists", "a linked list", id="inflected"),
+        pytest.param("iteration", "iterating", id="noun and verb"),
+    ],
+)
+def test_another_form_of_a_word_is_the_same_word(reference: str, response: str) -> None:
+    assert sure_verdict(verdict("How is it built?", response, [reference]).probability) is True
+
+
+@pytest.mark.parametrize("response", ["detest detecr", "detecr detest"])
+def test_of_words_that_are_as_alike_a_typo_counts_wherever_it_is(response: str) -> None:
+    """Both are one letter from "detect": "detest" is another word, "detecr" is a typo of it."""
+    features = AnswerBeside("What does it do?", response, "detect").features()
+
+    assert features["near"] == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize(
     ("query", "reference", "response"),
     [
         pytest.param("Who sued whom?", "Orbel sued Krug.", "Krug sued Orbel.", id="roles"),
         pytest.param("Who leads it?", "Ann", "Ann, Bob or Carl leads it.", id="hedge"),
+        pytest.param("Who leads it?", "Ann, Bob and Carl", "Ann and Bob", id="part of a list"),
         pytest.param("How is it fixed?", "by welding", "The parts are fused.", id="other words"),
         pytest.param("Which one?", "Sweden", "Sweeten", id="another word"),
         pytest.param("How far is it?", "12 zorks", "12 blorps", id="an unknown unit"),

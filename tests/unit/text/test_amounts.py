@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.amounts import Agreement, Amount, Date, wording
+from ragbench.text.amounts import Agreement, Amount, Date
 from ragbench.text.units import units_by_word
+from ragbench.text.wording import wording
 
 SAME = Agreement.SAME
 DIFFERENT = Agreement.DIFFERENT

@@ -1,0 +1,119 @@
+"""An answer beside a reference: their words, and what the comparison of both comes to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from ragbench.metrics.word_lists import word_list
+from ragbench.text.amounts import Agreement, Amount
+from ragbench.text.letters import as_written
+from ragbench.text.tokens import tokenise
+from ragbench.text.wording import Wording, wording
+
+LONGEST = 20_000
+"""Characters of a text that are read: nobody answers at such a length."""
+_MOST_WORDS_OF_FACT = 12
+"""Telling words from which a reference is no longer one fact."""
+_ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
+
+
+class Comparison(NamedTuple):
+    """What the comparison of an answer with a reference comes to."""
+
+    agreement: Agreement
+    reason: str = ""
+    is_all: bool = False
+    """The reference says nothing else: the comparison alone decides."""
+
+
+@lru_cache(maxsize=1 << 16)
+def root(word: str) -> str:
+    """What a word shares with all that are made of it: "encapsulate" and "encapsulation".
+
+    It compares the few words of a short reference. Among hundreds of words too many share a root.
+    """
+    return "".join(tokenise(word)) or word
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """A word without an English inflection, if three letters stay: "pays" and "pay" are one."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def stems(words: Iterable[str]) -> set[str]:
+    """The stems of the words."""
+    return set(map(stem, words))
+
+
+class Beside:
+    """An answer beside a reference."""
+
+    def __init__(self, query: str, response: str, reference: str) -> None:
+        self.query = query[:LONGEST]
+        self.response = response[:LONGEST]
+        self.reference = reference[:LONGEST]
+        self.query_wording = wording(self.query)
+        self.right = wording(self.reference)
+        """The wording of the reference."""
+        self.answer: Wording = wording(self.response)
+        if not (self.response.isascii() and self.reference.isascii()):
+            tokens = as_written(self.answer.tokens, self.right.tokens)
+            self.answer = self.answer._replace(tokens=tokens)
+        common = self._common_words()
+        self.right_words = _telling(self.right.tokens, common)
+        self.answer_words = _telling(self.answer.tokens, common)
+        self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
+        new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
+        self.new_words = new_words or self.right_words
+        """Words of the reference that the question does not hold; all where it holds them all."""
+
+    def _common_words(self) -> frozenset[str]:
+        """The words that say nothing by themselves, and are no names here.
+
+        "a", "it" and "who" are common, and names in "hepatitis A", "IT department" and "WHO".
+        """
+        common = word_list("common")
+        is_shouted = self.response.isupper() or self.reference.isupper()
+        if is_shouted:  # capitals show no names there
+            return common
+        text = f"{self.reference} {self.response} {self.query}"
+        names = {name.lower() for name in _CAPITALS.findall(text)}
+        if names.isdisjoint(common):
+            return common
+        return common - names
+
+    @cached_property
+    def query_tokens(self) -> frozenset[str]:
+        """The words of the question."""
+        return frozenset(self.query_wording.tokens)
+
+    @cached_property
+    def answer_tokens(self) -> frozenset[str]:
+        """The words of the answer, common ones too."""
+        return frozenset(self.answer.tokens)
+
+    @cached_property
+    def answer_amounts(self) -> tuple[Amount, ...]:
+        """The amounts of the answer, with the years of its dates."""
+        return (*self.answer.amounts, *self.answer.years_of_dates)
+
+
+_CAPITALS = re.compile(r"[A-Z](?<!\w.)(?<![.!?:\n]\s.)(?<!^.)[A-Z]*\b(?![.'’])")
+"""A word in capitals within a sentence: at its beginning "A" is an article.
+
+What may not come before the word is looked for behind its first letter: most letters are small,
+and need no look back.
+"""
+
+
+def _telling(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
+    """The words that say something; all where none does."""
+    telling = [token for token in tokens if token not in common]
+    return tuple(telling or tokens)

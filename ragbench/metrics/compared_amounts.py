@@ -1,0 +1,351 @@
+"""Amounts, dates, identifiers and frequencies of an answer beside those of a reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from ragbench.core.record import Record
+from ragbench.metrics.beside import Beside, Comparison
+from ragbench.metrics.compared_words import is_denied, is_opposite
+from ragbench.text.amounts import Agreement, Amount
+from ragbench.text.wording import amount_is_among
+
+# --- a reference of amounts, dates and identifiers alone
+
+
+def compared_by_amounts(beside: Beside) -> Comparison:
+    """The comparison with a reference that says nothing but amounts, dates and identifiers."""
+    expected = _new_amounts(beside) or beside.right.amounts
+    agreements_by_reason: Mapping[str, Sequence[Agreement]] = {
+        "another amount": [_amount_in_answer(beside, amount) for amount in expected],
+        "another part or frequency": _frequencies_in_answer(beside),
+        "another identifier": [
+            _identifier_in_answer(beside, identifier) for identifier in beside.right.identifiers
+        ],
+        "another date": [_dates_in_answer(beside)] if beside.right.dates else [],
+    }
+    for reason, agreements in agreements_by_reason.items():
+        if Agreement.DIFFERENT in agreements:
+            if _is_any_between(expected, beside.answer_amounts):
+                return Comparison(Agreement.UNCLEAR, is_all=True)
+            return Comparison(Agreement.DIFFERENT, reason, is_all=True)
+    for agreements in agreements_by_reason.values():
+        if Agreement.UNCLEAR in agreements:
+            return Comparison(Agreement.UNCLEAR, is_all=True)
+    if is_opposite(beside):
+        return Comparison(Agreement.DIFFERENT, "the opposite", is_all=True)
+    if is_denied(beside):
+        return Comparison(Agreement.DIFFERENT, "the answer is denied", is_all=True)
+    return Comparison(Agreement.SAME, "the same amounts and dates", is_all=True)
+
+
+def says_more_than_question(beside: Beside) -> bool:
+    """Whether the reference names an amount, a date or an identifier that the question does not."""
+    if beside.right.spoken or beside.right.identifiers:
+        return True
+    new_dates = set(beside.right.dates) - set(beside.query_wording.dates)
+    return bool(new_dates or _new_amounts(beside))
+
+
+def _new_amounts(beside: Beside) -> list[Amount]:
+    """The amounts of the reference that the question does not hold: they are asked for."""
+    in_query = beside.query_wording.amounts
+    return [amount for amount in beside.right.amounts if amount not in in_query]
+
+
+def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
+    """Whether the answer names an amount of the reference: what its nearest amount says."""
+    candidates = beside.answer_amounts
+    if amount.dimension in ("share", "times"):
+        candidates = (*candidates, *beside.answer.spoken)
+    agreement = _best_agreement(amount, candidates)
+    is_same = agreement is Agreement.SAME
+    if is_same and not _is_number_of_percentage(beside, amount):
+        return Agreement.SAME
+    if _is_same_as_asked(beside, amount, candidates):
+        return Agreement.SAME
+    if is_same:  # but in percent
+        asks_percent = _asked(beside.query).is_percent
+        return Agreement.UNCLEAR if asks_percent else Agreement.DIFFERENT
+    if _is_hour(amount, candidates):
+        return Agreement.SAME
+    return agreement
+
+
+def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amount]) -> bool:
+    """Whether the amount is there, once the unit or scale of the question is added.
+
+    One of both may leave out what the question names: "in USD millions", "in percent".
+    """
+    asked = _asked(beside.query)
+    answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
+    has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
+    for reading in asked.readings(amount, is_share=has_share):
+        if _best_agreement(reading, (*candidates, *beside.answer.spoken)) is Agreement.SAME:
+            return True
+    for candidate in candidates:
+        for reading in asked.readings(candidate, is_share=amount.dimension == "share"):
+            if amount.compared(reading) is Agreement.SAME:
+                return True
+    return False
+
+
+def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
+    """Whether a fraction is only the number of a percentage of the answer: .05 is not .05 %."""
+    if amount.dimension or not 0 < abs(amount.number) < 1:
+        return False
+    same = [candidate for candidate in beside.answer_amounts if amount.equals(candidate)]
+    return bool(same) and all(candidate.dimension == "share" for candidate in same)
+
+
+def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
+    """Whether one is a number, and the other the time of day of that hour: 13 and 1 pm."""
+    for candidate in candidates:
+        is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
+        if is_number_and_time and amount.number == candidate.number:
+            return True
+    return False
+
+
+def _frequencies_in_answer(beside: Beside) -> list[Agreement]:
+    """Whether the answer names each part and frequency of the reference: a half, twice a year."""
+    candidates = (*beside.answer.spoken, *beside.answer.amounts)
+    return [_best_agreement(frequency, candidates) for frequency in beside.right.spoken]
+
+
+def _identifier_in_answer(beside: Beside, identifier: str) -> Agreement:
+    """Whether the answer names an identifier, or another one."""
+    if identifier in beside.answer.identifiers:
+        return Agreement.SAME
+    if beside.answer.identifiers:
+        return Agreement.DIFFERENT
+    return Agreement.UNCLEAR
+
+
+def _dates_in_answer(beside: Beside) -> Agreement:
+    """How the dates of the answer compare with those of the reference."""
+    right = beside.right
+    answer = beside.answer
+    if not answer.dates:
+        has_months_alone = all(date.day is None for date in right.dates)
+        if right.years and has_months_alone and right.years <= answer.years:
+            return Agreement.UNCLEAR  # "in 1998" for "May 1998"
+        return Agreement.DIFFERENT if _is_other_year(beside) else Agreement.UNCLEAR
+    for date in right.dates:
+        if any(date.is_within(answer_date) for answer_date in answer.dates):
+            continue
+        if any(date.equals(answer_date) for answer_date in answer.dates):
+            return Agreement.UNCLEAR  # "May" for "12 May"
+        return Agreement.DIFFERENT
+    return Agreement.SAME
+
+
+def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
+    """What the candidate that agrees most says; not comparable where there is none to compare."""
+    agreement = Agreement.UNCLEAR
+    for candidate in candidates:
+        agreement_of_candidate = amount.compared(candidate)
+        if agreement_of_candidate is Agreement.SAME:
+            return Agreement.SAME
+        if agreement_of_candidate is Agreement.DIFFERENT:
+            agreement = Agreement.DIFFERENT
+    return agreement
+
+
+# --- a reference that says something else, too
+
+
+def is_other_amount(beside: Beside) -> bool:
+    """Whether the answer lacks an amount that is asked for, and has another of its kind."""
+    if not beside.right.amounts or not _amounts_matter(beside):
+        return False
+    expected = _new_amounts(beside)
+    if not _ASKS_AMOUNT.search(beside.query.lower()):
+        expected = [amount for amount in expected if not _may_be_year(amount)]
+    if not expected:
+        return False
+    amounts_of_case = (
+        *beside.right.amounts,
+        *beside.query_wording.amounts,
+        *beside.right.years_of_dates,
+    )
+    others: list[Amount] = []
+    for amount in beside.answer_amounts:
+        if not amount_is_among(amount, amounts_of_case):
+            others.append(amount)
+    if not others or _is_any_between(expected, others):
+        return False
+    return _are_others_instead(beside, expected, others)
+
+
+def _are_others_instead(
+    beside: Beside, expected: Sequence[Amount], others: Sequence[Amount]
+) -> bool:
+    """Whether other amounts of the answer are in the place of those that are expected."""
+    is_any_different = False
+    missing: list[Amount] = []
+    for amount in expected:
+        agreement = _amount_in_answer(beside, amount)
+        if agreement is not Agreement.SAME:
+            missing.append(amount)
+        if agreement is Agreement.DIFFERENT:
+            is_any_different = True
+    if not is_any_different:
+        return False
+    dimensions = {amount.dimension for amount in missing if amount.dimension}
+    if any(amount.dimension in dimensions for amount in others):
+        return True
+    # Numbers without a unit are compared only where the answer is brief, or lacks every amount:
+    # whoever says much names other numbers, too.
+    is_brief = len(beside.answer_words) <= 2 * len(beside.right_words) + 4
+    if not is_brief and len(missing) < len(expected):
+        return False
+    return any(not amount.dimension for amount in (*missing, *others))
+
+
+def _amounts_matter(beside: Beside) -> bool:
+    """Whether the amounts of the reference are what was asked for.
+
+    "Corporate bonds (82 %)" answers which asset got the most without its amount. An answer in
+    all other words of the reference says another amount all the same.
+    """
+    if _says_all_but_numbers(beside):
+        return True
+    query = beside.query.lower()
+    if _ASKS_AMOUNT.search(query) or not query.strip():
+        return True
+    if _ASKS_OTHER.search(query):
+        return False
+    numbers = [word for word in beside.right_words if _is_number(word)]
+    return 2 * len(numbers) >= len(beside.new_words)
+
+
+def _says_all_but_numbers(beside: Beside) -> bool:
+    """Whether the answer has each word of the reference that is no number."""
+    words = {word for word in beside.right_words if not _is_number(word)}
+    return bool(words) and words <= beside.answer_tokens
+
+
+def _is_number(word: str) -> bool:
+    return word[-1].isdecimal()
+
+
+def _may_be_year(amount: Amount) -> bool:
+    """Whether a number alone may be a year, which says when something was and not how much."""
+    return not amount.dimension and 1500 <= amount.number <= 2100 and amount.place == 1.0
+
+
+def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool:
+    """Whether one of the amounts is between the two of a range: 1140 beside "1135-1154"."""
+    if len(bounds) != 2 or bounds[0].dimension != bounds[1].dimension:
+        return False
+    low, high = sorted(bound.value for bound in bounds)
+    for amount in amounts:
+        if amount.dimension == bounds[0].dimension and low < amount.value < high:
+            return True
+    return False
+
+
+def is_other_date(beside: Beside) -> bool:
+    """Whether no date of the answer is one of the reference, or no year is."""
+    if beside.right.dates and beside.answer.dates:
+        for date in beside.right.dates:
+            if any(date.equals(answer_date) for answer_date in beside.answer.dates):
+                return False
+        return True
+    if not beside.right.amounts and not beside.right.dates:
+        return False
+    return _amounts_matter(beside) and _is_other_year(beside)
+
+
+def _is_other_year(beside: Beside) -> bool:
+    """Whether both name years that the question does not, and none of them is the same."""
+    right_years = beside.right.years - beside.query_wording.years
+    answer_years = beside.answer.years - beside.query_wording.years
+    if len(right_years) == 2:
+        begin, end = sorted(right_years)
+        if any(begin < year < end for year in answer_years):
+            return False  # within "1135-1154"
+    return bool(right_years and answer_years) and right_years.isdisjoint(answer_years)
+
+
+def is_other_identifier(beside: Beside) -> bool:
+    """Whether the answer names another version, address or phone number."""
+    in_query = set(beside.query_wording.identifiers)
+    right = set(beside.right.identifiers) - in_query
+    answer = set(beside.answer.identifiers) - in_query
+    return bool(right and answer) and right.isdisjoint(answer)
+
+
+_MOST_WORDS_AROUND_FREQUENCY = 6
+"""Telling words of a reference in which "half" and "twice" are what it says."""
+
+
+def is_other_frequency(beside: Beside) -> bool:
+    """Whether the answer names another part of a whole, or another frequency."""
+    if len(beside.right_words) > _MOST_WORDS_AROUND_FREQUENCY:
+        return False
+    agreements = _frequencies_in_answer(beside)
+    return Agreement.DIFFERENT in agreements and Agreement.SAME not in agreements
+
+
+# --- what the question asks for
+
+_ASKS_AMOUNT = re.compile(
+    r"\bhow (?:many|much|long|far|old|often|tall|high|large|big|deep|wide|heavy|fast|hot|cold)\b"
+    r"|\bhow (?:late|early)\b|\bwhen\b|\bin which year\b"
+    r"|\bwhat (?:year|date|day|time|percent|percentage|number|amount|share|rate|price|age|size)\b"
+    r"|\bwhat (?:distance\b|is the (?:\w+ ){0,4}(?:rate|ratio|number|amount|cost|price|share|margin"
+    r"|percentage|limit|fee|deadline|date|length|height|width|size|speed|temperature|population"
+    r"|average|total)\b)"
+)
+_ASKS_OTHER = re.compile(
+    r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
+    r"|should|will|would)\b"
+)
+_ASKED_SCALE = re.compile(r"\b(?:in|how many) (?:[a-z$€£]+ )?(thousand|million|billion)s?\b")
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+_LARGEST_FRACTION = 2
+"""The largest number without a unit that may be a percentage as a fraction: 1.15 for 115 %."""
+
+
+class _Asked(Record):
+    """The unit and the scale that a question asks for."""
+
+    scale: float
+    """1e6 of "in USD millions"; 1 where it names none."""
+    is_percent: bool
+
+    def readings(self, amount: Amount, *, is_share: bool) -> Iterator[Amount]:
+        """What an amount may mean beside the question.
+
+        Args:
+            is_share: it is compared with a percentage, so that .12 may be 12 %.
+        """
+        is_scaled = self.scale != 1
+        if amount.dimension:
+            # "$74" of "in millions" may be 74 million; "$74,000,000" may not.
+            is_small = amount.place < self.scale and amount.number < self.scale
+            if is_scaled and is_small:
+                yield amount.times(self.scale)
+            return
+        if is_scaled:
+            yield amount.times(self.scale)
+        if is_share and abs(amount.number) <= _LARGEST_FRACTION:
+            yield Amount(
+                "share", amount.number, amount.number * 100, amount.place * 100, amount.place
+            )
+
+
+@lru_cache(maxsize=1024)
+def _asked(query: str) -> _Asked:
+    """What a question asks for: it is the same for all answers to it."""
+    lower = query.lower()
+    scale = 1.0
+    match = _ASKED_SCALE.search(lower)
+    if match is not None:
+        scale = _SCALES[match[1]]
+    is_percent = "%" in lower or "percent" in lower or "per cent" in lower
+    return _Asked(scale=scale, is_percent=is_percent)

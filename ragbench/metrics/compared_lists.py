@@ -1,0 +1,117 @@
+"""Lists beside lists, and words beside the same words in another order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ragbench.metrics.beside import Beside
+from ragbench.metrics.word_lists import word_list
+from ragbench.text.wording import wording
+
+_ITEM = re.compile(r"[,;/\n•]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|&|、|と|和")
+"""What parts the items of a list."""
+_ALTERNATIVE = re.compile(r"[,;/]|\bor\b")
+_MOST_WORDS_OF_ITEM = 3
+"""Telling words of an item: a text with longer parts is sentences, and no list."""
+
+
+@lru_cache(maxsize=1024)
+def list_items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset[str], ...]:
+    """The items of a list by their words; none where the text is no list."""
+    common = word_list("common")
+    items: list[frozenset[str]] = []
+    for part in separator.split(text.strip(" .")):
+        words = frozenset(wording(part).tokens) - common
+        if len(words) > _MOST_WORDS_OF_ITEM:
+            return ()
+        if words:
+            items.append(words)
+    if len(items) < 2:
+        return ()
+    return tuple(items)
+
+
+def is_other_part(beside: Beside) -> bool:
+    """Whether of a list one item is replaced by another: Portugal for Spain, among others."""
+    items = list_items(beside.reference)
+    if not items:
+        return False
+    answer_items = list_items(beside.response)
+    if len(answer_items) != len(items):
+        return False
+    missing = _missing_items(beside, items)
+    # Where none of the items is there, the list may be the same in other words.
+    if not missing or len(missing) == len(items):
+        return False
+    right_tokens = set(beside.right.tokens)
+    missing_words = frozenset[str]().union(*missing)
+    other_count = 0
+    for item in answer_items:
+        is_other = item.isdisjoint(right_tokens) and not item <= beside.query_tokens
+        if is_other and not _is_short_form(item, missing_words):
+            other_count += 1
+    return other_count >= len(missing)
+
+
+def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """The items of the reference that the answer does not name in full."""
+    return [item for item in items if not item <= beside.answer_tokens]
+
+
+def _is_short_form(item: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a word of an item is short for one of the words, or long for it: Vince, Vincent."""
+    for word in words:
+        for word_of_item in item:
+            if word.startswith(word_of_item) or word_of_item.startswith(word):
+                return True
+    return False
+
+
+def lacks_part(beside: Beside) -> bool:
+    """Whether a list has fewer items than the reference: "red and white" of three colours.
+
+    It may be enough: words do not tell which items matter.
+    """
+    items = list_items(beside.reference)
+    if not items:
+        return False
+    answer_items = list_items(beside.response)
+    # An item that comes twice is one.
+    is_shorter = 0 < len(set(answer_items)) < len(set(items))
+    return is_shorter and bool(_missing_items(beside, items))
+
+
+def lacks_part_asked_for(beside: Beside) -> bool:
+    """Whether a list has fewer items than the question asks for, and the reference has."""
+    if not lacks_part(beside):
+        return False
+    count = len(list_items(beside.reference))
+    return str(count) in beside.query_tokens
+
+
+def is_turned_round(beside: Beside) -> bool:
+    """Whether the words of the reference are in another order, as in "B beat A".
+
+    The items of a list may come in any order.
+    """
+    words = beside.right_words
+    answer_words = beside.answer_words
+    if len(words) < 3 or words == answer_words or sorted(words) != sorted(answer_words):
+        return False
+    items = list_items(beside.reference)
+    return not items or set(items) != set(list_items(beside.response))
+
+
+def is_hedged(beside: Beside) -> bool:
+    """Whether the answer offers what the reference says among others: "Ann, Bob or Carl"."""
+    if " or " not in beside.response:
+        return False
+    if " or " in beside.reference or " or " in beside.query.lower():
+        return False
+    # Among many other words an "or" parts something else.
+    if len(beside.answer_words) > 3 * len(beside.right_words) + 8:
+        return False
+    alternatives = list_items(beside.response, separator=_ALTERNATIVE)
+    return any(not item.isdisjoint(beside.right_words) for item in alternatives)

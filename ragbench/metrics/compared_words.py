@@ -1,0 +1,259 @@
+"""Yes and no, opposites, denials, letters and people: what an answer may say otherwise in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from itertools import pairwise
+
+from ragbench.metrics.beside import Beside, stem, stems
+from ragbench.metrics.word_lists import affixes, opposites, phrases, word_list
+from ragbench.text.wording import wording
+
+# --- yes and no
+
+_PREAMBLE = re.compile(
+    r"^\s*(?:based on|according to|from|given|as per|per|in|well|so)\b[^.,\n]{0,120},\s*", re.I
+)
+"""What comes before an answer: "According to the handbook, yes"."""
+_MOST_WORDS_OF_SIDE = 4
+"""Words of the longest phrase that is a yes or a no: "i am afraid not"."""
+_LONGEST_SIDE = 80
+"""Characters in which such a phrase is looked for behind a preamble."""
+
+
+def side_of_words(tokens: Sequence[str]) -> int:
+    """1 for a yes at the beginning, -1 for a no, else 0."""
+    if not tokens:
+        return 0
+    beginning = " ".join(tokens[:_MOST_WORDS_OF_SIDE]) + " "
+    # Phrases come first: "of course not" begins with the "of course" of a yes.
+    if beginning.startswith(phrases("no_phrases")):
+        return -1
+    if beginning.startswith(phrases("yes_phrases")):
+        return 1
+    if tokens[0] in word_list("yes"):
+        return 1
+    if tokens[0] in word_list("no"):
+        return -1
+    return 0
+
+
+def side_of_answer(beside: Beside) -> int:
+    """1 for a yes at the beginning of the answer, or behind a preamble, -1 for a no, else 0."""
+    side = side_of_words(beside.answer.tokens)
+    if side:
+        return side
+    preamble = _PREAMBLE.match(beside.response)
+    if preamble is None:
+        return 0
+    beginning = beside.response[preamble.end() :][:_LONGEST_SIDE]
+    return side_of_words(wording(beginning).tokens)
+
+
+_HINTS_OF_UNSURE = ("not ", "no ", "unknown", "unclear", "unable", "sorry", "couldn", "as an ai")
+"""Every match of ``_UNSURE`` holds one of these: most answers hold none, and need no search."""
+_UNSURE = re.compile(
+    r"\b(?:unknown|unclear|unable|sorry|do(?:es)? not (?:know|mention|state|specify|provide)"
+    r"|(?:cannot|could not|couldn.t) (?:find|determine|answer)"
+    r"|not (?:sure|certain|known|clear|specified|mentioned|available)"
+    r"|no (?:information|evidence|record|mention|answer)|as an ai)\b"
+)
+
+
+def is_unsure(answer: str) -> bool:
+    """Whether an answer says somewhere that it does not know."""
+    lower = answer.lower()
+    if not any(hint in lower for hint in _HINTS_OF_UNSURE):
+        return False
+    return _UNSURE.search(lower) is not None
+
+
+# --- opposites
+
+
+def is_opposite(beside: Beside) -> bool:
+    """Whether the answer has the opposite of a word of the reference, and not the word."""
+    opposites_by_word = opposites()
+    # Of "red, white and green" the red is no opposite of the green. But of "pressure falls when
+    # volume falls" one more falls than of "pressure rises when volume falls".
+    other_words = set(Counter(beside.answer.tokens) - Counter(beside.right.tokens))
+    for word in beside.right.tokens:
+        if word in beside.answer_tokens:
+            continue
+        opposed = opposites_by_word.get(word, frozenset()) & other_words
+        # A question that names the opposite alone asks about it: the answer repeats it.
+        is_repeated = word not in beside.query_tokens and not opposed.isdisjoint(
+            beside.query_tokens
+        )
+        if opposed and not is_repeated:
+            return True
+    return _has_opposed_affix(beside)
+
+
+def _has_opposed_affix(beside: Beside) -> bool:
+    """Whether it says hypertension for hypotension, invalid for valid, lessee for lessor."""
+    new_in_answer = beside.answer_tokens - beside.query_tokens
+    for word in beside.new_words:
+        if word in beside.answer_tokens:
+            continue
+        if not new_in_answer.isdisjoint(opposed_forms(word)):
+            return True
+    return False
+
+
+_SHORTEST_BASE = 3
+"""Letters beside a beginning or ending that turns a word."""
+_SHORTEST_PLAIN = 5
+"""Letters of a word that a beginning is put before: of shorter ones too many are another word
+with such letters before it, as "act" and "exact"."""
+
+
+@lru_cache(maxsize=1 << 14)
+def opposed_forms(word: str) -> frozenset[str]:
+    """What a word would be with the opposite beginning or ending: valid and invalid."""
+    forms: set[str] = set()
+    for one_side, other_side, is_prefix in affixes():
+        shortest = _SHORTEST_BASE if one_side else _SHORTEST_PLAIN
+        for affix, opposed in ((one_side, other_side), (other_side, one_side)):
+            if is_prefix and word.startswith(affix):
+                base = word.removeprefix(affix)
+                if len(base) >= shortest:
+                    forms.add(opposed + base)
+            elif not is_prefix and word.endswith(affix):
+                base = word.removesuffix(affix)
+                if len(base) >= _SHORTEST_BASE:
+                    forms.add(base + opposed)
+    return frozenset(forms)
+
+
+# --- letters, people, things
+
+_LETTERED = re.compile(r"\b(\w{2,}) ([A-Z])\b(?![.'’&-]?\w)")
+"""A word with a capital letter behind it, which tells which thing is meant: Annex A."""
+_CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
+
+
+def has_other_letter(beside: Beside) -> bool:
+    """Whether another letter is behind the same word: hepatitis B for hepatitis A."""
+    lettered = _LETTERED.findall(beside.reference)
+    if not lettered:
+        return False
+    lettered_in_answer = _LETTERED.findall(beside.response)
+    for word, letter in lettered:
+        letters_in_answer: set[str] = set()
+        for answer_word, answer_letter in lettered_in_answer:
+            if answer_word.lower() == word.lower():
+                letters_in_answer.add(answer_letter)
+        if letters_in_answer and letter not in letters_in_answer:
+            return True
+    return False
+
+
+def is_other_person(beside: Beside) -> bool:
+    """Whether the family name is there with another first name, and the right one nowhere."""
+    names = _CAPITALISED.findall(beside.reference)
+    is_name_alone = " ".join(names) == beside.reference.strip(" .")
+    if not is_name_alone or not 2 <= len(names) <= 3:
+        return False
+    first_name = names[0]
+    family_name = names[-1]
+    if family_name not in beside.response:
+        return False
+    for word in _CAPITALISED.findall(beside.response):
+        has_its_initial = f"{word[0]}." == first_name
+        if word == first_name or has_its_initial:
+            return False
+    words_before = _capitalised_before(family_name, beside.response)
+    names_and_query = {*names, *_CAPITALISED.findall(beside.query)}
+    titles = word_list("before_names")
+    for word in words_before:
+        if word in names_and_query or word.lower().rstrip(".") in titles:
+            return False
+        is_short_form = first_name.startswith(word.rstrip(".")) or word.startswith(first_name)
+        if is_short_form:
+            return False
+    return bool(words_before)
+
+
+def _capitalised_before(name: str, text: str) -> set[str]:
+    """The words with a capital right before a name."""
+    words_before: set[str] = set()
+    for before, match in pairwise(_CAPITALISED.finditer(text)):
+        is_adjacent = before.end() + 1 >= match.start()
+        if match[0] == name and is_adjacent:
+            words_before.add(before[0])
+    return words_before
+
+
+def counts_other_things(beside: Beside) -> bool:
+    """Whether the same number counts another thing: 12 seats for 12 tickets.
+
+    Both may be words for the same thing: that is no contradiction.
+    """
+    things_in_answer = _things_by_number(beside.answer.tokens)
+    answer_stems = stems(beside.answer_tokens)
+    for number, thing in _things_by_number(beside.right.tokens).items():
+        thing_in_answer = things_in_answer.get(number)
+        if thing_in_answer is None:
+            continue
+        is_in_question = thing in beside.query_tokens or thing_in_answer in beside.query_tokens
+        if stem(thing) not in answer_stems and not is_in_question:
+            return True
+    return False
+
+
+def _things_by_number(tokens: Sequence[str]) -> dict[str, str]:
+    """The words right behind numbers."""
+    common = word_list("common")
+    things: dict[str, str] = {}
+    for number, word in pairwise(tokens):
+        if number[-1].isdecimal() and word not in common and not word[-1].isdecimal():
+            things[number] = word
+    return things
+
+
+# --- denials
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
+_REACH_OF_DENIAL = 4
+"""Words between a denial and what it denies."""
+
+
+def is_denied(beside: Beside) -> bool:
+    """Whether every clause with the right words denies them: "is not X"."""
+    denials = word_list("denials")
+    if denials.isdisjoint(beside.answer_tokens):
+        return False
+    # Who asks what may be done "without" something denies nothing.
+    denials_elsewhere = denials - {"without"}
+    if not denials_elsewhere.isdisjoint((*beside.right.tokens, *beside.query_tokens)):
+        return False
+    right_stems = stems(beside.new_words)
+    if not right_stems or not right_stems <= stems(beside.answer_tokens):
+        return False
+    # Where no clause has all the right words, a whole sentence may.
+    for separator in (_CLAUSE, _SENTENCE):
+        clauses: list[tuple[str, ...]] = []
+        for part in separator.split(beside.response):
+            tokens = wording(part).tokens
+            if right_stems <= stems(tokens):
+                clauses.append(tokens)
+        if clauses:
+            return all(_denies(clause, right_stems, denials) for clause in clauses)
+    return False
+
+
+def _denies(
+    clause: Sequence[str], right_stems: AbstractSet[str], denials: AbstractSet[str]
+) -> bool:
+    """Whether a denial is right before the first of the right words."""
+    for position, word in enumerate(clause):
+        if stem(word) in right_stems:
+            words_before = clause[max(position - _REACH_OF_DENIAL, 0) : position]
+            return not denials.isdisjoint(words_before)
+    return False
