@@ -30,14 +30,14 @@ from ragbench.errors import LLMError, LLMPromptCutError, LLMRequestError  # noqa
 from ragbench.llm.client import LLMClient  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402
 from tests.provider_mocks import PROVIDERS, Provider  # noqa: E402
-from tests.unit.llm.builders import VERDICT, asked  # noqa: E402
+from tests.unit.llm.builders import VERDICT, prompt  # noqa: E402
 from tests.unit.llm.test_providers import CountingClock, long_prompt, using  # noqa: E402
 
 CALLS = 8
 
 
 async def verdicts(client: LLMClient) -> int:
-    calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(CALLS))
+    calls = (client.ask(prompt(f"Good? {n}"), schema=VERDICT) for n in range(CALLS))
     done = await asyncio.gather(*calls, return_exceptions=True)
     return sum(not isinstance(one, BaseException) for one in done)
 
@@ -76,10 +76,10 @@ def ended(kind: Provider, work: Callable[[LLMClient], Awaitable[Any]], **more: A
 
 def too_long(kind: Provider) -> str:
     """What becomes of a prompt of twice the context."""
-    prompt = long_prompt(max(2 * kind.context, 12_000))
+    long_question = long_prompt(max(2 * kind.context, 12_000))
     with kind() as server:
         try:
-            using(server, lambda client: client.ask(prompt))
+            using(server, lambda client: client.ask(long_question))
         except LLMPromptCutError:
             return "cut and failed"
         except LLMRequestError:
@@ -93,7 +93,7 @@ def half(kind: Provider) -> str:
     with kind() as server:
 
         async def work(client: LLMClient) -> int:
-            asks = [client.ask([*long, *asked(f"Good? {n}")], schema=VERDICT) for n in range(4)]
+            asks = [client.ask([*long, *prompt(f"Good? {n}")], schema=VERDICT) for n in range(4)]
             done = await asyncio.gather(verdicts(client), *asks, return_exceptions=True)
             return sum(not isinstance(one, BaseException) for one in done[1:])
 
@@ -133,7 +133,7 @@ def main() -> None:
     for kind in PROVIDERS.values():
         answered, books, left_out = defaults(kind)
         limited = ended(kind, verdicts, limited=4)
-        money = ended(kind, lambda client: client.ask(asked("A word?")), is_out_of_money=True)
+        money = ended(kind, lambda client: client.ask(prompt("A word?")), is_out_of_money=True)
         paid = "-" if kind.is_local else money
         row = (kind.name, answered, books, left_out, limited, paid, half(kind), too_long(kind))
         print(" | ".join(row), flush=True)
