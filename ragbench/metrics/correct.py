@@ -16,7 +16,7 @@ from ragbench.metrics.metric import metric
 from ragbench.metrics.word_lists import correct_table, word_list
 from ragbench.text.amounts import Agreement
 from ragbench.text.citations import MARKS, without_citations
-from ragbench.text.declining import read_answer
+from ragbench.text.declining import opens_with_refusal, read_answer
 from ragbench.text.language import recognised_language
 from ragbench.text.letters import as_written
 from ragbench.text.vocabulary import is_spelling_of
@@ -128,7 +128,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     if not answer.is_long and may_say_otherwise(answer):
         likely = min(likely, OPEN)
     is_nothing_said = not said and features.get("unlike", 1.0)
-    if is_nothing_said:
+    if is_nothing_said or answer.only_repeats_question():
         likely = min(likely, NOT_SAID)
     return AnswerVerdict(max(likely, UNSAID), "by its words" if likely >= _LEAST_RIGHT else "")
 
@@ -186,6 +186,14 @@ class AnswerBeside(Beside):
         """What the comparison by type comes to, which decides before words do."""
         return compared(self)
 
+    def only_repeats_question(self) -> bool:
+        """Whether the question has all words of the answer, and not all of the reference."""
+        question_stems = stems(self.query_tokens)
+        answer_stems = stems(self.answer_words)
+        if not answer_stems or not answer_stems <= question_stems:
+            return False
+        return not stems(self.new_words) <= question_stems
+
     def probability_by_words(self, features: Mapping[str, float]) -> float:
         """By the weights for a reference of its length."""
         weights = correct_table()["weights"]["long" if self.is_long else "short"]
@@ -193,8 +201,8 @@ class AnswerBeside(Beside):
         return 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
 
     def declines(self) -> bool:
-        """Whether the answer begins with a refusal."""
-        return read_answer(self.response).opens
+        """Whether the answer begins with a refusal to answer this question."""
+        return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
         """Whether the reference itself says that there is no answer."""

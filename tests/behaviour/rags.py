@@ -17,11 +17,13 @@ from ragbench import (
     Report,
     RetrievalResult,
     parse_metrics,
+    report_of,
 )
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
 from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.verbs.evaluate import RunRequest, run_evaluation
+from ragbench.views.write import write_reports
 
 METRICS = "set_recall, exact_match"
 
@@ -113,11 +115,20 @@ def run(
     metrics: str | None = METRICS,
     **options: Any,
 ) -> Report:
-    chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
+    """Runs an evaluation.
+
+    Args:
+        options: fields of the settings and of the request.
+    """
+    parsed: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
-    named = [one.name for one in fields(EvalSettings) if one.name in options]
-    settings = EvalSettings(**{name: options.pop(name) for name in named})
-    request = RunRequest(out=out, rag=rag, metrics=chosen, settings=settings, **options)
+    settings: dict[str, Any] = {}
+    for field_of_settings in fields(EvalSettings):
+        if field_of_settings.name in options:
+            settings[field_of_settings.name] = options.pop(field_of_settings.name)
+    request = RunRequest(
+        out=out, rag=rag, metrics=parsed, settings=EvalSettings(**settings), **options
+    )
     return run_evaluation(data, request)
 
 
@@ -131,6 +142,12 @@ def counts(report: Report) -> dict[str, tuple[int, int, int, int]]:
         stage.stage: (stage.measured, stage.abstained, stage.skipped, stage.failed)
         for stage in report.stages
     }
+
+
+def report_files(out: Path) -> dict[str, bytes]:
+    """The files of a run's report that must repeat byte for byte."""
+    write_reports(report_of(out), out)
+    return {name: (out / name).read_bytes() for name in ("report.json", "report.md", "cases.csv")}
 
 
 # --- operators of post-retrieval

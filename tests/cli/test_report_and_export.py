@@ -14,66 +14,156 @@ from tests.cli.runs import Ragbench, calls, cases_of
 
 @pytest.fixture
 def run(ragbench: Ragbench) -> str:
-    return ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
+    """What was printed for the run in the folder "run", of three cases."""
+    return ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").ok().out
 
 
-def test_a_stored_run_is_reported_as_when_it_was_made(
+def report_files() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path("run").glob("report.*")}
+
+
+def times_of_change() -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in Path("run").iterdir()}
+
+
+# --- report
+
+
+def test_a_stored_run_is_reported_without_asking_the_rag(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("report", "run").ok()
+
+    assert done.err == ""
+    assert done.out.splitlines()[:3] == [
+        "Plain on office: 3 cases",
+        "retrieve  3 done",
+        "generate  3 answered",
+    ]
+    assert calls() == 3
+
+
+def test_files_of_a_report_that_are_gone_are_written_as_they_were(
+    ragbench: Ragbench, run: str
+) -> None:
+    files = report_files()
+    for name in files:
+        Path("run", name).unlink()
+
+    ragbench("report", "run").ok()
+
+    assert report_files() == files
+
+
+def test_files_of_a_report_that_are_there_are_not_written_again(
+    ragbench: Ragbench, run: str
+) -> None:
+    times = times_of_change()
+
+    ragbench("report", "run").ok()
+
+    assert times_of_change() == times
+
+
+def test_a_run_that_may_only_be_read_is_reported(
     ragbench: Ragbench, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = {path: path.read_bytes() for path in Path("run").glob("report.*")}
-    for path in made:
-        path.unlink()
-    done = ragbench("report", "run")
-    assert (done.code, done.err) == (0, "")
-    assert {"retrieve  3 done", *run.splitlines()[:2]} <= {*done.out.splitlines()}
-    assert {path: path.read_bytes() for path in Path("run").glob("report.*")} == made
-    assert calls() == 3
-    before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
-    assert ragbench("report", "run").ok().out == done.out
-    assert {path: path.stat().st_mtime_ns for path in Path("run").iterdir()} == before
+    printed = ragbench("report", "run").ok().out
     Path("run/report.md").write_text("edited")
-    monkeypatch.setattr(os, "access", lambda *_: False)  # nor does it need to be written to
-    assert ragbench("report", "run").ok().out == done.out
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    done = ragbench("report", "run").ok()
+
+    assert done.out == printed
     assert Path("run/report.md").read_text() == "edited"
 
 
-def test_a_page_shows_each_case_beside_that_of_another_run(ragbench: Ragbench, run: str) -> None:
+@pytest.fixture(name="page")
+def page_of_a_failing_run_beside_another(ragbench: Ragbench, run: str) -> str:
     ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "other")
-    done = ragbench("report", "other", "--against", "run", "--html", "page.html")
-    assert (done.code, done.err) == (0, "page    page.html\n")
-    page = Path("page.html").read_text("utf-8")
+    done = ragbench("report", "other", "--against", "run", "--html", "page.html").ok()
+    assert done.err == "page    page.html\n"
+    return Path("page.html").read_text("utf-8")
+
+
+def test_cases_that_changed_come_first_on_a_page_and_the_worst_of_them_first(page: str) -> None:
     kinds = re.findall(r'data-k="([^"]+)"', page)
     assert "newly failing" in kinds
     assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
-    # Those that went another way stand first.
+
     blocks = re.findall(r"<details class=case[^>]*>", page)
+    changed_blocks = [block for block in blocks if "data-k" in block]
     assert len(blocks) == len(cases_of("other"))
-    assert all("data-k" in block for block in blocks[: len(kinds)])
-    responses = [case["response"] for case in cases_of("run") if case["response"]]
-    assert responses
-    for response in responses:
-        assert html.escape(response) in re.sub(r"</?u>", "", page)
+    assert blocks[: len(kinds)] == changed_blocks
 
 
-def test_an_export_names_what_it_wrote_and_where(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl")
-    assert (done.code, done.out, done.err) == (0, "all.jsonl\n", "3 cases written\n")
-    done = ragbench("export", "run", "--json")
-    paths = [str(Path("run/samples.ragas.jsonl"))]
-    expected = {"format": "ragas", "paths": paths, "written": 3, "left_out": {}, "unfinished": 0}
-    assert (done.code, done.err, done.json) == (0, "", expected)
+def test_a_page_shows_the_answers_of_the_other_run(page: str) -> None:
+    without_marks = re.sub(r"</?u>", "", page)
+
+    responses = [case["response"] for case in cases_of("run")]
+    assert responses == ["27 days", "27 days", "27 days"]
+    assert html.escape("27 days") in without_marks
 
 
-def test_an_export_says_what_it_left_out_and_what_an_interrupted_run_lacks(
-    ragbench: Ragbench,
-) -> None:
+# --- export
+
+
+def test_an_export_names_the_file_that_it_wrote(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl").ok()
+
+    assert done.out == "all.jsonl\n"
+    assert done.err == "3 cases written\n"
+    assert len(Path("all.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+def test_an_export_is_of_ragas_samples_in_the_run_by_default(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--json").ok()
+
+    assert done.err == ""
+    assert done.json == {
+        "format": "ragas",
+        "paths": [str(Path("run/samples.ragas.jsonl"))],
+        "written": 3,
+        "left_out": {},
+        "unfinished": 0,
+    }
+
+
+@pytest.fixture(name="failing")
+def run_with_a_failed_case(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "run")
-    done = ragbench("export", "run", "--to", "ragas")
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_export_says_how_many_cases_it_left_out(ragbench: Ragbench) -> None:
+    done = ragbench("export", "run", "--to", "ragas").ok()
+
     assert done.err.startswith("2 cases written\n1 left out: ")
-    assert sum(ragbench("export", "run", "--json").json["left_out"].values()) == 1
+
+
+@pytest.mark.usefixtures("failing")
+def test_an_export_as_json_counts_what_it_left_out_by_reason(ragbench: Ragbench) -> None:
+    export = ragbench("export", "run", "--json").ok().json
+
+    assert export["written"] == 2
+    assert export["left_out"] == {"generation failed": 1}
+
+
+@pytest.fixture(name="interrupted")
+def run_that_was_interrupted(ragbench: Ragbench) -> None:
+    """Ctrl-C before any of the three cases was scored."""
     done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "part").ends(130)
     assert "Interrupted: finished cases are stored in part. The same" in done.err
-    warning = "3 cases not asked or not scored yet. Continue it with the same eval command\n"
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_export_of_an_interrupted_run_says_what_it_lacks(ragbench: Ragbench) -> None:
     for form in ("ragas", "jsonl", "csv"):
-        assert ragbench("export", "part", "--to", form).ok().err.endswith(warning)
-    assert ragbench("export", "part", "--json").json["unfinished"] == 3
+        done = ragbench("export", "part", "--to", form).ok()
+
+        assert done.err.endswith(
+            "3 cases not asked or not scored yet. Continue it with the same eval command\n"
+        )
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_export_of_an_interrupted_run_as_json_counts_what_it_lacks(ragbench: Ragbench) -> None:
+    assert ragbench("export", "part", "--json").ok().json["unfinished"] == 3

@@ -41,7 +41,8 @@ def trace(response: str, *, case: Case = LEAVE, abstained: bool = False) -> Trac
     )
 
 
-RIGHT, WRONG = "27 days", "12 weeks"
+RIGHT = "27 days"
+WRONG = "12 weeks"
 JUDGED_RIGHT = Cell.measured(1.0)
 
 
@@ -66,6 +67,7 @@ def test_people_take_precedence_over_a_judge_and_a_judge_over_words(
     decider: Decider,
 ) -> None:
     result = attribute(trace(response), label=label, correctness=correctness)
+
     assert (result.answer, result.decided_by) == (answer, decider)
 
 
@@ -73,27 +75,42 @@ def test_a_partly_right_answer_is_neither_right_nor_answered_wrongly() -> None:
     assert attribute(trace(RIGHT), label=0.5).cause is Cause.PARTLY
 
 
-def test_a_declined_answer_stays_declined_unless_people_call_it_right() -> None:
-    declined = trace("I don't know.", abstained=True)
-    assert attribute(declined).decided_by is Decider.DATA
-    assert attribute(declined, label=0.0).answer is Answer.DECLINED
-    assert attribute(declined, label=1.0).answer is Answer.RIGHT
+DECLINED = trace("I don't know.", abstained=True)
+
+
+def test_that_an_answer_was_declined_is_decided_by_the_data() -> None:
+    assert attribute(DECLINED).decided_by is Decider.DATA
+
+
+def test_a_declined_answer_that_people_call_wrong_stays_declined() -> None:
+    assert attribute(DECLINED, label=0.0).answer is Answer.DECLINED
+
+
+def test_a_declined_answer_that_people_call_right_is_right() -> None:
+    assert attribute(DECLINED, label=1.0).answer is Answer.RIGHT
 
 
 def test_a_declined_answer_to_a_question_of_which_nothing_is_known_is_no_loss() -> None:
     nothing_known = replace(LEAVE, reference=None)
+
     result = attribute(trace("I don't know.", case=nothing_known, abstained=True))
-    assert (result.cause, result.answer) == (Cause.UNKNOWN, Answer.DECLINED)
+
+    assert result.cause is Cause.UNKNOWN
+    assert result.answer is Answer.DECLINED
 
 
-def test_an_unanswerable_case_is_decided_by_its_own_label_unless_people_call_the_answer_right() -> (
-    None
-):
-    unanswerable = Case(id="n", query="Who?", answerable=False)
-    answered = trace("Maria.", case=unanswerable)
-    assert attribute(answered).cause is Cause.ANSWERED_WITHOUT
-    by_people = attribute(answered, label=1.0)
-    assert (by_people.cause, by_people.decided_by) == (Cause.RIGHT, Decider.LABEL)
+UNANSWERABLE = trace("Maria.", case=Case(id="n", query="Who?", answerable=False))
+
+
+def test_an_answer_to_an_unanswerable_case_is_wrong() -> None:
+    assert attribute(UNANSWERABLE).cause is Cause.ANSWERED_WITHOUT
+
+
+def test_an_answer_to_an_unanswerable_case_is_right_if_people_call_it_right() -> None:
+    result = attribute(UNANSWERABLE, label=1.0)
+
+    assert result.cause is Cause.RIGHT
+    assert result.decided_by is Decider.LABEL
 
 
 # --- a run and its labels
@@ -126,6 +143,7 @@ def labelled(run: tuple[Report, Path], values: dict[int, float]) -> Report:
 
 def test_words_count_answers_and_name_no_share(run: tuple[Report, Path]) -> None:
     report, _ = run
+
     assert report.answers == AnswerCounts(cases=4, right=2, wrong=2, by_words=4)
     assert answers_text(report) == "Of 4 cases: 2 agree with the reference, 2 contradict it."
     assert report.summaries[0].interval is None
@@ -133,7 +151,9 @@ def test_words_count_answers_and_name_no_share(run: tuple[Report, Path]) -> None
 
 def test_labels_move_cases_between_causes(run: tuple[Report, Path]) -> None:
     report = labelled(run, {2: 1.0, 0: 0.0})
+
     rows = {row.query: row.attribution for row in report.rows()}
+
     assert rows[ROWS[2]["query"]].answer is Answer.RIGHT
     assert rows[ROWS[0]["query"]].answer is Answer.WRONG
     assert answers_text(report) == (
@@ -145,15 +165,19 @@ def test_a_label_of_another_answer_decides_nothing(run: tuple[Report, Path]) -> 
     report, folder = run
     path = folder.parent / "labels.jsonl"
     path.write_text(label({**ROWS[2], "response": "8 weeks"}, 1.0), "utf-8")
+
     corrected = corrected_report(report, folder, LabelBook.read([path]))
+
     assert corrected.answers == report.answers
 
 
 def test_the_stored_run_keeps_what_words_say(run: tuple[Report, Path]) -> None:
     labelled(run, {2: 1.0})
     _, folder = run
-    again = evaluate(ROWS, out=folder, metrics="answer_correct")
-    assert again.answers == AnswerCounts(cases=4, right=2, wrong=2, by_words=4)
+
+    stored = evaluate(ROWS, out=folder, metrics="answer_correct")
+
+    assert stored.answers == AnswerCounts(cases=4, right=2, wrong=2, by_words=4)
 
 
 # --- sentences
@@ -223,11 +247,14 @@ def test_the_sentence_leaves_out_what_no_case_is(
 
 def test_the_next_step_is_labels_or_a_judge(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "id": str(number)} for number in range(50)]
+
     report = evaluate(rows, out=tmp_path, metrics="answer_correct")
+
     assert share_hint(report) == (
         "Label 40 for the share of right ones (about ±10 points), with: "
-        "ragbench label RUN -m answer_correct -n 40; or let a judge decide"
+        "ragbench label RUN -m answer_correct -n 40; or let a judge decide: --judge MODEL"
     )
     assert share_hint(report, with_command=False) == (
-        "Label 40 for the share of right ones (about ±10 points), or let a judge decide"
+        "Label 40 for the share of right ones (about ±10 points), "
+        "or let a judge decide: --judge MODEL"
     )

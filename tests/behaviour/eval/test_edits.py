@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
 
-from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
+from ragbench import Case, EvalSettings, Report, evaluate, load_rag, metric, parse_metrics
 from ragbench.errors import InterruptedRunError
 from ragbench.io.only import Selection
 from ragbench.io.sources import open_source
@@ -29,7 +29,7 @@ from ragbench.views.report import report_json
 from ragbench.views.write import are_written, write_reports
 from tests.cli.runs import lines
 
-CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
+CASES = [Case(id=str(number), query=f"q{number}", reference="yes") for number in range(3)]
 RAG = '''
 import json, os, sqlite3, subprocess, sys, threading
 from pathlib import Path
@@ -136,8 +136,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] in NAMES]:
-        del sys.modules[name]
+    """Drops the project's modules, so that they are loaded as they are now."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in NAMES:
+            del sys.modules[name]
 
 
 @contextmanager
@@ -148,25 +150,51 @@ def watched(arguments: dict[str, Any]) -> Generator[tuple[Watch, Any]]:
         yield watch, load_rag("edited_rag.py:Edited", arguments)
 
 
+class Run(NamedTuple):
+    """What a command did."""
+
+    calls: int
+    """How often it asked for an answer."""
+    report: Report
+
+    @property
+    def notes(self) -> str:
+        return "\n".join(self.report.notes)
+
+
 def command(
     metrics: str = "exact_match",
     *,
     source: str = "",
     out: str = "run",
-    stored: bool = False,
+    trust_stored: bool = False,
     cases: Any = CASES,
     stopped: Callable[[], bool] = lambda: False,
     **arguments: Any,
-) -> tuple[int, Any]:
-    """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
-    before = len(vars(sys)["edit_calls"])
+) -> Run:
+    """Evaluates as the command does, in modules loaded afresh.
+
+    Args:
+        arguments: of the RAG's class.
+    """
+    calls_before = len(edit_calls())
     with watched(arguments) as (watch, rag):
-        chosen = parse_metrics(metrics)
-        settings = EvalSettings(source=source, trust_stored=stored)
-        given: Any = {"settings": settings, "watch": watch, "stopped": stopped}
-        request = RunRequest(out=Path(out), rag=rag, metrics=chosen, **given)
+        request = RunRequest(
+            out=Path(out),
+            rag=rag,
+            metrics=parse_metrics(metrics),
+            settings=EvalSettings(source=source, trust_stored=trust_stored),
+            watch=watch,
+            stopped=stopped,
+        )
         report = run_evaluation(cases, request)
-    return len(vars(sys)["edit_calls"]) - before, report
+    return Run(len(edit_calls()) - calls_before, report)
+
+
+def edit_calls() -> list[str]:
+    """The queries that the RAG was asked; it notes them where its modules do not matter."""
+    calls: list[str] = vars(sys)["edit_calls"]
+    return calls
 
 
 def add(name: str, text: str = "\nx = 1\n") -> Callable[[], object]:
@@ -245,25 +273,32 @@ VARIABLES = (
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_after_an_edit_it_is_asked_again(project: Path, edit: str) -> None:
-    assert command()[0] == 3
-    assert command()[0] == 0
+    assert command().calls == 3
+    assert command().calls == 0
+
     EDITS[edit]()
-    calls, report = command()
-    assert calls == 3
-    assert any("asked again" in note for note in report.notes)
-    assert command()[0] == 0
+
+    edited = command()
+    assert edited.calls == 3
+    assert "asked again" in edited.notes
+    unchanged = command()
+    assert unchanged.calls == 0, unchanged.notes
 
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_after_a_variable_changed_it_is_asked_again(
     project: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [command()[0]]
-    for value in ("one", "two"):
-        monkeypatch.setenv(name, value)
-        asked.append(command()[0])
+    assert command().calls == 3
+
+    monkeypatch.setenv(name, "one")
+    assert command().calls == 3
+
+    monkeypatch.setenv(name, "two")
+    assert command().calls == 3
+
     monkeypatch.delenv(name)
-    assert [*asked, command()[0]] == [3, 3, 3, 3]
+    assert command().calls == 3
 
 
 def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(project: Path) -> None:
@@ -271,71 +306,115 @@ def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(pro
     os.mkfifo("pipe")
     Path("loop").symlink_to(".", target_is_directory=True)
     Path("nowhere").symlink_to("gone.txt")
-    assert command()[0] == 3
-    assert command()[0] == 0
+    assert command().calls == 3
+    assert command().calls == 0
+
     Path(os.fsdecode(b"name-\xff.txt")).write_text("other bytes")
-    assert command()[0] == 3
+
+    assert command().calls == 3
 
 
-def test_what_no_comparison_sees_is_found_by_asking_three_cases_again(
+def test_a_change_that_no_comparison_sees_is_noticed_by_asking_some_cases_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reuse, "ASKED", 2)  # of three cases
-    assert [command()[0] for _ in range(2)] == [3, 2]
+    assert command().calls == 3
+    assert command().calls == 2
+
     monkeypatch.setattr(sys, "edit_answer", "no", raising=False)
-    asked, report = command()
-    assert asked == 1 + 3  # the first that differs says enough
-    assert any("generate of " in note and "another one now" in note for note in report.notes)
-    assert {row.response for row in report.rows()} == {"no"}
-    assert command()[0] == 2
+    changed = command()
+
+    assert changed.calls == 1 + 3  # the first that differs says enough
+    assert "generate of " in changed.notes
+    assert "another one now" in changed.notes
+    assert [row.response for row in changed.report.rows()] == ["no", "no", "no"]
+    assert command().calls == 2
 
 
-def test_a_corpus_beside_the_cases_counts_and_the_cases_do_not(project: Path) -> None:
+@pytest.fixture(name="data")
+def project_that_reads_a_corpus_beside_its_cases(project: Path) -> Path:
     Path("data").mkdir()
     Path("data/corpus.jsonl").write_text("{}\n")
     Path("data/cases.jsonl").write_text("{}\n")
     rag = Path("edited_rag.py")
     read = 'json.loads((HERE / "data.json").read_text())'
     rag.write_text(rag.read_text().replace(read, f'{read}; Path("data/corpus.jsonl").read_text()'))
-    assert [command(source="data")[0] for _ in range(2)] == [3, 0]
+    return Path("data")
+
+
+def test_an_edit_of_the_cases_asks_nothing_again(data: Path) -> None:
+    assert command(source="data").calls == 3
+
     add("data/cases.jsonl")()
-    assert command(source="data")[0] == 0
+
+    assert command(source="data").calls == 0
+
+
+def test_an_edit_of_the_corpus_beside_them_asks_again(data: Path) -> None:
+    assert command(source="data").calls == 3
+    assert command(source="data").calls == 0
+
     add("data/corpus.jsonl")()
-    assert command(source="data")[0] == 3
+
+    assert command(source="data").calls == 3
+
+
+PROGRAM = """
+import sys
+from ragbench import evaluate
+
+ANSWER = sys.argv[1]
+
+def rag(query):
+    return {'contexts': ['c'], 'response': ANSWER}
+
+cases = [{'id': '1', 'query': 'q', 'reference': 'yes'}]
+report = evaluate(cases, rag, out='run', metrics=['exact_match'])
+print(report.summaries[0].score, report.stages[1].reused)
+"""
+
+
+def score_and_reused(answer: str) -> str:
+    """What the program prints that answers with its argument."""
+    root = Path(__file__).parents[3]
+    paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
+    done = subprocess.run(
+        [sys.executable, "program.py", answer],
+        capture_output=True,
+        text=True,
+        env=os.environ | paths,
+    )
+    return done.stdout.strip()
 
 
 def test_another_argument_of_a_program_asks_again(project: Path) -> None:
     """What a program does with its arguments is in no file."""
-    program = (
-        "import sys\nfrom ragbench import evaluate\nANSWER = sys.argv[1]\n"
-        "def rag(query):\n    return {'contexts': ['c'], 'response': ANSWER}\n"
-        "cases = [{'id': '1', 'query': 'q', 'reference': 'yes'}]\n"
-        "found = evaluate(cases, rag, out='run', metrics=['exact_match'])\n"
-        "print(found.summaries[0].score, found.stages[1].reused)\n"
-    )
-    Path("program.py").write_text(program)
-    call = [sys.executable, "program.py"]
-    root = Path(__file__).parents[3]
-    paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
-    printed = [
-        subprocess.run([*call, answer], capture_output=True, text=True, env=os.environ | paths)
-        for answer in ("yes", "yes", "no")
-    ]
-    assert [one.stdout.split() for one in printed] == [["1.0", "0"], ["1.0", "1"], ["0.0", "0"]]
+    Path("program.py").write_text(PROGRAM)
+
+    assert score_and_reused("yes") == "1.0 0"
+    assert score_and_reused("yes") == "1.0 1"
+    assert score_and_reused("no") == "0.0 0"
 
 
-def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> None:
-    assert command()[0] == 3
-    assert command(weight=2.0)[0] == 3
+def test_another_argument_of_the_rag_asks_again(project: Path) -> None:
+    assert command().calls == 3
+    assert command(weight=2.0).calls == 3
+
+
+def test_an_edit_of_what_the_project_ignores_asks_nothing_again(project: Path) -> None:
+    assert command().calls == 3
+
     add("notes/todo.txt")()
     add("run.lock")()
-    assert command(weight=2.0)[0] == 0
+
+    assert command().calls == 0
 
 
 # --- which folder a command goes on in, and which stored outcomes hold
 
 
 def version() -> RunVersion:
+    """The folder of the version of now, and why it is another one."""
     with watched({}) as (watch, rag):
         return run_version(Path("run"), project_of(rag, None, None, watch=watch))
 
@@ -345,47 +424,69 @@ REWORDED = add("edited_pkg/prompts.py")
 
 def test_each_version_has_a_folder_next_to_the_first(project: Path) -> None:
     command()
-    for number in (2, 3):
+    for folder in (Path("run-2"), Path("run-3")):
         REWORDED()
-        found = version()
-        assert (found.folder, found.is_changed) == (Path(f"run-{number}"), True)
-        assert found.because == ("edited_pkg/prompts.py changed",)
-        command(out=str(found.folder))
-        assert version().folder == found.folder
+
+        new_version = version()
+
+        assert new_version.folder == folder
+        assert new_version.is_changed
+        assert new_version.because == ("edited_pkg/prompts.py changed",)
+        command(out=str(folder))
+        assert version().folder == folder
 
 
 def test_the_note_outlives_an_interruption(project: Path) -> None:
     command()
     REWORDED()
-    made = vars(sys)["edit_calls"]
     with pytest.raises(InterruptedRunError):
-        command(stopped=lambda: len(made) >= 4)
-    calls, report = command()
-    assert calls == 2
-    assert "retrieve and generate asked again: edited_pkg/prompts.py changed" in report.notes
-    assert all(stage.reused == 0 for stage in report.stages)
+        command(stopped=lambda: len(edit_calls()) >= 4)
+
+    continued = command()
+
+    assert continued.calls == 2
+    note = "retrieve and generate asked again: edited_pkg/prompts.py changed"
+    assert note in continued.report.notes
+    assert [stage.reused for stage in continued.report.stages] == [0, 0]
 
 
-def test_what_cannot_be_seen_is_reused_only_to_finish_a_run(project: Path) -> None:
-    rag, made = Path("edited_rag.py"), vars(sys)["edit_calls"]
-    unseen = 'subprocess.run([sys.executable, "-c", ""], check=True)'
-    rag.write_text(rag.read_text().replace("thread.start()", f"thread.start(); {unseen}"))
+@pytest.fixture(name="unseen")
+def project_that_starts_a_program(project: Path) -> None:
+    """What a program reads cannot be seen."""
+    rag = Path("edited_rag.py")
+    start = 'subprocess.run([sys.executable, "-c", ""], check=True)'
+    rag.write_text(rag.read_text().replace("thread.start()", f"thread.start(); {start}"))
+
+
+@pytest.mark.usefixtures("unseen")
+def test_what_cannot_be_seen_is_reused_to_finish_a_run(project: Path) -> None:
     with pytest.raises(InterruptedRunError):
-        command(stopped=lambda: bool(made))
-    assert command()[0] == 2
-    found = version()
-    assert (found.folder, found.is_changed) == (Path("run-2"), False)
-    calls, report = command()
-    assert calls == 3
-    assert any("asked again" in note for note in report.notes)
+        command(stopped=lambda: len(edit_calls()) >= 1)
+
+    assert command().calls == 2
+
+
+@pytest.mark.usefixtures("unseen")
+def test_what_cannot_be_seen_is_not_reused_by_the_next_run(project: Path) -> None:
+    command()
+
+    next_version = version()
+    next_run = command()
+
+    assert next_version.folder == Path("run-2")
+    assert not next_version.is_changed
+    assert next_run.calls == 3
+    assert "asked again" in next_run.notes
 
 
 def test_stored_outcomes_are_trusted_where_the_user_says_so(project: Path) -> None:
     command()
     REWORDED()
-    calls, report = command(stored=True)
-    assert calls == 0
-    assert any(note.startswith("retrieve and generate --reuse") for note in report.notes)
+
+    trusting = command(trust_stored=True)
+
+    assert trusting.calls == 0
+    assert "retrieve and generate --reuse" in trusting.notes
 
 
 # --- metrics
@@ -397,26 +498,33 @@ def halved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "score", "asked"),
+    ("edit", "score", "calls"),
     [
-        (halved, 0.25, 0),  # what changes a metric alone asks nothing
-        (lambda: Path("edited_formula.py").write_text("VALUE = .25\n"), 0.25, 3),
-        (lambda: os.environ.update(FACTOR="2"), 1.0, 3),
+        pytest.param(halved, 0.25, 0, id="its file, which asks nothing"),
+        pytest.param(
+            lambda: Path("edited_formula.py").write_text("VALUE = .25\n"),
+            0.25,
+            3,
+            id="a module that it imports",
+        ),
+        pytest.param(lambda: os.environ.update(FACTOR="2"), 1.0, 3, id="a variable"),
     ],
-    ids=["its file", "what it imports", "a variable"],
 )
 def test_a_metric_of_ones_own_has_no_old_score(
     project: Path,
     edit: Callable[[], object],
     score: float,
-    asked: int,
+    calls: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FACTOR", "1")
-    assert command("edited_metric.py:edited")[1].summaries[0].score == 0.5
+    assert command("edited_metric.py:edited").report.summaries[0].score == 0.5
+
     edit()
-    calls, report = command("edited_metric.py:edited")
-    assert (calls, report.summaries[0].score) == (asked, score)
+    edited = command("edited_metric.py:edited")
+
+    assert edited.calls == calls
+    assert edited.report.summaries[0].score == score
 
 
 # --- within one process
@@ -442,10 +550,6 @@ def closure(settings: dict[str, str]) -> Callable[[str], dict[str, Any]]:
     return lambda query: {"contexts": ["c"], "response": settings["answer"]}
 
 
-def says_no(*_: object) -> str:
-    return "no"
-
-
 WAYS: dict[str, tuple[object, Callable[[], Any]]] = {
     # What answers, and how to change it without a file.
     "a dict of the module": (Counting, lambda: mock.patch.dict(SETTINGS, answer="no")),
@@ -465,20 +569,29 @@ def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_sweep_in_one_process_has_new_answers(tmp_path: Path, way: str) -> None:
-    rag, changed = WAYS[way]
+    rag, change = WAYS[way]
+
     assert scored(tmp_path, rag) == 1.0
-    with changed():
+    with change():
         assert scored(tmp_path, rag) == 0.0
     assert scored(tmp_path, rag) == 1.0
 
 
+def calls_of_version(out: Path, version: str | None) -> int:
+    calls_before = len(CALLS)
+    scored(out, version=version)
+    return len(CALLS) - calls_before
+
+
 def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
-    asked: list[int] = []
-    for version in ("1", "1", "2", None, None):
-        before = len(CALLS)
-        scored(tmp_path / "run", version=version)
-        asked.append(len(CALLS) - before)
-    assert asked == [3, 0, 3, 3, 3]
+    assert calls_of_version(tmp_path, "1") == 3
+    assert calls_of_version(tmp_path, "1") == 0
+    assert calls_of_version(tmp_path, "2") == 3
+
+
+def test_without_a_version_a_system_in_memory_is_asked_each_time(tmp_path: Path) -> None:
+    assert calls_of_version(tmp_path, None) == 3
+    assert calls_of_version(tmp_path, None) == 3
 
 
 # --- a run that is the same
@@ -492,24 +605,38 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_answers(response: str = "yes") -> None:
-    lines(
-        "answers.jsonl",
-        (
-            {"id": str(n), "query": f"q{n}", "reference": "yes", "response": response, "said": "no"}
-            for n in range(3)
-        ),
-    )
+    rows: list[dict[str, str]] = []
+    for number in range(3):
+        rows.append(
+            {
+                "id": str(number),
+                "query": f"q{number}",
+                "reference": "yes",
+                "response": response,
+                "said": "no",
+            }
+        )
+    lines("answers.jsonl", rows)
 
 
-def recorded(**given: Any) -> tuple[Any, list[str]]:
+def recorded(
+    *, fields: dict[str, str] | None = None, metrics: Any = "exact_match", **settings: Any
+) -> tuple[Report, list[str]]:
     """The report of recorded answers, and when each run in the folder began."""
-    fields, metrics = given.pop("fields", {}), given.pop("metrics", "exact_match")
-    with open_source("answers.jsonl", fields=fields) as source:
-        report = evaluate(source, out="run", metrics=metrics, settings=EvalSettings(**given))
+    with open_source("answers.jsonl", fields=fields or {}) as source:
+        report = evaluate(source, out="run", metrics=metrics, settings=EvalSettings(**settings))
     if not are_written(report, Path("run")):
         write_reports(report, Path("run"))
+    return report, starts_of_runs()
+
+
+def starts_of_runs() -> list[str]:
     with Journal(Path("run/journal.sqlite")) as journal:
-        return report, [*journal.runs.started().values()]
+        return list(journal.runs.started().values())
+
+
+def report_times() -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
 
 
 def same_size() -> None:
@@ -539,22 +666,43 @@ CHANGES: dict[str, tuple[Callable[[], object] | None, dict[str, Any], float]] = 
 }
 
 
+@pytest.mark.usefixtures("answers")
+def test_the_same_run_is_neither_counted_nor_written_again() -> None:
+    report, starts = recorded()
+    times = report_times()
+
+    same_report, same_starts = recorded()
+
+    assert report_json(same_report) == report_json(report)
+    assert same_starts == starts
+    assert report_times() == times
+
+
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.usefixtures("answers")
-def test_the_same_run_stands_and_another_is_counted_anew(change: str) -> None:
-    first, began = recorded()
-    files = {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
-    same, still = recorded()
-    assert (report_json(same), still) == (report_json(first), began)
-    assert files == {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
-    edit, given, score = CHANGES[change]
+def test_another_run_is_counted_anew(change: str) -> None:
+    _, starts = recorded()
+    edit, settings, score = CHANGES[change]
     if edit is not None:
         edit()
-    report, later = recorded(**given)
-    assert later[: len(began)] == began and len(later) == len(began) + 1
+
+    report, later_starts = recorded(**settings)
+
+    assert later_starts[:-1] == starts
     assert report.summaries[0].score == score
-    assert Path("run/cases.csv").read_text().count("\n") == report.manifest["dataset"]["cases"] + 1
-    assert recorded()[0].summaries[0].metric.name == "exact_match"
+    rows = Path("run/cases.csv").read_text().count("\n") - 1  # without the header
+    assert rows == report.manifest["dataset"]["cases"]
+
+
+@pytest.mark.usefixtures("answers")
+def test_after_a_run_of_another_metric_the_first_one_is_as_before() -> None:
+    report, _ = recorded()
+    recorded(metrics="token_f1")
+
+    again, _ = recorded()
+
+    assert again.summaries[0].metric.name == "exact_match"
+    assert again.summaries[0].score == report.summaries[0].score
 
 
 @pytest.mark.usefixtures("answers")
@@ -563,7 +711,9 @@ def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were(
     table = Path("run/cases.csv").read_bytes()
     Path("run/cases.csv").write_text("edited")
     Path("run/report.md").unlink()
+
     recorded()
+
     assert Path("run/cases.csv").read_bytes() == table
     assert Path("run/report.md").exists()
 
@@ -578,21 +728,28 @@ def test_a_metric_that_changed_in_one_process_has_a_new_score_though_the_run_is_
 
     for value in (0.5, 0.75):
         values["value"] = value
-        assert recorded(metrics=[swept])[0].summaries[0].score == value
+
+        report, _ = recorded(metrics=[swept])
+
+        assert report.summaries[0].score == value
         assert scored(Path("asked"), metrics=[swept], version="1") == value
 
 
-def test_a_run_whose_answers_are_reused_stands(project: Path) -> None:
-    def began() -> int:
-        with Journal(Path("run/journal.sqlite")) as journal:
-            return len(journal.runs.started())
-
+def test_a_run_whose_answers_are_reused_is_not_begun_again(project: Path) -> None:
     lines("data.jsonl", [{"query": "q", "reference": "yes"}])
-    counts: list[tuple[int, int, int]] = []
-    for edited in (False, False, False, True, False):
-        if edited:
-            REWORDED()
+
+    def run_of_data() -> tuple[int, int, int]:
+        """Calls, reused answers, and runs that began in the folder."""
         with open_source("data.jsonl") as source:
-            calls, report = command(cases=source)
-        counts.append((calls, report.stages[1].reused, began()))
-    assert counts == [(1, 0, 1), (0, 1, 2), (0, 1, 2), (1, 0, 3), (0, 1, 4)]
+            run = command(cases=source)
+        return run.calls, run.report.stages[1].reused, len(starts_of_runs())
+
+    assert run_of_data() == (1, 0, 1)
+    # Of the first run with a reused answer the report differs: it says so.
+    assert run_of_data() == (0, 1, 2)
+    assert run_of_data() == (0, 1, 2)
+
+    REWORDED()
+
+    assert run_of_data() == (1, 0, 3)
+    assert run_of_data() == (0, 1, 4)

@@ -31,8 +31,7 @@ from ragbench.errors import DataError, InterruptedRunError, RunMismatchError
 from ragbench.io.entries import EntrySource, SourceInfo
 from ragbench.stages.stored import entries
 from ragbench.verbs.evaluate import RunRequest, run_evaluation
-from tests.behaviour.eval.test_resume import written
-from tests.behaviour.rags import NotingRAG, OnlyGenerates, cases, run
+from tests.behaviour.rags import NotingRAG, OnlyGenerates, cases, report_files, run
 from tests.unit.metrics.builders import generated, retrieved
 
 METRICS = parse_metrics("recall@5, token_f1")
@@ -339,16 +338,16 @@ def test_a_first_run_is_as_if_all_cases_had_been_read_before(
 ) -> None:
     settings = EvalSettings(source="x")
     at_once(entries, tmp_path / "at once")
-    expected = written(tmp_path / "at once")
+    expected = report_files(tmp_path / "at once")
 
     scored(entries, tmp_path / "read before", settings=settings)
-    assert written(tmp_path / "read before") == expected
+    assert report_files(tmp_path / "read before") == expected
 
     # And so it stays in the next run, of either kind.
     scored(entries, tmp_path / "read before", settings=settings)
-    assert written(tmp_path / "read before") == expected
+    assert report_files(tmp_path / "read before") == expected
     scored(entries, tmp_path / "at once", settings=settings)
-    assert written(tmp_path / "at once") == expected
+    assert report_files(tmp_path / "at once") == expected
 
 
 def test_a_first_run_with_an_id_twice_leaves_nothing(tmp_path: Path) -> None:
@@ -381,7 +380,7 @@ def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, calls:
     at_once(THREE_BLOCKS, tmp_path / "run")
 
     at_once(THREE_BLOCKS, tmp_path / "whole")
-    assert written(tmp_path / "run") == written(tmp_path / "whole")
+    assert report_files(tmp_path / "run") == report_files(tmp_path / "whole")
 
 
 def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: Path) -> None:

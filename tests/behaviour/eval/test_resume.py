@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,102 +19,210 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunError
-from ragbench.views.write import write_reports
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, report_files, rows, run
 
-QUERIES = [f"q{n}" for n in range(10)]
+QUERIES = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"]
+NOTHING: list[str] = []
 
 
-def asked(
-    data: list[Case], out: Path, rag: Any = None, **options: Any
-) -> tuple[list[str], list[str]]:
-    """Runs and tells which queries were retrieved and generated."""
+class Asked(NamedTuple):
+    """The queries that a run asked its RAG about."""
+
+    retrieved: list[str]
+    generated: list[str]
+
+
+def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: Any) -> Asked:
+    """Runs, with a RAG that has not been asked before."""
     rag = rag or NotingRAG()
     run(data, rag, out, **options)
-    return rag.retrieved, rag.generated
+    return Asked(rag.retrieved, rag.generated)
 
 
-def written(out: Path) -> dict[str, bytes]:
-    """The files of a run's report that must repeat byte for byte."""
-    write_reports(report_of(out), out)
-    return {name: (out / name).read_bytes() for name in ("report.json", "report.md", "cases.csv")}
+# --- the same run again
+
+
+def test_a_first_run_asks_everything(tmp_path: Path) -> None:
+    assert ask(cases(*QUERIES), tmp_path / "run") == (QUERIES, QUERIES)
 
 
 def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
-    assert asked(cases(*QUERIES), tmp_path / "run") == (QUERIES, QUERIES)
-    before = written(tmp_path / "run")
-    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+    ask(cases(*QUERIES), tmp_path / "run")
+
+    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+
+
+def test_the_same_run_again_counts_what_it_reused(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path / "run")
+    ask(cases(*QUERIES), tmp_path / "run")
+
     report = report_of(tmp_path / "run")
-    assert [(stage.stage, stage.reused) for stage in report.stages] == [
-        (stage, 10) for stage in ("retrieve", "generate")
-    ]
+
     assert report.reused_from is not None
-    after = written(tmp_path / "run")
+    reused = {stage.stage: stage.reused for stage in report.stages}
+    assert reused == {"retrieve": 10, "generate": 10}
+
+
+def test_the_same_run_again_gives_the_same_files_but_for_what_it_reused(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path / "run")
+    before = report_files(tmp_path / "run")
+
+    ask(cases(*QUERIES), tmp_path / "run")
+
+    after = report_files(tmp_path / "run")
     assert after["cases.csv"] == before["cases.csv"]
     assert after["report.json"].replace(b'"reused": 10', b'"reused": 0') == before["report.json"]
 
 
-UNSAID = {"retriever": None, "generator": None}
+# --- a run with another setting
+
+
+def noting(retriever: object = "one", generator: object = "one") -> NotingRAG:
+    """A RAG that says this of its stages; of None it says nothing."""
+    rag = NotingRAG()
+    rag.retriever = retriever
+    rag.generator = generator
+    return rag
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "options", "expected"),
+    ("before", "after", "options", "expected"),
     [
-        ({}, {"generator": 2}, {}, ([], QUERIES)),
-        ({}, {"retriever": "two"}, {}, (QUERIES, [])),  # it finds the same
-        # Nobody says that retrieval does not read the attribute that changed.
-        ({"retriever": None}, {"retriever": None, "generator": 2}, {}, (QUERIES, QUERIES)),
-        (UNSAID, UNSAID, {"rag_description": {"version": 2}}, (QUERIES, QUERIES)),
-        ({}, {}, {"top_k": 3}, (QUERIES, [])),
+        pytest.param(
+            noting(), noting(generator="two"), {}, (NOTHING, QUERIES), id="another generator"
+        ),
+        pytest.param(
+            noting(),
+            noting(retriever="two"),
+            {},
+            (QUERIES, NOTHING),
+            id="another retriever that finds the same",
+        ),
+        # Retrieval may read the attribute that changed.
+        pytest.param(
+            noting(retriever=None),
+            noting(retriever=None, generator="two"),
+            {},
+            (QUERIES, QUERIES),
+            id="another generator, and nothing is known of the retriever",
+        ),
+        pytest.param(
+            noting(retriever=None, generator=None),
+            noting(retriever=None, generator=None),
+            {"rag_description": {"version": 2}},
+            (QUERIES, QUERIES),
+            id="another version of the whole",
+        ),
+        pytest.param(noting(), noting(), {"top_k": 3}, (QUERIES, NOTHING), id="top_k"),
     ],
 )
-def test_what_changed_asks_for_what_depends_on_it(
+def test_a_change_asks_for_what_depends_on_it(
     tmp_path: Path,
-    first: dict[str, Any],
-    second: dict[str, Any],
+    before: NotingRAG,
+    after: NotingRAG,
     options: dict[str, Any],
-    expected: object,
+    expected: tuple[list[str], list[str]],
 ) -> None:
-    one, other, again = NotingRAG(), NotingRAG(), NotingRAG()
-    for rag, settings in ((one, first), (other, second), (again, first)):
-        vars(rag).update(settings)
-    asked(cases(*QUERIES), tmp_path / "run", one)
-    assert asked(cases(*QUERIES), tmp_path / "run", other, **options) == expected
-    if "top_k" in options:  # what the first setting gave is still there
-        assert asked(cases(*QUERIES), tmp_path / "run", again) == ([], [])
+    ask(cases(*QUERIES), tmp_path / "run", before)
+
+    assert ask(cases(*QUERIES), tmp_path / "run", after, **options) == expected
+
+
+def test_what_an_earlier_setting_gave_is_reused_when_it_comes_back(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path / "run")
+    ask(cases(*QUERIES), tmp_path / "run", top_k=3)
+
+    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+
+
+def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path)
+    rag = NotingRAG()
+
+    with pytest.raises(InterruptedRunError):
+        run(cases(*QUERIES), rag, tmp_path, top_k=3, stopped=lambda: len(rag.retrieved) >= 4)
+
+    report = report_of(tmp_path)
+    assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
+    assert [summary.measured for summary in report.summaries] == [0, 0]
+
+
+# --- a run of other cases
 
 
 def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
+    ask(cases(*QUERIES), tmp_path / "run")
     data = cases(*QUERIES)
     data[4] = replace(data[4], reference="something else")
-    assert asked(data, tmp_path / "run") == ([], [])
-    report = report_of(tmp_path / "run")
-    assert report.summaries[1].score == 0.9
+
+    asked = ask(data, tmp_path / "run")
+
+    assert asked == (NOTHING, NOTHING)
+    exact_match = report_of(tmp_path / "run").summaries[1]
+    assert exact_match.score == 0.9
 
 
-def test_of_other_cases_only_new_ones_are_asked_in_whatever_order(tmp_path: Path) -> None:
-    for limit, new in ((4, QUERIES[:4]), (7, QUERIES[4:7])):
-        assert asked(cases(*QUERIES), tmp_path, selection=Selection(limit=limit)) == (new, new)
-    assert asked(cases("q6", "q2"), tmp_path) == ([], [])
+def test_of_more_cases_only_new_ones_are_asked(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path, selection=Selection(limit=4))
+
+    asked = ask(cases(*QUERIES), tmp_path, selection=Selection(limit=7))
+
+    assert asked == (["q4", "q5", "q6"], ["q4", "q5", "q6"])
+
+
+def test_of_fewer_cases_none_is_asked_in_whatever_order(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path)
+
+    asked = ask(cases("q6", "q2"), tmp_path)
+
+    assert asked == (NOTHING, NOTHING)
     assert list(rows(report_of(tmp_path))) == ["q6", "q2"]
 
 
-def test_failed_queries_are_asked_again_only_on_request(tmp_path: Path) -> None:
+# --- failed queries
+
+
+def test_failed_queries_are_not_asked_again(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
-    asked(data, tmp_path / "run")
-    assert asked(data, tmp_path / "run") == ([], [])
-    again = NotingRAG()
-    report = run(data, again, tmp_path / "run", retry_failed=True)
-    assert (again.retrieved, again.generated) == (["lost b"], ["mute c"])
-    assert counts(report)["retrieve"] == (2, 0, 0, 1)
+    ask(data, tmp_path / "run")
+
+    assert ask(data, tmp_path / "run") == (NOTHING, NOTHING)
+
+
+def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
+    data = cases("a", "lost b", "mute c")
+    ask(data, tmp_path / "run")
+
+    asked = ask(data, tmp_path / "run", retry_failed=True)
+
+    assert asked == (["lost b"], ["mute c"])
+    assert counts(report_of(tmp_path / "run"))["retrieve"] == (2, 0, 0, 1)
+
+
+# --- a fresh run
 
 
 def test_fresh_asks_everything(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
-    (tmp_path / "run" / "notes.txt").write_text("the user's", encoding="utf-8")
-    assert asked(cases(*QUERIES), tmp_path / "run", fresh=True) == (QUERIES, QUERIES)
-    assert (tmp_path / "run" / "notes.txt").exists()
+    ask(cases(*QUERIES), tmp_path / "run")
+
+    assert ask(cases(*QUERIES), tmp_path / "run", fresh=True) == (QUERIES, QUERIES)
+
+
+def test_fresh_leaves_the_users_files(tmp_path: Path) -> None:
+    ask(cases(*QUERIES), tmp_path / "run")
+    notes = tmp_path / "run" / "notes.txt"
+    notes.write_text("the user's", encoding="utf-8")
+
+    ask(cases(*QUERIES), tmp_path / "run", fresh=True)
+
+    assert notes.read_text(encoding="utf-8") == "the user's"
+
+
+# --- cases that cannot be used
+
+
+def no_cases() -> Iterator[Case]:
+    return iter(())
 
 
 def broken_cases() -> Iterator[Case]:
@@ -122,56 +230,44 @@ def broken_cases() -> Iterator[Case]:
     raise DataError([])
 
 
-@pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("data", [list[Case], broken_cases])
+@pytest.mark.parametrize("fresh", [False, True], ids=["continued", "fresh"])
+@pytest.mark.parametrize("data", [no_cases, broken_cases])
 def test_cases_that_cannot_be_used_leave_the_earlier_run(
-    tmp_path: Path, data: Callable[[], Iterable[Case]], fresh: bool
+    tmp_path: Path, data: Callable[[], Iterator[Case]], fresh: bool
 ) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
-    before = written(tmp_path / "run")
+    ask(cases(*QUERIES), tmp_path / "run")
+    before = report_files(tmp_path / "run")
+
     with pytest.raises(DataError):
         run(data(), NotingRAG(), tmp_path / "run", fresh=fresh)
-    assert written(tmp_path / "run") == before
-    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+
+    assert report_files(tmp_path / "run") == before
+    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "error", "message"),
-    [
-        ([], {}, DataError, "there are no cases"),
-        ([], {"fresh": True}, DataError, "there are no cases"),
-        (cases("a"), {"stopped": lambda: True}, InterruptedRunError, "nothing was run"),
-    ],
-)
-def test_a_new_folder_whose_cases_never_came_is_not_left_behind(
-    tmp_path: Path, data: list[Case], options: dict[str, Any], error: type[Exception], message: str
-) -> None:
+@pytest.mark.parametrize("fresh", [False, True], ids=["continued", "fresh"])
+def test_without_cases_no_folder_is_left_behind(tmp_path: Path, fresh: bool) -> None:
+    with pytest.raises(DataError, match="there are no cases"):
+        run([], NotingRAG(), tmp_path / "run", fresh=fresh)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_stopped_before_its_cases_leaves_no_folder_behind(tmp_path: Path) -> None:
     rag = NotingRAG()
-    with pytest.raises(error, match=message):
-        run(data, rag, tmp_path / "run", **options)
+
+    with pytest.raises(InterruptedRunError, match="nothing was run"):
+        run(cases("a"), rag, tmp_path / "run", stopped=lambda: True)
+
     assert rag.retrieved == []
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("batch", [1, 3, 64])
-@pytest.mark.parametrize("after", range(0, 18, 3))
-def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
-    tmp_path: Path, after: int, batch: int
-) -> None:
-    data = cases(*QUERIES[:4], "lost x", "mute y", *QUERIES[4:8])
-    limits = CallSettings(batch_size=batch)
-    run(data, Batching(), tmp_path / "whole", limits=limits)
-    first, second = Batching(), Batching()
-    done, out = first.answered, tmp_path / "run"
-    with pytest.raises(InterruptedRunError):
-        run(data, first, out, limits=limits, stopped=lambda: after <= len(done))
-    run(data, second, tmp_path / "run", limits=limits)
-    assert not set(first.answered) & set(second.answered)
-    assert written(tmp_path / "run") == written(tmp_path / "whole")
+# --- a run that was stopped
 
 
 class Batching(RAGInterface):
-    """Answers whole batches; notes what it has answered, not what it was asked."""
+    """Answers whole batches; notes which queries it has answered, not which it was asked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,68 +277,118 @@ class Batching(RAGInterface):
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        found = [self.plain.retrieve_with_metadata(query) for query in queries]
+        results = [self.plain.retrieve_with_metadata(query) for query in queries]
         self.answered += [f"retrieve {query}" for query in queries]
-        return found
+        return results
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult]:
-        found = [self.plain.generate_with_metadata(query, []) for query in queries]
+        results = [self.plain.generate_with_metadata(query, []) for query in queries]
         self.answered += [f"generate {query}" for query in queries]
-        return found
+        return results
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize("answers", range(0, 18, 3))
+def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
+    tmp_path: Path, answers: int, batch_size: int
+) -> None:
+    data = cases("q0", "q1", "q2", "q3", "lost x", "mute y", "q4", "q5", "q6", "q7")
+    limits = CallSettings(batch_size=batch_size)
+    run(data, Batching(), tmp_path / "whole", limits=limits)
+    stopped = Batching()
+    continuing = Batching()
+
+    with pytest.raises(InterruptedRunError):
+        run(
+            data,
+            stopped,
+            tmp_path / "run",
+            limits=limits,
+            stopped=lambda: len(stopped.answered) >= answers,
+        )
+    run(data, continuing, tmp_path / "run", limits=limits)
+
+    # No query is answered twice.
+    assert set(stopped.answered) & set(continuing.answered) == set()
+    assert report_files(tmp_path / "run") == report_files(tmp_path / "whole")
 
 
 def test_a_stopped_async_run_continues(tmp_path: Path) -> None:
-    first, second, limits = AsyncRAG(), AsyncRAG(), CallSettings(concurrency=2)
-    asked = first.plain.retrieved
+    stopped = AsyncRAG()
+    continuing = AsyncRAG()
+
     with pytest.raises(InterruptedRunError):
-        run(cases(*QUERIES), first, tmp_path, limits=limits, stopped=lambda: len(asked) >= 5)
-    report = run(cases(*QUERIES), second, tmp_path)
-    assert sorted(asked + second.plain.retrieved) == QUERIES
+        run(
+            cases(*QUERIES),
+            stopped,
+            tmp_path,
+            limits=CallSettings(concurrency=2),
+            stopped=lambda: len(stopped.plain.retrieved) >= 5,
+        )
+    report = run(cases(*QUERIES), continuing, tmp_path)
+
+    assert sorted(stopped.plain.retrieved + continuing.plain.retrieved) == QUERIES
     assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (10, 0, 0, 0)}
 
 
 def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
-    data = cases(*[f"q{n}" for n in range(600)])  # more than one window
+    # More than a window of 512, of which the first is scored whole.
+    data = cases(*[f"q{number}" for number in range(600)])
     rag = NotingRAG()
+
     with pytest.raises(InterruptedRunError):
         run(data, rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) >= 550)
+
     report = report_of(tmp_path / "run")
     assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
     assert [summary.measured for summary in report.summaries] == [512, 512]
     assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 88),)
 
 
-def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path)
-    rag = NotingRAG()
-    with pytest.raises(InterruptedRunError):
-        run(cases(*QUERIES), rag, tmp_path, top_k=3, stopped=lambda: len(rag.retrieved) >= 4)
-    report = report_of(tmp_path)
-    assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
-    assert all(summary.measured == 0 for summary in report.summaries)
+# --- a run whose first calls all fail
+
+
+LOST = ["lost 0", "lost 1", "lost 2", "lost 3", "lost 4"]
+LOST_AND_FOUND = cases(*LOST, "q0", "q1", "q2", "q3", "q4")
+
+
+ONE_BY_ONE = CallSettings(give_up_after=3, concurrency=1)
 
 
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
-def test_a_run_whose_first_calls_all_fail_asks_no_more_and_goes_on_later(
+def test_a_run_whose_first_calls_all_fail_asks_no_more(
     tmp_path: Path, kind: Callable[[], Any]
 ) -> None:
-    lost = [f"lost {n}" for n in range(5)]
-    questions = cases(*lost, *(f"q{n}" for n in range(5)))
-    limits = CallSettings(give_up_after=3)
-    rag, said = kind(), r"retrieve failed for all of the first 3 cases.*nothing for"
-    with pytest.raises(RunError, match=said):
-        run(questions, rag, tmp_path, limits=limits)
-    asked = getattr(rag, "plain", rag).retrieved
-    assert asked == lost[:3]
-    report = run(questions, kind(), tmp_path, limits=replace(limits, give_up_after=0))
+    rag = kind()
+
+    message = r"retrieve failed for all of the first 3 cases.*nothing for"
+    with pytest.raises(RunError, match=message):
+        run(LOST_AND_FOUND, rag, tmp_path, limits=ONE_BY_ONE)
+
+    assert getattr(rag, "plain", rag).retrieved == LOST[:3]
+
+
+@pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
+def test_a_run_that_gave_up_goes_on_where_it_may_fail_more(
+    tmp_path: Path, kind: Callable[[], Any]
+) -> None:
+    with pytest.raises(RunError):
+        run(LOST_AND_FOUND, kind(), tmp_path, limits=CallSettings(give_up_after=3))
+    rag = kind()
+
+    report = run(LOST_AND_FOUND, rag, tmp_path, limits=CallSettings(give_up_after=0))
+
     assert counts(report)["retrieve"] == (5, 0, 0, 5)
+    assert [row.id for row in report.rows() if row.failures] == LOST
     # What had failed is not asked again unless that is wanted.
-    assert [row.id for row in report.rows() if row.failures] == lost
+    assert LOST[0] not in getattr(rag, "plain", rag).retrieved
 
 
 def test_failures_after_an_answer_end_no_run(tmp_path: Path) -> None:
-    questions = cases("q", *(f"lost {n}" for n in range(9)))
+    questions = cases("q", *LOST)
+
     report = run(questions, NotingRAG(), tmp_path, limits=CallSettings(give_up_after=3))
-    assert counts(report)["retrieve"] == (1, 0, 0, 9)
+
+    assert counts(report)["retrieve"] == (1, 0, 0, 5)

@@ -96,7 +96,9 @@ def scores(report: Report) -> dict[str, float | None]:
 )
 def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
     given: Any = cases() if callable(cases) else cases
+
     report = evaluate(given, rag, out="run", metrics="exact_match")
+
     assert scores(report) == {"exact_match": 1.0}
     assert repr(report).splitlines()[1] == "exact_match  1.000  1 of 1"
 
@@ -109,6 +111,7 @@ def test_a_path_names_the_dataset_and_the_settings_overrule_it() -> None:
 
 def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     report = evaluate("ds.jsonl", Plain, out="run", metrics="recall@5")
+
     assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
     assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
     assert [one.user_input for one in prepare(open_traces("run"))] == ["How many days?"]

@@ -22,7 +22,7 @@ def recorded(entry: Entry, stage: str) -> Any:
 def entries(path: Path, form: str) -> list[Entry]:
     with open_source(path) as source:
         assert source.info.form == form
-        return [*source]
+        return list(source)
 
 
 def written(folder: Path, name: str, content: object) -> Path:
@@ -63,7 +63,9 @@ def test_groups_of_relevant_ids_are_flat(
         content = (
             f"qid,query,retrieval_gt,generation_gt\nq1,Who?,\"{cell}\",\"['Ada', 'Lovelace']\"\n"
         )
+
     (entry,) = entries(written(tmp_path, name, content), "autorag")
+
     assert entry.case.id == "q1"
     assert entry.case.references == ("Ada", "Lovelace")
     assert entry.case.reference_context_ids == ids
@@ -72,6 +74,7 @@ def test_groups_of_relevant_ids_are_flat(
 
 def test_alternatives_are_noted(tmp_path: Path) -> None:
     record = {"qid": "q1", "query": "Who?", "retrieval_gt": [["d1", "d2"]]}
+
     with open_source(written(tmp_path, "qa.json", [record])) as source:
         assert any("alternatives within a group" in note for note in source.info.notes)
 
@@ -102,7 +105,9 @@ def test_a_table_of_an_experiment_is_read(tmp_path: Path) -> None:
         "execution_time,example_id,id\n"
         "Who?,Ada,\"['Ada wrote it.']\",,Ada Lovelace,1,1.5,e1,r1\n"
     )
+
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
+
     assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
     assert recorded(entry, "generate").response == "Ada"
     assert entry.recorded["generate"].seconds == 1.5
@@ -116,7 +121,9 @@ def test_rows_of_the_sdk_are_read(tmp_path: Path) -> None:
         "example": {"id": "e1", "inputs": {"topic": "Who?"}, "outputs": {"answer": "Ada Lovelace"}},
         "evaluation_results": {"results": []},
     }
+
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
+
     assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
     assert recorded(entry, "generate").response == "Ada"
     assert recorded(entry, "retrieve").contexts == ["Ada wrote it."]
@@ -128,7 +135,9 @@ def test_objects_in_columns_are_read(tmp_path: Path) -> None:
         "outputs": {"answer": "Ada"},
         "reference_outputs": {"answer": "Ada Lovelace", "relevant_ids": ["d1"]},
     }
+
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
+
     assert (entry.case.query, entry.case.reference) == ("Who?", "Ada Lovelace")
     assert entry.case.reference_context_ids == ("d1",)
     assert recorded(entry, "generate").response == "Ada"
@@ -139,7 +148,9 @@ def test_documents_of_the_reference_are_never_the_retrieval(tmp_path: Path) -> N
         "inputs.question,outputs.answer,reference_outputs.answer,reference_outputs.contexts\n"
         "Who?,Ada,Ada Lovelace,\"['Gold.']\"\n"
     )
+
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
+
     assert "retrieve" not in entry.recorded
     assert entry.case.reference_contexts == ("Gold.",)
 
@@ -147,6 +158,8 @@ def test_documents_of_the_reference_are_never_the_retrieval(tmp_path: Path) -> N
 def test_an_error_is_a_failed_case(tmp_path: Path) -> None:
     table = "inputs.question,outputs.answer,error,example_id\nWho?,,TimeoutError(),e1\n"
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
+
     failure = entry.recorded["generate"].failure
+
     assert failure is not None
     assert failure.message == "TimeoutError()"

@@ -31,72 +31,107 @@ that they are lost, unless illness was the reason.</p>
 
 
 def pdf(*pages: str, password: str | None = None) -> bytes:
-    """A PDF of one line a page."""
+    """A PDF with a line on each page."""
     kinds: Any = pypdf.generic
-    name, writer = kinds.NameObject, pypdf.PdfWriter()
-    helvetica = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
-    font = kinds.DictionaryObject({name(key): name(value) for key, value in helvetica.items()})
+    name = kinds.NameObject
+    font = kinds.DictionaryObject(
+        {
+            name("/Type"): name("/Font"),
+            name("/Subtype"): name("/Type1"),
+            name("/BaseFont"): name("/Helvetica"),
+        }
+    )
     fonts = kinds.DictionaryObject({name("/F1"): font})
+    writer = pypdf.PdfWriter()
     for text in pages:
-        page, stream = writer.add_blank_page(600, 800), kinds.StreamObject()
+        stream = kinds.StreamObject()
         stream.set_data(f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode())
+        page = writer.add_blank_page(600, 800)
         page[name("/Resources")] = kinds.DictionaryObject({name("/Font"): fonts})
         page[name("/Contents")] = stream
     if password is not None:
         writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    content = io.BytesIO()
+    writer.write(content)
+    return content.getvalue()
 
 
 def word() -> bytes:
-    made = docx.Document()
-    made.core_properties.title = "Travel"
-    made.add_heading("Travel costs", 1)
-    made.add_paragraph("Trains are second class.")
-    made.add_paragraph("Keep the ticket", style="List Bullet")
-    table = made.add_table(2, 2)
-    for at, text in enumerate(("Country", "Rate|day", "France", "53")):
-        table.cell(at // 2, at % 2).text = text
-    made.add_heading("Meals", 2)
-    made.add_paragraph("Meals are paid by the day.")
-    out = io.BytesIO()
-    made.save(out)
-    return out.getvalue()
+    """A Word file with headings, a list and a table."""
+    document = docx.Document()
+    document.core_properties.title = "Travel"
+    document.add_heading("Travel costs", 1)
+    document.add_paragraph("Trains are second class.")
+    document.add_paragraph("Keep the ticket", style="List Bullet")
+    table = document.add_table(2, 2)
+    table.cell(0, 0).text = "Country"
+    table.cell(0, 1).text = "Rate|day"
+    table.cell(1, 0).text = "France"
+    table.cell(1, 1).text = "53"
+    document.add_heading("Meals", 2)
+    document.add_paragraph("Meals are paid by the day.")
+    content = io.BytesIO()
+    document.save(content)
+    return content.getvalue()
 
 
-def folder(tmp_path: Path, **files: bytes) -> Path:
-    for name, data in files.items():
-        written(tmp_path / name.replace("__", "."), data)
-    return tmp_path
+# --- PDF
 
 
 def test_a_pdf_is_the_text_of_its_pages(tmp_path: Path) -> None:
-    folder(tmp_path, a__pdf=pdf("Rent is due in May.", "The rate is 53 euros."))
-    [document] = read_documents(tmp_path / "a.pdf")
+    path = written(tmp_path / "a.pdf", pdf("Rent is due in May.", "The rate is 53 euros."))
+
+    (document,) = read_documents(path)
+
     assert document.text == "Rent is due in May.\n\nThe rate is 53 euros."
-    assert (document.id, document.title) == ("a.pdf", None)
-    folder(tmp_path, a__pdf=pdf(""), b__pdf=pdf("Rent is due.", password=""))
-    # A scanned one has no text; one that only its owner may change is read.
-    assert [document.text for document in read_documents(tmp_path)] == ["", "Rent is due."]
+    assert document.id == "a.pdf"
+    assert document.title is None
+
+
+def test_a_pdf_that_was_scanned_has_no_text(tmp_path: Path) -> None:
+    (document,) = read_documents(written(tmp_path / "a.pdf", pdf("")))
+
+    assert document.text == ""
+
+
+def test_a_pdf_that_only_its_owner_may_change_is_read(tmp_path: Path) -> None:
+    (document,) = read_documents(written(tmp_path / "b.pdf", pdf("Rent is due.", password="")))
+
+    assert document.text == "Rent is due."
+
+
+# --- HTML
 
 
 def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    folder(tmp_path / "sub", b__PDF=pdf("Rent is due."))
-    folder(tmp_path, a__md=b"# Leave\n\n27 days.", c__html=PAGE.encode(), d__exe=b"MZ")
-    # A folder may hold all kinds.
-    _, document, last = read_documents(tmp_path)
-    assert (document.id, last.id, skipped_files(tmp_path)) == ("c.html", "sub/b.PDF", ["d.exe"])
-    assert (document.title or "").startswith("Leave")
-    for kept in ("There are 27 days of paid leave a year", "## Carrying over", "| 10 | 30 |"):
-        assert kept in document.text
-    for left_out in ("Jobs", "track()", "cookies", "<p>"):
-        assert left_out not in document.text
+    written(tmp_path / "c.html", PAGE)
+
+    (document,) = read_documents(tmp_path)
+
+    assert document.id == "c.html"
+    assert document.title is not None
+    assert document.title.startswith("Leave")
+    assert "There are 27 days of paid leave a year" in document.text
+    assert "## Carrying over" in document.text
+    assert "| 10 | 30 |" in document.text
+
+
+@pytest.mark.parametrize("part", ["Jobs", "track()", "cookies", "<p>"])
+def test_what_surrounds_the_main_text_of_a_page_is_left_out(tmp_path: Path, part: str) -> None:
+    written(tmp_path / "c.html", PAGE)
+    assert part in PAGE
+
+    (document,) = read_documents(tmp_path)
+
+    assert part not in document.text
+
+
+# --- Word
 
 
 def test_word_keeps_headings_lists_and_tables_in_their_order(tmp_path: Path) -> None:
-    [document] = read_documents(folder(tmp_path, a__docx=word()))
+    (document,) = read_documents(written(tmp_path / "a.docx", word()))
+
     assert document.title == "Travel"
     assert document.text == (
         "# Travel costs\n\nTrains are second class.\n\n- Keep the ticket\n\n"
@@ -105,30 +140,57 @@ def test_word_keeps_headings_lists_and_tables_in_their_order(tmp_path: Path) -> 
     )
 
 
-def test_all_that_are_damaged_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    locked, bad = pdf("Rent is due.", password="secret"), b"%PDF-1.4 and then nothing"
-    folder(tmp_path, damaged__pdf=bad, locked__pdf=locked, no__docx=b"PK no", ok__md=b"Rent.")
+# --- folders
+
+
+def test_a_folder_may_hold_all_kinds_of_documents(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    written(tmp_path / "a.md", "# Leave\n\n27 days.")
+    written(tmp_path / "c.html", PAGE)
+    written(tmp_path / "d.exe", b"MZ")
+    written(tmp_path / "sub" / "b.PDF", pdf("Rent is due."))
+
+    documents = list(read_documents(tmp_path))
+
+    assert [document.id for document in documents] == ["a.md", "c.html", "sub/b.PDF"]
+    assert skipped_files(tmp_path) == ["d.exe"]
+
+
+def test_all_files_that_are_damaged_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tmp_path / "damaged.pdf", b"%PDF-1.4 and then nothing")
+    written(tmp_path / "locked.pdf", pdf("Rent is due.", password="secret"))
+    written(tmp_path / "no.docx", b"PK no")
+    written(tmp_path / "ok.md", "Rent.")
+
     with pytest.raises(DataError) as raised:
         list(read_documents(tmp_path))
-    said = {Path(str(one.path)).name: one.message for one in raised.value.problems}
-    assert said.keys() == {"damaged.pdf", "locked.pdf", "no.docx"}
-    assert "locked by a password" in said["locked.pdf"]
-    assert "no PDF document that can be read" in said["damaged.pdf"]
-    assert "no Word document that can be read" in said["no.docx"]
-    assert not any("\n" in message for message in said.values())
-    assert caplog.messages == []
+
+    damaged, locked, no_word = raised.value.problems
+    assert damaged.path == str(tmp_path / "damaged.pdf")
+    assert "no PDF document that can be read" in damaged.message
+    assert locked.path == str(tmp_path / "locked.pdf")
+    assert "locked by a password" in locked.message
+    assert no_word.path == str(tmp_path / "no.docx")
+    assert "no Word document that can be read" in no_word.message
+    for problem in raised.value.problems:
+        assert "\n" not in problem.message
+    assert caplog.messages == []  # of the packages
 
 
-def test_an_archive_that_unpacks_to_too_much(
+def test_an_archive_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = io.BytesIO(word())
-    with zipfile.ZipFile(data, "a", zipfile.ZIP_DEFLATED) as archive:
+    content = io.BytesIO(word())
+    with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/media/zeros.bin", b"\0" * 3_000_000)
+    assert len(content.getvalue()) < 100_000
+    path = written(tmp_path / "a.docx", content.getvalue())
     monkeypatch.setenv("RAGBENCH_MAX_FILE", "1MB")
-    assert len(data.getvalue()) < 100_000
+
     with pytest.raises(DataError, match="unpacks to more than"):
-        list(read_documents(folder(tmp_path, a__docx=data.getvalue())))
+        list(read_documents(path))
 
 
 def test_without_the_package_a_file_says_what_to_install(

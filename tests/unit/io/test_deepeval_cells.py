@@ -43,9 +43,11 @@ def recorded(entry: Entry, stage: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("texts", TEXTS, ids=[text[0][:12] for text in TEXTS])
+@pytest.mark.parametrize("texts", TEXTS, ids=[texts[0][:12] for texts in TEXTS])
 def test_texts_come_back_as_deepeval_joined_them(texts: list[str]) -> None:
-    assert split_texts("|".join(texts))[0] == texts
+    split, _ = split_texts("|".join(texts))
+
+    assert split == texts
 
 
 @pytest.mark.parametrize("cell", ["cat log |grep ERROR", "a||b", "A text. |Another.", "a|b| c"])
@@ -71,22 +73,33 @@ def table(folder: Path, *cells: str) -> Path:
     return path
 
 
-def test_a_gold_text_with_a_table_is_found_among_the_retrieved(tmp_path: Path) -> None:
+def test_a_gold_text_with_a_table_is_recognised_among_the_retrieved(tmp_path: Path) -> None:
     with open_source(table(tmp_path, TABLE, f"Plain.|{TABLE}")) as source:
-        assert any("is a part of a text" in note for note in source.info.notes)
         (entry,) = source
+        notes = "\n".join(source.info.notes)
+
     assert entry.case.reference_contexts == (TABLE,)
     assert recorded(entry, "retrieve").contexts == ["Plain.", TABLE]
+    assert "is a part of a text" in notes
 
 
 def test_a_row_that_is_unclear_is_a_problem_with_the_line_to_copy(tmp_path: Path) -> None:
     path = table(tmp_path, "cat log |grep ERROR", "x")
-    with (
-        pytest.raises(DataError, match="--format csv --field reference_contexts=context") as raised,
-        open_source(path) as source,
-    ):
-        next(iter(source), None)
-    assert (raised.value.problems[0].line, raised.value.problems[0].field) == (2, "context")
+
+    message = "--format csv --field reference_contexts=context"
+    with pytest.raises(DataError, match=message) as raised, open_source(path) as source:
+        list(source)
+
+    problem = raised.value.problems[0]
+    assert problem.line == 2
+    assert problem.field == "context"
+
+
+def test_the_line_to_copy_reads_an_unclear_cell_as_one_text(tmp_path: Path) -> None:
+    path = table(tmp_path, "cat log |grep ERROR", "x")
     fields = {"reference_contexts": "context", "retrieved_contexts": "retrieval_context"}
+
     with open_source(path, form="csv", fields=fields) as source:
-        assert next(iter(source)).case.reference_contexts == ("cat log |grep ERROR",)
+        (entry,) = source
+
+    assert entry.case.reference_contexts == ("cat log |grep ERROR",)

@@ -71,7 +71,9 @@ def test_a_reference_is_the_text_that_is_shown(
 ) -> None:
     header = [("query", "General"), ("reference", "General")]
     path = workbook(tmp_path / "a.xlsx", [header, [("q", "General"), (value, number_format)]])
+
     (case,) = read_cases(path)
+
     assert case.reference == shown
 
 
@@ -81,7 +83,9 @@ def test_a_field_for_a_number_is_the_number(tmp_path: Path) -> None:
     path = workbook(tmp_path / "a.xlsx", [[(name, "General") for name in names], row])
     with open_source(path) as source:
         (entry,) = source
+
     answer = entry.recorded["generate"]
+
     assert entry.case.id == "007"
     assert answer.value is not None
     assert (answer.value.response, answer.value.confidence) == ("25%", 0.5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,73 +14,122 @@ from ragbench.io.export import write_cases
 from ragbench.io.fields import field_names
 from ragbench.io.read import read_cases
 from ragbench.ledger.codec import case_facts, decode_case, encode_case, right_answer
-
-K = ExpectationKind
+from tests.unit.io.traces import lines, written
 
 
 def read(folder: Path, **values: Any) -> Case:
-    path = folder / "cases.jsonl"
-    path.write_text(json.dumps({"id": "a", "query": "Why?", **values}), encoding="utf-8")
-    return next(iter([*read_cases(path)]))
+    path = lines(folder / "cases.jsonl", [{"id": "a", "query": "Why?", **values}])
+    (case,) = read_cases(path)
+    return case
 
 
+def texts_of(case: Case) -> list[tuple[str, ...]]:
+    return [expectation.texts for expectation in case.expectations]
+
+
+# --- fields of expectations
+
+
+def names_of_expectations() -> list[tuple[str, str]]:
+    """Each field of an expectation with every name that it may have in a file."""
+    pairs: list[tuple[str, str]] = []
+    for field, names in field_names("expectation").items():
+        for name in names:
+            pairs.append((field, name))
+    return pairs
+
+
+# Of fields that are yes or no; all others hold texts.
 VALUES = {"json": True, "holds_json": True}
 
 
-@pytest.mark.parametrize(
-    ("field", "name"),
-    [(field, name) for field, names in field_names("expectation").items() for name in names],
-)
+@pytest.mark.parametrize(("field", "name"), names_of_expectations())
 def test_each_name_becomes_its_kind_of_expectation(tmp_path: Path, field: str, name: str) -> None:
-    kind, *rest = field_names("expectation_kinds")[field]
+    kind, *marks = field_names("expectation_kinds")[field]
+
     case = read(tmp_path, **{name: VALUES.get(kind, ["x", "y"])})
-    kinds = {(one.kind.value, one.negated) for one in case.expectations}
-    assert kinds == {(kind, "not" in rest)}
-    assert not case.metadata
+
+    assert case.expectations
+    for expectation in case.expectations:
+        assert expectation.kind == kind
+        assert expectation.negated is ("not" in marks)
+    assert case.metadata == {}
 
 
 @pytest.mark.parametrize("name", ["Must Contain", "mustContain", "must-contain", "MUST_CONTAIN"])
 def test_names_are_compared_without_case_and_marks(tmp_path: Path, name: str) -> None:
-    assert read(tmp_path, **{name: "x"}).expectations == (
-        Expectation(kind=K.MENTIONS, texts=("x",)),
-    )
+    case = read(tmp_path, **{name: "x"})
+
+    assert case.expectations == (Expectation(kind=ExpectationKind.MENTIONS, texts=("x",)),)
 
 
 def test_fields_of_one_meaning_are_joined(tmp_path: Path) -> None:
     case = read(tmp_path, must_contain="x", expected_keywords=["y", "x"])
-    assert [one.texts for one in case.expectations] == [("x",), ("y",)]
+
+    assert texts_of(case) == [("x",), ("y",)]
 
 
-def test_cells_of_a_table_are_separated_by_semicolons_and_patterns_are_not(tmp_path: Path) -> None:
-    path = tmp_path / "cases.csv"
-    path.write_text('query,must_contain,must_match\nWhy?,"1,000; red",a|b;\n', encoding="utf-8")
-    (case,) = read_cases(path)
-    assert [one.texts for one in case.expectations] == [("1,000",), ("red",), ("a|b;",)]
+def read_table(folder: Path, table: str) -> Case:
+    (case,) = read_cases(written(folder / "cases.csv", table))
+    return case
 
 
-def test_written_cases_and_the_journal_give_them_back(tmp_path: Path) -> None:
-    case = read(tmp_path, must_contain_any=["x", "y"], must_not_match="z+", is_json=True)
-    write_cases([case], tmp_path / "again.jsonl")
-    assert [*read_cases(tmp_path / "again.jsonl")] == [case]
-    assert decode_case("a", encode_case(case)) == case
+def test_texts_in_a_cell_are_separated_by_semicolons(tmp_path: Path) -> None:
+    case = read_table(tmp_path, 'query,must_contain\nWhy?,"1,000; red"\n')
+
+    assert texts_of(case) == [("1,000",), ("red",)]
 
 
-def test_a_case_without_expectations_is_stored_as_before() -> None:
-    plain = Case(id="a", query="Why?", reference="So.")
-    assert encode_case(plain) == (b'["Why?","So.",[],null,null,null,[],null,null,[],null,{}]')
-    more = Case(
-        id="a",
-        query="Why?",
-        reference="So.",
-        expectations=(Expectation(kind=K.MENTIONS, texts=("x",)),),
-    )
-    bodies = (encode_case(plain), encode_case(more))
-    assert len({case_facts(body)[0] for body in bodies}) == 2
-    assert len({right_answer(body) for body in bodies}) == 2
+def test_a_pattern_in_a_cell_is_not_separated(tmp_path: Path) -> None:
+    case = read_table(tmp_path, "query,must_match\nWhy?,a|b;\n")
+
+    assert texts_of(case) == [("a|b;",)]
+
+
+# --- expectations that are stored
+
+
+@pytest.fixture(name="expecting")
+def case_with_expectations(tmp_path: Path) -> Case:
+    return read(tmp_path, must_contain_any=["x", "y"], must_not_match="z+", is_json=True)
+
+
+def test_a_file_of_cases_gives_expectations_back(tmp_path: Path, expecting: Case) -> None:
+    write_cases([expecting], tmp_path / "written.jsonl")
+
+    assert list(read_cases(tmp_path / "written.jsonl")) == [expecting]
+
+
+def test_the_journal_gives_expectations_back(expecting: Case) -> None:
+    assert decode_case("a", encode_case(expecting)) == expecting
+
+
+PLAIN = Case(id="a", query="Why?", reference="So.")
+MENTIONING = Case(
+    id="a",
+    query="Why?",
+    reference="So.",
+    expectations=(Expectation(kind=ExpectationKind.MENTIONS, texts=("x",)),),
+)
+
+
+def test_a_case_without_expectations_is_stored_as_before_there_were_any() -> None:
+    assert encode_case(PLAIN) == b'["Why?","So.",[],null,null,null,[],null,null,[],null,{}]'
+
+
+def test_an_expectation_changes_the_facts_of_a_case() -> None:
+    assert case_facts(encode_case(MENTIONING))[0] != case_facts(encode_case(PLAIN))[0]
+
+
+def test_an_expectation_changes_the_right_answer_of_a_case() -> None:
+    assert right_answer(encode_case(MENTIONING)) != right_answer(encode_case(PLAIN))
+
+
+# --- values that cannot be
 
 
 @pytest.mark.parametrize(
-    ("values", "shown"),
+    ("values", "message"),
     [
         ({"must_match": "(a"}, "not a regular expression"),
         ({"must_match": "((a{999}){999}){999}"}, "repeats parts too often"),
@@ -94,67 +142,104 @@ def test_a_case_without_expectations_is_stored_as_before() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_a_problem_with_its_line(
-    tmp_path: Path, values: dict[str, Any], shown: str
+def test_a_value_that_cannot_be_is_a_problem(
+    tmp_path: Path, values: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(DataError, match=shown):
+    with pytest.raises(DataError, match=message):
         read(tmp_path, **values)
 
 
-TRUTHS = [(True, True), ("yes", True), (1, True), ("true", True)]
-FALSEHOODS = [(False, False), ("no", False), (0, False), ("false", False)]
+# --- whether there is an answer
+
+
+YES_OR_NO = [
+    (True, True),
+    ("yes", True),
+    (1, True),
+    ("true", True),
+    (False, False),
+    ("no", False),
+    (0, False),
+    ("false", False),
+]
 
 
 @pytest.mark.parametrize("name", field_names("case")["unanswerable"])
-@pytest.mark.parametrize(("value", "meant"), [*TRUTHS, *FALSEHOODS], ids=repr)
-def test_names_of_unanswerable(tmp_path: Path, name: str, value: object, meant: bool) -> None:
-    assert read(tmp_path, **{name: value}).answerable is not meant
+@pytest.mark.parametrize(("value", "meaning"), YES_OR_NO, ids=repr)
+def test_names_of_unanswerable(tmp_path: Path, name: str, value: object, meaning: bool) -> None:
+    assert read(tmp_path, **{name: value}).answerable is not meaning
 
 
 @pytest.mark.parametrize("name", field_names("case")["answerable"])
-@pytest.mark.parametrize(("value", "meant"), [*TRUTHS, *FALSEHOODS], ids=repr)
-def test_names_of_answerable(tmp_path: Path, name: str, value: object, meant: bool) -> None:
-    assert read(tmp_path, **{name: value}).answerable is meant
+@pytest.mark.parametrize(("value", "meaning"), YES_OR_NO, ids=repr)
+def test_names_of_answerable(tmp_path: Path, name: str, value: object, meaning: bool) -> None:
+    assert read(tmp_path, **{name: value}).answerable is meaning
 
 
 @pytest.mark.parametrize(
-    ("word", "answerable"),
+    ("behavior", "answerable"),
     [("refuse", False), ("Answer", True), ("clarify", None), ("I don't know", None)],
 )
 def test_an_expected_behavior_stays_in_the_metadata(
-    tmp_path: Path, word: str, answerable: bool | None
+    tmp_path: Path, behavior: str, answerable: bool | None
 ) -> None:
-    case = read(tmp_path, expected_behavior=word)
+    case = read(tmp_path, expected_behavior=behavior)
+
     assert case.answerable is answerable
-    assert case.metadata == {"expected_behavior": word}
+    assert case.metadata == {"expected_behavior": behavior}
+
+
+# --- assertions of promptfoo
+
+
+def of_promptfoo(assertion: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Kind, texts and negation of an assertion's expectations; the variable ``word`` is red."""
+    expectations: list[tuple[object, ...]] = []
+    for expectation in promptfoo_expectations([assertion], {"word": "red"}):
+        expectations.append((expectation["kind"], expectation["texts"], expectation["negated"]))
+    return expectations
 
 
 @pytest.mark.parametrize(
-    ("assertion", "found"),
+    ("assertion", "expected"),
     [
-        ({"type": "contains", "value": "x"}, [("substring", ["x"], False)]),
-        ({"type": "not-icontains", "value": 5}, [("substring_any_case", ["5"], True)]),
-        (
-            {"type": "contains-all", "value": "x, y"},
-            [("substring", ["x"], False), ("substring", ["y"], False)],
-        ),
+        ({"type": "contains", "value": "x"}, ("substring", ["x"], False)),
+        ({"type": "not-icontains", "value": 5}, ("substring_any_case", ["5"], True)),
         (
             {"type": "icontains-any", "value": ["x", "y"]},
-            [("substring_any_case", ["x", "y"], False)],
+            ("substring_any_case", ["x", "y"], False),
         ),
-        ({"type": "contains", "value": "the {{word}}"}, [("substring", ["the red"], False)]),
-        ({"type": "contains", "value": "{{unknown}}"}, []),
-        ({"type": "regex", "value": "a+"}, [("pattern", ["a+"], False)]),
-        ({"type": "is-json", "value": {"type": "object"}}, []),
-        ({"type": "not-contains-all", "value": ["x", "y"]}, []),
-        ({"type": "llm-rubric", "value": "x"}, []),
+        ({"type": "contains", "value": "the {{word}}"}, ("substring", ["the red"], False)),
+        ({"type": "regex", "value": "a+"}, ("pattern", ["a+"], False)),
         (
             {"type": "assert-set", "assert": [{"type": "starts-with", "value": "x"}]},
-            [("starts_with", ["x"], False)],
+            ("starts_with", ["x"], False),
         ),
     ],
     ids=str,
 )
-def test_assertions_of_promptfoo(assertion: dict[str, Any], found: list[tuple[Any, ...]]) -> None:
-    given = promptfoo_expectations([assertion], {"word": "red"})
-    assert [(one["kind"], one["texts"], one["negated"]) for one in given] == found
+def test_an_assertion_of_promptfoo_is_an_expectation(
+    assertion: dict[str, Any], expected: tuple[object, ...]
+) -> None:
+    assert of_promptfoo(assertion) == [expected]
+
+
+def test_each_text_that_promptfoo_asserts_together_is_an_expectation() -> None:
+    assertion = {"type": "contains-all", "value": "x, y"}
+
+    assert of_promptfoo(assertion) == [("substring", ["x"], False), ("substring", ["y"], False)]
+
+
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        pytest.param({"type": "contains", "value": "{{unknown}}"}, id="an unknown variable"),
+        pytest.param({"type": "is-json", "value": {"type": "object"}}, id="a schema"),
+        pytest.param({"type": "not-contains-all", "value": ["x", "y"]}, id="not all of several"),
+        pytest.param({"type": "llm-rubric", "value": "x"}, id="a rubric for a model"),
+    ],
+)
+def test_an_assertion_that_no_expectation_expresses_is_left_out(
+    assertion: dict[str, Any],
+) -> None:
+    assert of_promptfoo(assertion) == []

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -30,12 +30,13 @@ from ragbench.prepare import prepare, to_dataset
 from tests.unit.io.traces import ALL, SCORES, as_lists, measured, skipped, trace_of
 
 FULL, BARE, NOTHING_FOUND, RETRIEVAL_FAILED, GENERATION_FAILED, ONLY_GENERATES = ALL
-NEEDS = {name: pytest.mark.extra("hf") for name in ("hf", "parquet")}
+NEEDS = {"hf": pytest.mark.extra("hf"), "parquet": pytest.mark.extra("hf")}
 
 
 def forms(*names: str) -> pytest.MarkDecorator:
-    marked = [pytest.param(name, marks=NEEDS.get(name, ())) for name in names]
-    return pytest.mark.parametrize("name", marked)
+    """A test for each of these forms, skipped where its extra is missing."""
+    params = [pytest.param(name, marks=NEEDS.get(name, ())) for name in names]
+    return pytest.mark.parametrize("form", params)
 
 
 EVERY = forms(*sorted(EXPORTS.builtin))
@@ -46,45 +47,76 @@ TRACES = (FULL, NOTHING_FOUND, GENERATION_FAILED, ONLY_GENERATES)
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    """The files of a folder, by path."""
+    files: dict[str, bytes] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            files[str(path.relative_to(folder))] = path.read_bytes()
+    return files
 
 
 @EVERY
-def test_the_same_run_gives_the_same_bytes_and_replaces_another(tmp_path: Path, name: str) -> None:
-    for folder, runs in (("one", [[FULL], TRACES]), ("two", [iter(TRACES)])):
-        for traces in runs:
-            export(name, traces, tmp_path / folder / "out", scores=SCORES)
-    first = content(tmp_path / "one")
-    assert first
-    assert first == content(tmp_path / "two")
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
+    export(form, TRACES, tmp_path / "one" / "out", scores=SCORES)
+    export(form, iter(TRACES), tmp_path / "two" / "out", scores=SCORES)
+
+    files = content(tmp_path / "one")
+    assert files
+    assert content(tmp_path / "two") == files
 
 
 @EVERY
-def test_nothing_is_no_error_and_what_breaks_off_leaves_the_old(tmp_path: Path, name: str) -> None:
-    def broken() -> Iterator[Trace]:
-        yield FULL
-        raise RuntimeError("the journal broke off")
+def test_an_export_replaces_another(tmp_path: Path, form: str) -> None:
+    export(form, TRACES, tmp_path / "fresh" / "out", scores=SCORES)
+    export(form, [FULL], tmp_path / "replaced" / "out", scores=SCORES)
 
-    done = export(name, [], tmp_path / "out")
-    assert (done.written, done.left_out) == (0, {})
-    assert all(path.exists() for path in done.paths)
-    export(name, TRACES, tmp_path / "out")
+    export(form, TRACES, tmp_path / "replaced" / "out", scores=SCORES)
+
+    assert content(tmp_path / "replaced") == content(tmp_path / "fresh")
+
+
+@EVERY
+def test_a_run_without_cases_is_no_error(tmp_path: Path, form: str) -> None:
+    done = export(form, [], tmp_path / "out")
+
+    assert done.written == 0
+    assert done.left_out == {}
+    for path in done.paths:
+        assert path.exists()
+
+
+def broken_traces() -> Iterator[Trace]:
+    yield FULL
+    raise RuntimeError("the journal broke off")
+
+
+@EVERY
+def test_an_export_that_breaks_off_leaves_the_old_one(tmp_path: Path, form: str) -> None:
+    export(form, TRACES, tmp_path / "out")
     before = content(tmp_path)
+
     with pytest.raises(RuntimeError, match="broke off"):
-        export(name, broken(), tmp_path / "out")
+        export(form, broken_traces(), tmp_path / "out")
+
     assert content(tmp_path) == before
+
+
+@EVERY
+def test_a_path_below_a_file_is_refused(tmp_path: Path, form: str) -> None:
     (tmp_path / "file").write_text("x")
+
     with pytest.raises(InputError, match="cannot be written"):
-        export(name, TRACES, tmp_path / "file" / "out")
+        export(form, TRACES, tmp_path / "file" / "out")
 
 
 @forms("csv", "parquet", "hf")
-def test_a_lone_surrogate_is_refused_with_its_case(tmp_path: Path, name: str) -> None:
+def test_a_lone_surrogate_is_refused_with_its_case(tmp_path: Path, form: str) -> None:
     case = Case(id="c9", query="\ud800")
     trace = Trace(case=case, retrieval=skipped("r"), generation=skipped("g"))
+
     with pytest.raises(InputError, match=r"case 'c9'.* lone surrogate.*jsonl"):
-        export(name, [trace], tmp_path / "o")
+        export(form, [trace], tmp_path / "o")
+
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,32 +140,98 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
-def test_scores_stand_beside_their_cases(tmp_path: Path) -> None:
-    for form in ("jsonl", "csv"):
-        done = export(form, ALL, tmp_path / form, scores=SCORES)
-        assert (done.written, done.left_out) == (6, {})
-    by_id = {record["id"]: record["scores"] for record in records(tmp_path / "jsonl")}
-    assert by_id["full"]["nDCG@10"]["value"] == 0.5
-    assert by_id["none"]["EM"]["status"] == "abstained"
-    assert by_id["rf"].keys() == {"EM"}
-    with (tmp_path / "csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, strict=True))
-    names = ("score:EM", "status:EM", "score:nDCG@10", "status:nDCG@10")
-    assert {row["id"]: [row[name] for name in names] for row in rows} == {
-        "full": ["1.0", "measured", "0.5", "measured"],
-        "none": ["", "abstained", "", "skipped"],
-        "rf": ["", "failed", "", ""],
-        **dict.fromkeys(("bare", "gf", "og"), [""] * 4),
-    }
-    # Lists are JSON, and what is not known is empty.
-    full, _, none, failed, *_ = rows
+def records_by_id(path: Path) -> dict[str, dict[str, Any]]:
+    return {record["id"]: record for record in records(path)}
+
+
+def test_every_case_of_a_run_is_exported(tmp_path: Path) -> None:
+    done = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
+
+    assert done.written == 6
+    assert done.left_out == {}
+    assert list(records_by_id(tmp_path / "o.jsonl")) == ["full", "bare", "none", "rf", "gf", "og"]
+
+
+def test_scores_of_json_lines_stand_beside_their_cases(tmp_path: Path) -> None:
+    export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
+
+    cases = records_by_id(tmp_path / "o.jsonl")
+    assert cases["full"]["scores"]["nDCG@10"]["value"] == 0.5
+    assert cases["none"]["scores"]["EM"]["status"] == "abstained"
+    assert list(cases["rf"]["scores"]) == ["EM"]
+
+
+# --- CSV
+
+
+@pytest.fixture(name="csv_rows")
+def rows_of_a_csv_export(tmp_path: Path) -> dict[str, dict[str, str]]:
+    """The rows by case."""
+    export("csv", ALL, tmp_path / "o.csv", scores=SCORES)
+    with (tmp_path / "o.csv").open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("case_id", "cells"),
+    [
+        ("full", ["1.0", "measured", "0.5", "measured"]),
+        ("none", ["", "abstained", "", "skipped"]),
+        ("rf", ["", "failed", "", ""]),
+        ("bare", ["", "", "", ""]),
+        ("gf", ["", "", "", ""]),
+        ("og", ["", "", "", ""]),
+    ],
+)
+def test_scores_of_csv_stand_beside_their_cases(
+    csv_rows: dict[str, dict[str, str]], case_id: str, cells: list[str]
+) -> None:
+    row = csv_rows[case_id]
+
+    names = ["score:EM", "status:EM", "score:nDCG@10", "status:nDCG@10"]
+    assert [row[name] for name in names] == cells
+
+
+def test_values_of_csv_are_json(csv_rows: dict[str, dict[str, str]]) -> None:
+    full = csv_rows["full"]
+
     assert json.loads(full["context_metadata"]) == [{"page": 1}, {"page": 2}]
-    assert (full["answerable"], full["retrieval_seconds"]) == ("true", "0.25")
-    assert (none["retrieved_contexts"], failed["retrieved_contexts"]) == ("[]", "")
-    assert failed["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
+    assert full["answerable"] == "true"
+    assert full["retrieval_seconds"] == "0.25"
 
 
-def noted(folder: Path, metadata: Any) -> Any:
+def test_a_table_leaves_out_embeddings(tmp_path: Path) -> None:
+    result = RetrievalResult(
+        ["Bees fly."],
+        context_metadata=[{"page": 1, "embedding": [0.5] * 384}],
+        metadata={"index": "v2", "query_embedding": [0.5] * 384},
+    )
+    trace = Trace(
+        case=Case(id="a", query="Who flies?"), retrieval=measured(result), generation=skipped("no")
+    )
+    export("csv", [trace], tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file, strict=True)
+    assert json.loads(row["context_metadata"]) == [{"page": 1}]
+    assert json.loads(row["retrieval_metadata"]) == {"index": "v2"}
+
+
+def test_in_csv_nothing_found_is_not_the_same_as_nothing_known(
+    csv_rows: dict[str, dict[str, str]],
+) -> None:
+    assert csv_rows["none"]["retrieved_contexts"] == "[]"
+    assert csv_rows["rf"]["retrieved_contexts"] == ""
+
+
+def test_a_failure_in_csv_has_its_reason(csv_rows: dict[str, dict[str, str]]) -> None:
+    assert csv_rows["rf"]["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
+
+
+# --- metadata of any type
+
+
+def exported_metadata(folder: Path, metadata: Any) -> Any:
+    """A retrieval's metadata as an export writes it."""
     result = RetrievalResult(["a"], metadata=metadata)
     case = Case(id="c", query="q")
     trace = Trace(case=case, retrieval=measured(result), generation=skipped("g"))
@@ -142,50 +240,73 @@ def noted(folder: Path, metadata: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "form"),
+    ("value", "written"),
     [
-        ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
-        ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
-        (
+        pytest.param(
+            [float("nan"), float("inf"), -float("inf")],
+            ["NaN", "Infinity", "-Infinity"],
+            id="no finite numbers",
+        ),
+        pytest.param(
+            [{"b", "a"}, {7: 1}, Model()],
+            [["a", "b"], {"7": 1}, {"size": 3}],
+            id="sets, keys and models",
+        ),
+        pytest.param(
             [Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
             [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"],
+            id="records and times",
         ),
-        (np.array([1.5, float("nan")]), [1.5, "NaN"]),
-        ([np.int64(4), np.float32(0.5)], [4, 0.5]),
-        ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
-        ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
-        ([2**70, "\ud800"], [2**70, "\ud800"]),
+        pytest.param(np.array([1.5, float("nan")]), [1.5, "NaN"], id="an array of numpy"),
+        pytest.param([np.int64(4), np.float32(0.5)], [4, 0.5], id="numbers of numpy"),
+        pytest.param([deque([1]), (1, True, None)], [[1], [1, True, None]], id="other lists"),
+        pytest.param(
+            [Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")],
+            ["failed", "a/b", "1.10"],
+            id="enums, paths and decimals",
+        ),
+        pytest.param([2**70, "\ud800"], [2**70, "\ud800"], id="large numbers and half characters"),
     ],
 )
 def test_metadata_of_any_type_has_one_json_form(
-    tmp_path: Path, value: object, form: object
+    tmp_path: Path, value: object, written: object
 ) -> None:
-    assert noted(tmp_path, {"x": value}) == {"x": form}
+    assert exported_metadata(tmp_path, {"x": value}) == {"x": written}
 
 
-def test_what_has_no_json_form_is_said_to_be_where(tmp_path: Path) -> None:
-    for value, kind in ((object(), "a object"), (b"raw", "bytes"), (Page, "a type")):
-        with pytest.raises(InputError) as caught:
-            noted(tmp_path, {"deep": [1, {"x": value}]})
-        place = "case 'c': 'retrieval.value.metadata.deep[1].x' holds "
-        assert str(caught.value).startswith(place + kind)
+@pytest.mark.parametrize(
+    ("value", "kind"), [(object(), "a object"), (b"raw", "bytes"), (Page, "a type")]
+)
+def test_a_value_without_a_json_form_is_refused_with_its_place(
+    tmp_path: Path, value: object, kind: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        exported_metadata(tmp_path, {"deep": [1, {"x": value}]})
+
+    place = "case 'c': 'retrieval.value.metadata.deep[1].x' holds "
+    assert str(caught.value).startswith(place + kind)
     assert list(tmp_path.iterdir()) == []
 
 
 # --- tables
 
 
-def rows(name: str, path: Path) -> list[dict[str, Any]]:
-    if name == "hf":
-        table = require("datasets", extra="hf").load_from_disk(str(path)).to_list()
-    else:
-        table = require("pyarrow.parquet", extra="hf").read_table(path).to_pylist()
-    return [*table]
+def rows(form: str, path: Path) -> list[dict[str, Any]]:
+    if form == "hf":
+        return list(require("datasets", extra="hf").load_from_disk(str(path)).to_list())
+    return list(require("pyarrow.parquet", extra="hf").read_table(path).to_pylist())
 
 
 @pytest.mark.extra("hf")
-def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize("traces", [(), ALL], ids=["no case", "all kinds of case"])
+def test_parquet_types_are_the_same_whatever_the_values(
+    tmp_path: Path, traces: tuple[Trace, ...]
+) -> None:
     pq: Any = require("pyarrow.parquet", extra="hf")
+
+    export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
+
+    schema = pq.read_schema(tmp_path / "o.parquet")
     types = {
         "id": "string",
         "retrieved_contexts": "list<element: string>",
@@ -194,109 +315,187 @@ def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
         "score:nDCG@10": "double",
         "status:nDCG@10": "string",
     }
-    for traces in (ALL[:0], ALL):
-        export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
-        schema = pq.read_schema(tmp_path / "o.parquet")
-        assert {name: str(schema.field(name).type) for name in types} == types
+    assert {name: str(schema.field(name).type) for name in types} == types
 
 
 @forms("parquet", "hf")
-def test_rows_of_many_batches_keep_their_order_and_nan_is_not_null(
-    tmp_path: Path, name: str
-) -> None:
-    many = (trace_of(["x"], case=str(n), scores=[math.nan]) for n in range(2001))
-    export(name, (*many, trace_of(["x"], case="2001")), tmp_path / "out")
-    found = rows(name, tmp_path / "out")
-    assert [row["id"] for row in found] == [str(n) for n in range(2002)]
-    assert math.isnan(found[0]["retrieved_scores"][0])
-    assert found[-1]["retrieved_scores"] is None
+def test_rows_of_many_batches_keep_their_order(tmp_path: Path, form: str) -> None:
+    traces = (trace_of(["x"], case=str(number)) for number in range(2001))
+
+    export(form, traces, tmp_path / "out")
+
+    ids = [row["id"] for row in rows(form, tmp_path / "out")]
+    assert ids == [str(number) for number in range(2001)]
+
+
+@forms("parquet", "hf")
+def test_a_score_that_is_no_number_is_not_a_missing_one(tmp_path: Path, form: str) -> None:
+    traces = [trace_of(["x"], case="nan", scores=[math.nan]), trace_of(["x"], case="none")]
+
+    export(form, traces, tmp_path / "out")
+
+    nan, none = rows(form, tmp_path / "out")
+    assert math.isnan(nan["retrieved_scores"][0])
+    assert none["retrieved_scores"] is None
 
 
 @pytest.mark.extra("ragas")
 def test_ragas_reads_the_hugging_face_folder(tmp_path: Path) -> None:
     export("hf", ALL, tmp_path / "out")
     folder = require("datasets", extra="hf").load_from_disk(str(tmp_path / "out"))
+
     loaded = import_ragas().EvaluationDataset.from_hf_dataset(folder)
+
     expected = to_dataset(prepare(ALL)).samples
-    assert loaded.samples[1:] == expected[1:]
+    # The table holds rubrics as a text under another name: Ragas wants a mapping.
     assert loaded.samples[0] == expected[0].model_copy(update={"rubrics": None})
+    assert loaded.samples[1:] == expected[1:]
 
 
 @pytest.mark.extra("hf")
-def test_a_hugging_face_folder_is_replaced_and_another_folder_is_not(tmp_path: Path) -> None:
-    target, other = tmp_path / "out", tmp_path / "other"
-    export("hf", ALL, target)
-    export("hf", [FULL], target)
-    assert [row["id"] for row in rows("hf", target)] == ["full"]
-    other.mkdir()
-    (other / "thesis.txt").write_text("precious")
-    for path, why in ((other, "holds something else"), (other / "thesis.txt", "it is a file")):
-        with pytest.raises(InputError, match=why):
-            export("hf", [FULL], path)
-    assert (other / "thesis.txt").read_text() == "precious"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "out"]
+def test_a_hugging_face_folder_is_replaced(tmp_path: Path) -> None:
+    export("hf", ALL, tmp_path / "out")
+
+    export("hf", [FULL], tmp_path / "out")
+
+    assert [row["id"] for row in rows("hf", tmp_path / "out")] == ["full"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+@pytest.mark.extra("hf")
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("precious")
+
+    with pytest.raises(InputError, match="holds something else"):
+        export("hf", [FULL], tmp_path)
+
+    assert thesis.read_text() == "precious"
+
+
+@pytest.mark.extra("hf")
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis.txt"
+    thesis.write_text("precious")
+
+    with pytest.raises(InputError, match="it is a file"):
+        export("hf", [FULL], thesis)
+
+    assert thesis.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [thesis]
 
 
 # --- RAGAS
 
 
-def test_every_line_has_all_twelve_fields_and_failed_cases_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    done = export("ragas", ALL, path)
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    return tmp_path / "samples.jsonl"
+
+
+def test_failed_cases_are_left_out_of_samples_and_counted(samples: Path) -> None:
+    done = export("ragas", ALL, samples)
+
+    assert done.written == 4
     assert done.left_out == {"retrieval failed": 1, "generation failed": 1}
-    assert (done.written, done.paths) == (4, (path,))
-    rows = records(path)
-    assert all(list(row) == list(SampleRow().as_mapping()) for row in rows)
-    assert path.read_bytes().isascii()  # ragas opens it in the locale's encoding
-    written = [as_lists(sample_row(one)) for one in (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)]
-    assert [as_lists(SampleRow(**row)) for row in rows] == written
-    # The first of the fullest rows leads, and the others keep their order.
-    export("ragas", [BARE, RETRIEVAL_FAILED, NOTHING_FOUND, FULL, ONLY_GENERATES, FULL], path)
+    assert done.paths == (samples,)
+
+
+def test_every_sample_has_all_twelve_fields(samples: Path) -> None:
+    export("ragas", ALL, samples)
+
+    names = list(SampleRow().as_mapping())
+    assert len(names) == 12
+    for row in records(samples):
+        assert list(row) == names
+
+
+def test_samples_are_the_rows_of_their_cases(samples: Path) -> None:
+    export("ragas", ALL, samples)
+
+    expected = [
+        as_lists(sample_row(trace)) for trace in (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)
+    ]
+    assert [as_lists(SampleRow(**row)) for row in records(samples)] == expected
+
+
+def test_samples_are_ascii(samples: Path) -> None:
+    """Ragas opens the file in the locale's encoding."""
+    export("ragas", ALL, samples)
+
+    assert samples.read_bytes().isascii()
+
+
+def test_the_first_of_the_fullest_samples_leads_and_the_others_keep_their_order(
+    samples: Path,
+) -> None:
+    """What metrics of Ragas may read are the fields of the first sample."""
+    export("ragas", [BARE, RETRIEVAL_FAILED, NOTHING_FOUND, FULL, ONLY_GENERATES, FULL], samples)
+
     order = [FULL, BARE, NOTHING_FOUND, ONLY_GENERATES, FULL]
-    assert [row["user_input"] for row in records(path)] == [trace.case.query for trace in order]
+    assert [row["user_input"] for row in records(samples)] == [trace.case.query for trace in order]
 
 
 @pytest.mark.extra("ragas")
-def test_ragas_loads_from_the_file_what_a_dataset_holds(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    traces = [FULL, NOTHING_FOUND]
-    export("ragas", [*traces, GENERATION_FAILED], path)
-    direct = to_dataset(prepare(iter(traces)))
-    assert import_ragas().EvaluationDataset.from_jsonl(str(path)).samples == direct.samples
-    rows = [as_lists(sample_row(trace)) for trace in traces]
-    assert [sample.model_dump() for sample in direct.samples] == rows
-    export("ragas", [ONLY_GENERATES, FULL], path)
-    # What its metrics may read are the fields of the first sample.
-    assert "retrieved_context_ids" in import_ragas().EvaluationDataset.from_jsonl(path).features()
+def test_ragas_loads_from_the_file_what_a_dataset_holds(samples: Path) -> None:
+    export("ragas", [FULL, NOTHING_FOUND, GENERATION_FAILED], samples)
+
+    loaded = import_ragas().EvaluationDataset.from_jsonl(str(samples)).samples
+
+    assert loaded == to_dataset(prepare([FULL, NOTHING_FOUND])).samples
+    expected = [as_lists(sample_row(FULL)), as_lists(sample_row(NOTHING_FOUND))]
+    assert [sample.model_dump() for sample in loaded] == expected
+
+
+@pytest.mark.extra("ragas")
+def test_metrics_of_ragas_may_read_all_that_a_sample_has(samples: Path) -> None:
+    export("ragas", [ONLY_GENERATES, FULL], samples)
+
+    features = import_ragas().EvaluationDataset.from_jsonl(samples).features()
+
+    assert "retrieved_context_ids" in features
 
 
 # --- TREC
 
 
-def write(tmp_path: Path, *traces: Trace) -> tuple[list[list[str]], list[list[str]]]:
-    done = export("trec", traces, tmp_path / "out.run")
-    assert done.paths == (tmp_path / "out.run", tmp_path / "out.qrels")
-    run, qrels = (path.read_text(encoding="utf-8").splitlines() for path in done.paths)
-    return [line.split() for line in run], [line.split() for line in qrels]
+Columns = list[list[str]]
+
+
+def write_trec(folder: Path, *traces: Trace) -> tuple[Columns, Columns]:
+    """The columns of the run, and those of its judgements."""
+    done = export("trec", traces, folder / "out.run")
+    run, qrels = done.paths
+    assert run == folder / "out.run"
+    assert qrels == folder / "out.qrels"
+    run_lines = run.read_text(encoding="utf-8").splitlines()
+    qrels_lines = qrels.read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in run_lines], [line.split() for line in qrels_lines]
+
+
+def test_a_run_and_its_judgements_have_the_columns_of_trec(tmp_path: Path) -> None:
+    run, qrels = write_trec(tmp_path, FULL)
+
+    assert run[1] == ["full", "Q0", "ch-9", "2", "0.25", "ragbench"]
+    assert qrels == [["full", "0", "ch-1", "1"], ["full", "0", "ch-2", "1"]]
 
 
 @pytest.mark.parametrize(
     ("ids", "scores", "rows"),
     [
-        ("abc", None, ["a 1 3", "b 2 2", "c 3 1"]),
-        ("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),  # which break the order
-        ("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"]),
-        ("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"]),  # each once, at its best rank
+        pytest.param("abc", None, ["a 1 3", "b 2 2", "c 3 1"], id="no scores"),
+        pytest.param("abc", [0.5, 0.5, 0.1], ["a 1 3", "b 2 2", "c 3 1"], id="equal scores"),
+        pytest.param("abc", [math.nan, 0.2, 0.1], ["a 1 3", "b 2 2", "c 3 1"], id="no number"),
+        pytest.param("bab", [3.0, 2.0, 1.0], ["b 1 3.0", "a 2 2.0"], id="an id twice"),
     ],
 )
 def test_a_run_holds_each_id_once_with_scores_that_fall(
     tmp_path: Path, ids: str, scores: list[float] | None, rows: list[str]
 ) -> None:
-    run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=[*ids], scores=scores))
-    assert [" ".join(line[2:5]) for line in run] == rows
-    run, qrels = write(tmp_path, FULL)
-    assert run[1] == ["full", "Q0", "ch-9", "2", "0.25", "ragbench"]
-    assert qrels == [["full", "0", "ch-1", "1"], ["full", "0", "ch-2", "1"]]
+    """Scores that would change the order are replaced by ranks from below."""
+    run, _ = write_trec(tmp_path, trace_of(["x", "y", "z"], ids=list(ids), scores=scores))
+
+    assert [" ".join(columns[2:5]) for columns in run] == rows
 
 
 @given(scores=st.lists(st.floats(width=32), max_size=8))
@@ -305,31 +504,52 @@ def test_a_run_holds_each_id_once_with_scores_that_fall(
 def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: list[float]) -> None:
     names = [f"d{position}" for position in range(len(scores))]
     folder = tmp_path_factory.mktemp("trec")
-    run, _ = write(folder, trace_of(names, ids=names, scores=scores))
-    assert [line[2] for line in run] == names
-    written = [float(line[4]) for line in run]
-    assert all(high > low for high, low in pairwise(written))
+
+    run, _ = write_trec(folder, trace_of(names, ids=names, scores=scores))
+
+    assert [columns[2] for columns in run] == names
+    written_scores = [float(columns[4]) for columns in run]
+    for score, next_score in pairwise(written_scores):
+        assert score > next_score
 
 
-def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path: Path) -> None:
-    found_nothing = trace_of([], case="empty", grades={"d": 2, "e": 0})
-    traces = (RETRIEVAL_FAILED, ONLY_GENERATES, NOTHING_FOUND, GENERATION_FAILED, found_nothing)
+def test_a_retrieval_that_failed_is_in_neither_file(tmp_path: Path) -> None:
+    traces = (RETRIEVAL_FAILED, ONLY_GENERATES, GENERATION_FAILED)
+
     done = export("trec", traces, tmp_path / "out.run")
+
+    assert done.written == 1
     assert done.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
-    assert done.written == 3
     assert (tmp_path / "out.run").read_text().split()[0] == "gf"
-    assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\nempty 0 d 2\nempty 0 e 0\n"
+    assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\n"
 
 
-def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    for name, traces, message in (
-        ("out.run", ALL, r"case 'bare': .* no ids"),
-        ("out.run", [trace_of(["x"], ids=[""])], "case 'q1': the id"),
-        ("out.run", [trace_of(["x"], ids=["\ud800"])], "case 'q1': the id"),
-        ("out.qrels", [], "name the run file"),
-    ):
-        with pytest.raises(InputError, match=message):
-            export("trec", traces, tmp_path / name)
+def test_a_case_that_found_nothing_is_in_the_judgements_alone(tmp_path: Path) -> None:
+    found_nothing = trace_of([], case="empty", grades={"d": 2, "e": 0})
+
+    export("trec", [found_nothing], tmp_path / "out.run")
+
+    assert (tmp_path / "out.run").read_text() == ""
+    assert (tmp_path / "out.qrels").read_text() == "empty 0 d 2\nempty 0 e 0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "traces", "message"),
+    [
+        pytest.param("out.run", ALL, r"case 'bare': .* no ids", id="no ids"),
+        pytest.param("out.run", [trace_of(["x"], ids=[""])], "case 'q1': the id", id="an empty id"),
+        pytest.param(
+            "out.run", [trace_of(["x"], ids=["\ud800"])], "case 'q1': the id", id="half a character"
+        ),
+        pytest.param("out.qrels", [], "name the run file", id="the name of the judgements"),
+    ],
+)
+def test_a_run_that_trec_cannot_hold_is_refused_and_nothing_is_left_behind(
+    tmp_path: Path, name: str, traces: Sequence[Trace], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        export("trec", traces, tmp_path / name)
+
     assert list(tmp_path.iterdir()) == []
 
 
@@ -340,6 +560,7 @@ def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(tmp_path: P
 @example(id_="\ufeff\u2028\x85")
 def test_an_escaped_id_is_one_column_and_comes_back(id_: str) -> None:
     text = escape_id(id_)
+
     assert text.split() == [text]
     assert text.splitlines() == [text]
     assert unescape_id(text) == id_

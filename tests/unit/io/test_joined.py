@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from ragbench import Chunk, RetrievalResult, join_answers, open_source
+from ragbench.core.trace import Trace
+from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError
 from ragbench.io.entries import SourceInfo
 from ragbench.io.export import export
@@ -14,148 +17,310 @@ from ragbench.io.joined import open_dump
 from tests.unit.io.traces import ALL, FULL, SCORES, lines, measured, written
 
 Rows = Iterable[Mapping[str, object]]
-CASES: Rows = [{"id": 1, "query": "a"}, {"id": 2, "query": "b"}]
-ALIKE: Rows = [{"id": n, "query": "a"} for n in (1, 2, 3)]
 
 
-def joined(tmp_path: Path, cases: Rows, answers: Rows) -> tuple[list[str | None], SourceInfo]:
-    """What each case was answered, None where nothing is recorded, and what is said of it."""
-    dataset = open_source(lines(tmp_path / "cases.jsonl", cases))
-    said = open_source(lines(tmp_path / "said.jsonl", answers), is_join=True)
-    with join_answers(dataset, said, keep_unanswered=True) as source:
-        once, again = list(source), list(source)
-        assert once == again
-        found = [entry.recorded.get("generate") for entry in once]
-        said_of = [None if o is None or o.value is None else o.value.response for o in found]
-        return said_of, source.info
+class Joined(NamedTuple):
+    """What a dataset and a file of answers make together."""
+
+    answers: list[str | None]
+    """Of each case; None where nothing is recorded."""
+    info: SourceInfo
+
+    @property
+    def notes(self) -> str:
+        return "\n".join(self.info.notes)
+
+
+def join(folder: Path, *, cases: Rows, answers: Rows) -> Joined:
+    dataset = open_source(lines(folder / "cases.jsonl", cases))
+    recorded = open_source(lines(folder / "said.jsonl", answers), is_join=True)
+    with join_answers(dataset, recorded, keep_unanswered=True) as source:
+        entries = list(source)
+        assert list(source) == entries  # it can be read more than once
+        texts: list[str | None] = []
+        for entry in entries:
+            outcome = entry.recorded.get("generate")
+            if outcome is None or outcome.value is None:
+                texts.append(None)
+            else:
+                texts.append(outcome.value.response)
+        return Joined(texts, source.info)
+
+
+# --- which answer belongs to which case
+
+
+TWO_CASES: Rows = [{"id": 1, "query": "a"}, {"id": 2, "query": "b"}]
+
+
+def test_answers_are_joined_by_id_in_whatever_order(tmp_path: Path) -> None:
+    answers = [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}]
+
+    joined = join(tmp_path, cases=TWO_CASES, answers=answers)
+
+    assert joined.answers == ["A", "B"]
+    assert "2 by id joined with 2 cases" in joined.notes
+
+
+def test_answers_without_an_id_are_joined_by_the_exact_question(tmp_path: Path) -> None:
+    cases = [{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}]
+
+    joined = join(tmp_path, cases=cases, answers=[{"query": "Who?", "response": "A"}])
+
+    assert joined.answers == ["A", None]
+    assert "1 by question joined with 2 cases" in joined.notes
+
+
+def test_a_case_without_an_answer_is_counted_and_shown(tmp_path: Path) -> None:
+    cases = [{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}]
+
+    joined = join(tmp_path, cases=cases, answers=[{"query": "Who?", "response": "A"}])
+
+    assert "1 case without a recorded output" in joined.notes
+    assert "a case without an output:  id '2', query 'who?'" in joined.notes
+
+
+def test_an_id_of_a_case_that_asks_something_else_does_not_join(tmp_path: Path) -> None:
+    """Two files that number their lines: nothing says that they are numbered alike."""
+    answers: Rows = [
+        {"id": 1, "query": "b", "response": "B"},
+        {"id": 2, "query": "c", "response": 3},
+    ]
+
+    joined = join(tmp_path, cases=TWO_CASES, answers=answers)
+
+    assert joined.answers == [None, "B"]
+    assert (
+        "2 outputs with the id of a case that asks something else: joined by the question"
+    ) in joined.notes
+
+
+def test_of_several_answers_for_a_case_the_first_counts(tmp_path: Path) -> None:
+    answers: Rows = [
+        {"id": 1, "response": "first"},
+        {"id": 1, "response": "second"},
+        {"query": "b", "response": "B"},
+        {"query": "b", "response": "B again"},
+    ]
+
+    joined = join(tmp_path, cases=TWO_CASES, answers=answers)
+
+    assert joined.answers == ["first", "B"]
+    assert "1 by id and 1 by question joined with 2 cases" in joined.notes
+    assert "2 outputs for a question that has one already: the first counts" in joined.notes
+
+
+def test_an_answer_that_no_case_asks_for_is_counted(tmp_path: Path) -> None:
+    answers: Rows = [
+        {"query": "a", "response": "A"},
+        {"query": "b", "response": "B"},
+        {"query": "nobody asks", "response": "x"},
+    ]
+
+    joined = join(tmp_path, cases=TWO_CASES, answers=answers)
+
+    assert joined.answers == ["A", "B"]
+    assert "1 output of questions that no case asks: skipped" in joined.notes
+
+
+def test_a_field_of_an_answer_in_outputs_is_the_systems(tmp_path: Path) -> None:
+    """In a dataset ``answer`` is the reference."""
+    answers = [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}]
+
+    assert join(tmp_path, cases=TWO_CASES, answers=answers).answers == ["A", "B"]
+
+
+THREE_OF_A_QUESTION: Rows = [
+    {"id": 1, "query": "a"},
+    {"id": 2, "query": "a"},
+    {"id": 3, "query": "a"},
+]
 
 
 @pytest.mark.parametrize(
-    ("cases", "answers", "found", "notes"),
+    ("answers", "expected"),
     [
-        # By id in whatever order, else by the exact question.
-        (
-            CASES,
-            [{"id": "2", "response": "B"}, {"id": "1", "query": " A ", "response": "A"}],
-            ["A", "B"],
-            ["2 by id joined with 2 cases"],
+        pytest.param(
+            [{"query": "a", "response": "A"}], ["A", "A", "A"], id="one answer serves all who ask"
         ),
-        (
-            [{"id": 1, "query": "Who?"}, {"id": 2, "query": "who?"}],
-            [{"query": "Who?", "response": "A"}],
-            ["A", None],
+        pytest.param(
             [
-                "1 by question joined with 2 cases",
-                "1 case without a recorded output",
-                "a case without an output:  id '2', query 'who?'",
+                {"query": "a", "response": "0"},
+                {"query": "a", "response": "1"},
+                {"query": "a", "response": "2"},
             ],
+            ["0", "1", "2"],
+            id="several are joined in order",
         ),
-        # Two files that number their lines: nothing says that they are numbered alike.
-        (
-            CASES,
-            [{"id": 1, "query": "b", "response": "B"}, {"id": 2, "query": "c", "response": 3}],
-            [None, "B"],
-            ["2 outputs with the id of a case that asks something else: joined by the question"],
-        ),
-        (
-            CASES,
-            [
-                {"id": 1, "response": "first"},
-                {"id": 1, "response": "second"},
-                {"query": "b", "response": "B"},
-                {"query": "b", "response": "B again"},
-                {"query": "nobody asks", "response": "x"},
-            ],
-            ["first", "B"],
-            [
-                "1 by id and 1 by question joined with 2 cases",
-                "2 outputs for a question that has one already: the first counts",
-                "1 output of questions that no case asks: skipped",
-            ],
-        ),
-        (CASES, [{"query": "a", "answer": "A"}, {"query": "b", "answer": "B"}], ["A", "B"], []),
-        # In order where there are several; one answer serves all who ask, or whose id it has.
-        (ALIKE, [{"query": "a", "response": "A"}], ["A", "A", "A"], []),
-        (ALIKE, [{"query": "a", "response": str(n)} for n in range(3)], ["0", "1", "2"], []),
-        (ALIKE, [{"id": 2, "query": "a", "response": "A"}], [None, "A", None], []),
-        (
-            [{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}],
-            [{"id": 2, "response": "B"}],
-            [None, "B"],
-            ["what the dataset itself has recorded (1 case) is not used"],
-        ),
-        (
-            [{"id": n, "query": f"q{n}"} for n in range(3000)],
-            [{"query": f"q{n}", "response": str(n)} for n in reversed(range(0, 3000, 2))],
-            [None if n % 2 else str(n) for n in range(3000)],
-            [],
+        pytest.param(
+            [{"id": 2, "query": "a", "response": "A"}],
+            [None, "A", None],
+            id="one with an id serves the case of that id",
         ),
     ],
 )
-def test_answers_find_their_cases_and_all_of_it_is_counted(
-    tmp_path: Path, cases: Rows, answers: Rows, found: list[str | None], notes: list[str]
+def test_answers_of_a_question_that_several_cases_ask(
+    tmp_path: Path, answers: Rows, expected: list[str | None]
 ) -> None:
-    answered, info = joined(tmp_path, cases, answers)
-    assert answered == found
-    said = [note.split("said.jsonl: ")[-1] for note in info.notes]
-    assert all(any(note in one for one in said) for note in notes), said
-    recorded = sum(1 for one in found if one is not None)
-    assert (info.cases, info.recorded) == (len(found), {"generate": recorded})
+    assert join(tmp_path, cases=THREE_OF_A_QUESTION, answers=answers).answers == expected
+
+
+def test_what_the_dataset_itself_has_recorded_is_not_used(tmp_path: Path) -> None:
+    cases = [{"id": 1, "query": "a", "response": "old"}, {"id": 2, "query": "b"}]
+
+    joined = join(tmp_path, cases=cases, answers=[{"id": 2, "response": "B"}])
+
+    assert joined.answers == [None, "B"]
+    assert "what the dataset itself has recorded (1 case) is not used" in joined.notes
+
+
+def test_thousands_of_answers_in_reverse_order_reach_their_cases(tmp_path: Path) -> None:
+    """More than are held in memory at once; every second case has no answer."""
+    cases = [{"id": number, "query": f"q{number}"} for number in range(3000)]
+    answers: list[dict[str, object]] = []
+    expected: list[str | None] = []
+    for number in range(3000):
+        if number % 2:
+            expected.append(None)
+        else:
+            expected.append(str(number))
+            answers.append({"query": f"q{number}", "response": str(number)})
+    answers.reverse()
+
+    joined = join(tmp_path, cases=cases, answers=answers)
+
+    assert joined.answers == expected
+    assert joined.info.cases == 3000
+    assert joined.info.recorded == {"generate": 1500}
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"response": "whose?"}, r"said\.jsonl:1: no field for the query"),
-        ({"query": "a", "reply": "A"}, r"said\.jsonl: no record holds an answer or a retrieval"),
+        pytest.param(
+            {"response": "whose?"}, r"said\.jsonl:1: no field for the query", id="no question"
+        ),
+        pytest.param(
+            {"query": "a", "reply": "A"},
+            r"said\.jsonl: no record holds an answer or a retrieval",
+            id="no answer",
+        ),
     ],
 )
-def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(
+def test_answers_that_cannot_be_joined_are_refused_before_anything_runs(
     tmp_path: Path, row: Mapping[str, object], message: str
 ) -> None:
-    dataset = open_source(lines(tmp_path / "cases.jsonl", [{"query": "a"}]))
-    said = open_source(lines(tmp_path / "said.jsonl", [row]), is_join=True)
-    with pytest.raises(DataError, match=message):
-        join_answers(dataset, said)
-    dataset.close()
+    with open_source(lines(tmp_path / "cases.jsonl", [{"query": "a"}])) as dataset:
+        answers = open_source(lines(tmp_path / "said.jsonl", [row]), is_join=True)
+
+        with pytest.raises(DataError, match=message):
+            join_answers(dataset, answers)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_an_export(tmp_path: Path, form: str) -> None:
-    path, cut = tmp_path / f"o.{form}", RetrievalResult(["cut"], context_ids=["c"])
-    after = replace(FULL, case=replace(FULL.case, id="cut"), post_retrieval=measured(cut))
-    export(form, (*ALL, after), path, scores=SCORES)
+# --- an export as a dump of retrievals
+
+
+CUT = Trace(
+    case=replace(FULL.case, id="cut"),
+    retrieval=FULL.retrieval,
+    post_retrieval=measured(RetrievalResult(["cut"], context_ids=["c"])),
+    generation=FULL.generation,
+)
+
+
+@pytest.fixture(name="exported", params=["jsonl", "csv"])
+def export_of_traces(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"o.{request.param}"
+    export(request.param, (*ALL, CUT), path, scores=SCORES)
+    return path
+
+
+def retrievals_by_query(path: Path) -> dict[str, RetrievalDump]:
     with open_dump(path) as dump:
-        found = {retrieval.query_id: retrieval for retrieval in dump}
-    # A retrieval that failed or never was is no empty one.
-    assert found.keys() == {"full", "bare", "none", "gf", "cut"}
-    assert (dump.mapping.format, dump.malformed) == ("export", 2)
+        assert dump.mapping.format == "export"
+        return {retrieval.query_id: retrieval for retrieval in dump}
+
+
+def test_a_retrieval_that_failed_or_never_was_is_a_problem_and_not_an_empty_one(
+    exported: Path,
+) -> None:
+    with open_dump(exported) as dump:
+        query_ids = [retrieval.query_id for retrieval in dump]
+
+    assert query_ids == ["full", "bare", "none", "gf", "cut"]
+    assert dump.malformed == 2
     assert [problem.message for problem in dump.problems] == [
         "case 'rf': retrieve: ValueError: boom <- KeyError: 'x'",
         "case 'og': the RAG only generates",
     ]
-    full, bern = found["full"], "Bern, the capital"
-    assert (full.query, full.answers) == (FULL.case.query, ("In Switzerland",))
-    assert full.chunks[1] == Chunk(id="ch-9", text=bern, score=0.25, metadata={"page": 2})
+
+
+def test_a_retrieval_of_an_export_has_its_question_and_labels(exported: Path) -> None:
+    full = retrievals_by_query(exported)["full"]
+
+    assert full.query == FULL.case.query
+    assert full.answers == ("In Switzerland",)
     assert full.relevant_ids == frozenset({"ch-1", "ch-2"})
-    assert (found["none"].chunks, found["bare"].chunks[0].id) == ((), "#1")
-    assert [chunk.text for chunk in found["cut"].chunks] == ["cut"]  # what generation was given
 
 
-def test_a_dump_or_its_queries_may_be_in_an_old_encoding(tmp_path: Path) -> None:
-    guess = "is not UTF-8 and is read as cp1252, a guess (--encoding)"
-    rows = "query;text;score\nWo liegt Zürich?;größte Stadt;0.9\n"
-    path = written(tmp_path / "rows.csv", rows.encode("cp1252"))
-    # Who says it is believed, right or wrong: in cp1251 the same bytes are other letters.
-    said = ((None, "Wo liegt Zürich?", (f"'{path}' {guess}",)), ("cp1251", "Wo liegt Zьrich?", ()))
-    for encoding, query, notes in said:
-        with open_dump(path, encoding=encoding) as dump:
-            assert ([one.query for one in dump], dump.notes) == ([query], notes)
+def test_a_chunk_of_an_export_has_its_id_score_and_metadata(exported: Path) -> None:
+    full = retrievals_by_query(exported)["full"]
+
+    assert full.chunks[1] == Chunk(
+        id="ch-9", text="Bern, the capital", score=0.25, metadata={"page": 2}
+    )
+
+
+def test_a_chunk_of_an_export_without_an_id_is_numbered(exported: Path) -> None:
+    assert retrievals_by_query(exported)["bare"].chunks[0].id == "#1"
+
+
+def test_a_retrieval_that_found_nothing_has_no_chunks(exported: Path) -> None:
+    assert retrievals_by_query(exported)["none"].chunks == ()
+
+
+def test_the_chunks_of_an_export_are_those_that_generation_got(exported: Path) -> None:
+    chunks = retrievals_by_query(exported)["cut"].chunks
+
+    assert [chunk.text for chunk in chunks] == ["cut"]
+
+
+# --- old encodings
+
+
+ROWS_IN_CP1252 = "query;text;score\nWo liegt Zürich?;größte Stadt;0.9\n".encode("cp1252")
+
+
+def test_a_dump_in_an_old_encoding_is_read_with_a_note(tmp_path: Path) -> None:
+    path = written(tmp_path / "rows.csv", ROWS_IN_CP1252)
+
+    with open_dump(path) as dump:
+        (retrieval,) = dump
+
+    assert retrieval.query == "Wo liegt Zürich?"
+    assert dump.notes == (f"'{path}' is not UTF-8 and is read as cp1252, a guess (--encoding)",)
+
+
+def test_an_encoding_that_the_user_names_is_used_right_or_wrong(tmp_path: Path) -> None:
+    path = written(tmp_path / "rows.csv", ROWS_IN_CP1252)
+
+    with open_dump(path, encoding="cp1251") as dump:
+        (retrieval,) = dump
+
+    # In cp1251 the same byte is another letter.
+    assert retrieval.query == "Wo liegt Zьrich?"
+    assert dump.notes == ()
+
+
+def test_queries_in_an_old_encoding_are_read_with_a_note(tmp_path: Path) -> None:
     queries = written(tmp_path / "topics.tsv", "q1\tWo liegt Zürich?\n".encode("cp1252"))
     path = lines(tmp_path / "d.jsonl", [{"query_id": "q1", "chunks": [{"id": "a", "text": "x"}]}])
+
     with open_dump(path, queries=queries) as dump:
-        (found,) = dump
-    assert (found.query, dump.notes) == ("Wo liegt Zürich?", (f"'{queries}' {guess}",))
+        (retrieval,) = dump
+
+    assert retrieval.query == "Wo liegt Zürich?"
+    assert dump.notes == (f"'{queries}' is not UTF-8 and is read as cp1252, a guess (--encoding)",)
 
 
 # --- ids that are called after the contexts
@@ -174,7 +339,7 @@ def recorded_ids(
     assert isinstance(retrieval, RetrievalResult)
     if retrieval.context_ids is None:
         return None
-    return [*retrieval.context_ids]
+    return list(retrieval.context_ids)
 
 
 @pytest.mark.parametrize(

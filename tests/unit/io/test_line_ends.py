@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from ragbench import open_source, read_cases, read_documents
 from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError
+from tests.unit.io.traces import lines, written
 
 QUESTION = "When does it open?\nPlease be short."
 CONTEXTS = ["Monday:\nat nine.", "Sunday:\nnever."]
-FEEDS = {"crlf": "\r\n", "cr": "\r"}
+# Of Windows, and of old Macs.
+LINE_ENDS = pytest.mark.parametrize("line_end", ["\r\n", "\r"], ids=["crlf", "cr"])
 
 
 def recorded(entry: Entry, stage: str) -> Any:
@@ -25,59 +28,69 @@ def recorded(entry: Entry, stage: str) -> Any:
     return value
 
 
-def table(feed: str) -> bytes:
+def json_with(line_end: str, value: object) -> str:
+    """JSON in whose texts lines end in this way."""
+    return json.dumps(value).replace("\\n", json.dumps(line_end)[1:-1])
+
+
+def table(line_end: str) -> bytes:
+    """A table in whose cells lines end in this way; its rows end as on Unix."""
     row = {
         "query": QUESTION,
         "reference": "At nine.\nNot on Sunday.",
-        "reference_contexts": json.dumps(CONTEXTS).replace("\\n", json.dumps(feed)[1:-1]),
+        "reference_contexts": json_with(line_end, CONTEXTS),
         "notes": "a\nb",
     }
-    cells = ['"' + cell.replace('"', '""').replace("\n", feed) + '"' for cell in row.values()]
-    return "\n".join([",".join(row), ",".join(cells), ""]).encode()
+    cells = ['"' + cell.replace('"', '""').replace("\n", line_end) + '"' for cell in row.values()]
+    return f"{','.join(row)}\n{','.join(cells)}\n".encode()
 
 
-def records(feed: str) -> bytes:
+def record(line_end: str) -> bytes:
     value = {
         "query": QUESTION,
         "reference": "At nine.\nNot on Sunday.",
         "reference_contexts": CONTEXTS,
         "notes": "a\nb",
     }
-    return json.dumps(value).replace("\\n", json.dumps(feed)[1:-1]).encode()
+    return json_with(line_end, value).encode()
 
 
 def cases(folder: Path, name: str, content: bytes) -> list[Case]:
-    (folder / name).write_bytes(content)
-    return [*read_cases(folder / name)]
+    return list(read_cases(written(folder / name, content)))
 
 
-@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
 @pytest.mark.parametrize(
-    ("name", "content"), [("cases.csv", table), ("cases.jsonl", records)], ids=["csv", "jsonl"]
+    ("name", "content"), [("cases.csv", table), ("cases.jsonl", record)], ids=["csv", "jsonl"]
 )
-def test_line_ends_are_no_part_of_a_case(tmp_path: Path, name: str, content, feed: str) -> None:  # type: ignore[no-untyped-def]
-    unix = cases(tmp_path, name, content("\n"))
-    assert cases(tmp_path, name, content(feed)) == unix
-    assert unix[0].query == QUESTION
-    assert unix[0].reference_contexts == tuple(CONTEXTS)
-    assert unix[0].metadata == {"notes": "a\nb"}
+@LINE_ENDS
+def test_line_ends_are_no_part_of_a_case(
+    tmp_path: Path, name: str, content: Callable[[str], bytes], line_end: str
+) -> None:
+    (case,) = cases(tmp_path, name, content(line_end))
+
+    assert case.query == QUESTION
+    assert case.reference_contexts == tuple(CONTEXTS)
+    assert case.metadata == {"notes": "a\nb"}
+    assert cases(tmp_path, name, content("\n")) == [case]
 
 
 def test_a_whole_table_of_windows_gives_the_same_cases(tmp_path: Path) -> None:
     unix = cases(tmp_path, "cases.csv", table("\n"))
+
     assert cases(tmp_path, "cases.csv", table("\n").replace(b"\n", b"\r\n")) == unix
 
 
 def test_line_ends_are_no_part_of_a_recorded_retrieval(tmp_path: Path) -> None:
-    record = {
+    row = {
         "query": "q",
         "chunks": [{"text": "a\r\nb", "score": 1}],
         "response": "x\ry",
     }
-    path = tmp_path / "answers.jsonl"
-    path.write_text(json.dumps(record), encoding="utf-8")
+    path = lines(tmp_path / "answers.jsonl", [row])
+
     with open_source(path) as source:
         (entry,) = source
+
     assert recorded(entry, "retrieve").contexts == ["a\nb"]
     assert recorded(entry, "generate").response == "x\ny"
 
@@ -88,8 +101,12 @@ def test_a_carriage_return_outside_quotation_marks_is_a_problem(tmp_path: Path) 
 
 
 def test_documents_of_a_windows_checkout_are_the_same(tmp_path: Path) -> None:
-    for name, feed in (("a", b"\n"), ("b", b"\r\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "hours.md").write_bytes(b"# Hours" + feed + b"At nine." + feed)
-    first, second = ([*read_documents(tmp_path / name)] for name in ("a", "b"))
-    assert first == second
+    (tmp_path / "unix").mkdir()
+    (tmp_path / "windows").mkdir()
+    written(tmp_path / "unix" / "hours.md", b"# Hours\nAt nine.\n")
+    written(tmp_path / "windows" / "hours.md", b"# Hours\r\nAt nine.\r\n")
+
+    unix = list(read_documents(tmp_path / "unix"))
+    windows = list(read_documents(tmp_path / "windows"))
+
+    assert windows == unix

@@ -1,4 +1,4 @@
-"""Labels of people: every form that they come in, and what they are known by."""
+"""Labels of people: every form that they come in, and what they are keyed by."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.io.people import ANY, LabelBook, key_of, read_people, value_of
 from tests.unit.io.traces import lines, written
 
-Q, A, C = "Can bees fly?", "Yes, they can.", ["Bees fly.", "Bees sting."]
-LABELS = {"question": Q, "answer": A, "contexts": C, "metric": "support", "value": 1, "by": "ann"}
+QUESTION = "Can bees fly?"
+ANSWER = "Yes, they can."
+CONTEXTS = ["Bees fly.", "Bees sting."]
+KEY = key_of(QUESTION, ANSWER, CONTEXTS)
+LABEL: dict[str, Any] = {
+    "question": QUESTION,
+    "answer": ANSWER,
+    "contexts": CONTEXTS,
+    "metric": "support",
+    "value": 1,
+    "by": "ann",
+}
 STUDIO = {
-    "data": {"question": Q, "answer": A, "contexts": C},
+    "data": {"question": QUESTION, "answer": ANSWER, "contexts": CONTEXTS},
     "annotations": [
         {
             "completed_by": {"email": "ann"},
@@ -33,45 +43,55 @@ STUDIO = {
         },
     ],
 }
-FIELDS = {"fields": {"question": Q, "response": A, "context": C}}
+FIELDS = {"fields": {"question": QUESTION, "response": ANSWER, "context": CONTEXTS}}
 ANSWERED = {"user_id": "ann", "value": "yes"}
-CELLS = [Q, A, json.dumps(C), "support", "right", "ann"]
-HEAD = ["question", "answer", "contexts", "metric", "value", "by"]
 
 
 def table(separator: str) -> str:
-    quoted = ('"' + cell.replace('"', '""') + '"' for cell in CELLS)
-    return f"{separator.join(HEAD)}\n{separator.join(quoted)}\n"
+    names = ["question", "answer", "contexts", "metric", "value", "by"]
+    cells = [QUESTION, ANSWER, json.dumps(CONTEXTS), "support", "right", "ann"]
+    quoted = ['"' + cell.replace('"', '""') + '"' for cell in cells]
+    return f"{separator.join(names)}\n{separator.join(quoted)}\n"
 
 
-def saved(tmp_path: Path, name: str, content: Any) -> Path:
-    write = lines if name.endswith(".jsonl") else written
-    return write(tmp_path / name, content)
+def saved(folder: Path, name: str, content: Any) -> Path:
+    """Rows as JSON lines, a text as it is, all else as JSON."""
+    if name.endswith(".jsonl"):
+        return lines(folder / name, content)
+    return written(folder / name, content)
+
+
+# --- every form
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("own.jsonl", [LABELS]),
-        ("digest.jsonl", [{**LABELS, "contexts": None, "digest": key_of(Q, A, C)[2]}]),
-        ("sheet.csv", table(",")),
-        ("sheet.tsv", table("\t")),
-        (
+        pytest.param("own.jsonl", [LABEL], id="our own"),
+        pytest.param(
+            "digest.jsonl", [{**LABEL, "contexts": None, "digest": KEY[2]}], id="our own by digest"
+        ),
+        pytest.param("sheet.csv", table(","), id="CSV"),
+        pytest.param("sheet.tsv", table("\t"), id="TSV"),
+        pytest.param(
             "names.json",
             [
                 {
-                    "Query": Q,
-                    "Response": A,
-                    "Retrieved Contexts": C,
+                    "Query": QUESTION,
+                    "Response": ANSWER,
+                    "Retrieved Contexts": CONTEXTS,
                     "criterion": "support",
                     "label": "supported",
                     "annotator": "ann",
                 }
             ],
+            id="other names",
         ),
-        ("studio.json", [STUDIO]),
-        ("argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}]),
-        (
+        pytest.param("studio.json", [STUDIO], id="Label Studio"),
+        pytest.param(
+            "argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}], id="Argilla 2"
+        ),
+        pytest.param(
             "argilla1.json",
             [
                 {
@@ -90,18 +110,22 @@ def saved(tmp_path: Path, name: str, content: Any) -> Path:
                     ],
                 }
             ],
+            id="Argilla 1",
         ),
     ],
 )
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
-    (found,) = read_people(saved(tmp_path, name, content))
-    assert found.key == key_of(Q, A, C)
-    assert (found.metric, found.value, found.by) == ("support", 1, "ann")
-    assert not found.is_drawn  # whoever labelled chose the case
+    (label,) = read_people(saved(tmp_path, name, content))
+
+    assert label.key == KEY
+    assert label.metric == "support"
+    assert label.value == 1
+    assert label.by == "ann"
+    assert not label.is_drawn  # whoever labelled chose the case
 
 
 @pytest.mark.parametrize(
-    ("said", "value"),
+    ("label", "value"),
     [
         (1, 1),
         (0.25, 0.25),
@@ -116,65 +140,151 @@ def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any
         (4, 4),
     ],
 )
-def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None) -> None:
-    (found,) = read_people(saved(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
-    assert found.value == value
+def test_what_a_label_may_say(tmp_path: Path, label: object, value: float | None) -> None:
+    (read_label,) = read_people(saved(tmp_path, "l.jsonl", [{**LABEL, "value": label}]))
+
+    assert read_label.value == value
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{**LABELS, "value": "perhaps"}], "l.jsonl:1: field 'value': 'perhaps' is not a label"),
-        ([{**LABELS, "value": float("inf")}], "l.jsonl:1"),
-        ([{"answer": A, "value": 1}], "l.jsonl:1: field 'question' is missing"),
-        ([{"question": Q, "value": 1}], "field 'answer' is missing"),
-        ([{"data": {}, "annotations": ["x"]}], "l.jsonl:1: is not as its tool exports it"),
-        ([{"fields": {}, "responses": {"a": 1}}], "is not as its tool exports it"),
-        ([{"question": Q, "answer": A, "note": "x"}], "no field holds the label"),
-        ([[1]], "l.jsonl:1"),
-        ([], "empty"),
+        pytest.param(
+            [{**LABEL, "value": "perhaps"}],
+            "l.jsonl:1: field 'value': 'perhaps' is not a label",
+            id="a word that is none",
+        ),
+        pytest.param([{**LABEL, "value": float("inf")}], "l.jsonl:1", id="infinity"),
+        pytest.param(
+            [{"answer": ANSWER, "value": 1}],
+            "l.jsonl:1: field 'question' is missing",
+            id="no question",
+        ),
+        pytest.param(
+            [{"question": QUESTION, "value": 1}], "field 'answer' is missing", id="no answer"
+        ),
+        pytest.param(
+            [{"data": {}, "annotations": ["x"]}],
+            "l.jsonl:1: is not as its tool exports it",
+            id="no annotation of Label Studio",
+        ),
+        pytest.param(
+            [{"fields": {}, "responses": {"a": 1}}],
+            "is not as its tool exports it",
+            id="no response of Argilla",
+        ),
+        pytest.param(
+            [{"question": QUESTION, "answer": ANSWER, "note": "x"}],
+            "no field holds the label",
+            id="no label",
+        ),
+        pytest.param([[1]], "l.jsonl:1", id="a list"),
+        pytest.param([], "empty", id="nothing"),
     ],
 )
-def test_what_is_no_label_is_refused(tmp_path: Path, rows: list[object], message: str) -> None:
-    with pytest.raises(DataError) as error:
+def test_a_row_that_is_no_label_is_refused(
+    tmp_path: Path, rows: list[object], message: str
+) -> None:
+    with pytest.raises(DataError) as caught:
         read_people(saved(tmp_path, "l.jsonl", rows))
-    assert message in str(error.value)
+
+    assert message in str(caught.value)
 
 
-def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
+# --- the labels of a case
+
+
+@pytest.fixture(name="book")
+def labels_of_three_people(tmp_path: Path) -> LabelBook:
     rows = [
-        {**LABELS, "value": 0},
-        {**LABELS, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
-        {**LABELS, "by": "bob", "value": 0.5},
-        {**LABELS, "by": "cyd", "value": None},
+        {**LABEL, "value": 0},
+        {**LABEL, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
+        {**LABEL, "by": "bob", "value": 0.5},
+        {**LABEL, "by": "cyd", "value": None},
     ]
-    book = LabelBook.read([saved(tmp_path, "l.jsonl", rows)])
-    found = book.of("support", key_of(Q, f" {A}\n", C))
-    assert [(one.by, one.value, one.is_drawn) for one in found] == [
-        ("ann", 1, True),
-        ("bob", 0.5, False),
-        ("cyd", None, False),
-    ]
-    assert value_of(found) == 0.75
-    for key in (key_of(Q, "No.", C), key_of("Who?", A, C), key_of(Q, A, C[:1])):
-        assert book.of("support", key) == []
-    assert len(book.of("support", (*key_of(Q, A, C)[:2], ANY))) == 3
-    assert book.of("other", key_of(Q, A, C)) == []
-    assert book.by_metric() == {"support": 2}
+    return LabelBook.read([saved(tmp_path, "l.jsonl", rows)])
 
 
-def test_a_file_without_names_of_metrics_is_given_one(tmp_path: Path) -> None:
-    thumbs = [{**LABELS, "metric": "thumbs"}]
-    path = saved(tmp_path, "t.jsonl", thumbs)
-    assert LabelBook.read([f"answer_correct={path}"]).by_metric() == {"answer_correct": 1}
-    mixed = saved(tmp_path, "m.jsonl", [*thumbs, LABELS])
+def test_of_each_person_the_last_label_counts(book: LabelBook) -> None:
+    labels = book.of("support", KEY)
+
+    assert [(label.by, label.value) for label in labels] == [
+        ("ann", 1),
+        ("bob", 0.5),
+        ("cyd", None),
+    ]
+
+
+def test_a_label_of_a_case_that_was_drawn_is_known_as_that(book: LabelBook) -> None:
+    labels = book.of("support", KEY)
+
+    assert [label.is_drawn for label in labels] == [True, False, False]
+
+
+def test_the_value_of_a_case_is_the_mean_of_those_who_said_one(book: LabelBook) -> None:
+    # Of 1, .5 and a label that was skipped.
+    assert value_of(book.of("support", KEY)) == 0.75
+
+
+def test_white_space_around_an_answer_makes_it_no_other_one(book: LabelBook) -> None:
+    key = key_of(QUESTION, f" {ANSWER}\n", CONTEXTS)
+
+    assert len(book.of("support", key)) == 3
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key_of(QUESTION, "No.", CONTEXTS), id="another answer"),
+        pytest.param(key_of("Who?", ANSWER, CONTEXTS), id="another question"),
+        pytest.param(key_of(QUESTION, ANSWER, CONTEXTS[:1]), id="other contexts"),
+    ],
+)
+def test_a_label_dies_with_what_was_judged(book: LabelBook, key: tuple[str, str, str]) -> None:
+    assert book.of("support", key) == []
+
+
+def test_a_metric_that_reads_no_contexts_takes_labels_of_any(book: LabelBook) -> None:
+    question, answer, _ = KEY
+
+    assert len(book.of("support", (question, answer, ANY))) == 3
+
+
+def test_a_label_counts_for_its_metric_alone(book: LabelBook) -> None:
+    assert book.of("other", KEY) == []
+    assert book.by_metric() == {"support": 2}  # with a value
+
+
+# --- files whose metric the user names
+
+
+THUMBS = {**LABEL, "metric": "thumbs"}
+
+
+def test_a_file_of_labels_can_be_named_after_a_metric(tmp_path: Path) -> None:
+    path = saved(tmp_path, "t.jsonl", [THUMBS])
+
+    book = LabelBook.read([f"answer_correct={path}"])
+
+    assert book.by_metric() == {"answer_correct": 1}
+
+
+def test_a_file_of_several_metrics_is_not_named_after_one(tmp_path: Path) -> None:
+    path = saved(tmp_path, "m.jsonl", [THUMBS, LABEL])
+
     with pytest.raises(ConfigError, match="holds labels of support, thumbs"):
-        LabelBook.read([f"answer_correct={mixed}"])
+        LabelBook.read([f"answer_correct={path}"])
 
 
-@given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
-def test_keys_tell_texts_apart_but_for_white_space(one: list[str], other: list[str]) -> None:
-    def plain(texts: list[str]) -> list[str]:
-        return [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
+TEXTS = st.lists(st.text(), max_size=4)
 
-    assert (key_of("q", "a", one) == key_of("q", "a", other)) == (plain(one) == plain(other))
+
+def without_white_space(texts: list[str]) -> list[str]:
+    return [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
+
+
+@given(TEXTS, TEXTS)
+def test_keys_tell_texts_apart_but_for_white_space(texts: list[str], others: list[str]) -> None:
+    are_equal = without_white_space(texts) == without_white_space(others)
+
+    assert (key_of("q", "a", texts) == key_of("q", "a", others)) is are_equal

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -35,50 +35,88 @@ def write(folder: Path, content: str | bytes, name: str = "cases.jsonl") -> Path
 
 
 def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
-    noted = Problems()
-    cases = list(read_cases(path, problems=noted, **options))
-    return cases, [str(problem).replace(f"{path}", "") for problem in noted]
+    """The cases of a source, and its problems without its path."""
+    problems = Problems()
+    cases = list(read_cases(path, problems=problems, **options))
+    return cases, [str(problem).removeprefix(str(path)) for problem in problems]
 
 
-@pytest.mark.parametrize(
+CONTAINERS = pytest.mark.parametrize(
     ("name", "content", "queries"),
     [
-        ("x.jsonl", f"{A}\r\n{B}", "a b"),
-        ("x.json", f"[{A}, {B}]", "a b"),
-        ("x", f"[\n {A},\n {B}\n]", "a b"),
-        ("x", f'{{"data": [{A}, {B}]}}', "a b"),
-        ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
-        ("x.json", f"{A}\n{B}\n", "a b"),
-        ("x.json", A, "a"),
-        ("x.csv", "query,answer\na,b\n", "a"),
-        ("x", "query,answer\na,b\n", "a"),
-        ("x.tsv", "query\tanswer\na\tb\n", "a"),
-        ("x", gzip.compress(A.encode(), mtime=0), "a"),
-        ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
-        ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
-        ("x.csv", "User Input,answer\na,b\n", "a"),
-        ("x.csv", "QUESTION,answer\na,b\n", "a"),
+        pytest.param("x.jsonl", f"{A}\r\n{B}", "a b", id="JSON Lines"),
+        pytest.param("x.json", f"[{A}, {B}]", "a b", id="an array of JSON"),
+        pytest.param("x", f"[\n {A},\n {B}\n]", "a b", id="an array over lines"),
+        pytest.param("x", f'{{"data": [{A}, {B}]}}', "a b", id="an array in an object"),
+        pytest.param(
+            "x.json",
+            f'{{"version": 1, "cases": [{A}], "data": []}}',
+            "a",
+            id="the first array with cases",
+        ),
+        pytest.param("x.json", f"{A}\n{B}\n", "a b", id="lines in a .json"),
+        pytest.param("x.json", A, "a", id="a single object"),
+        pytest.param("x.csv", "query,answer\na,b\n", "a", id="CSV"),
+        pytest.param("x", "query,answer\na,b\n", "a", id="CSV without a suffix"),
+        pytest.param("x.tsv", "query\tanswer\na\tb\n", "a", id="TSV"),
+        pytest.param("x", gzip.compress(A.encode(), mtime=0), "a", id="gzip"),
+        pytest.param("x.jsonl", UTF8, "Größe? 大小？ 😀", id="UTF-8"),
+        pytest.param(
+            "x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀", id="UTF-8 with a mark"
+        ),
+        pytest.param(
+            "x.jsonl",
+            codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"),
+            "Größe? 大小？ 😀",
+            id="UTF-16, little-endian",
+        ),
+        pytest.param(
+            "x",
+            codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"),
+            "Größe? 大小？ 😀",
+            id="UTF-16, big-endian",
+        ),
+        pytest.param("x.csv", "User Input,answer\na,b\n", "a", id="a column with a space"),
+        pytest.param("x.csv", "QUESTION,answer\na,b\n", "a", id="a column in capitals"),
     ],
 )
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_containers_encodings_and_packing_are_recognised(
-    tmp_path: Path, monkeypatch: Any, name: str, content: str | bytes, queries: str, is_stream: bool
+
+
+@CONTAINERS
+def test_a_file_is_read_whatever_its_container_encoding_and_packing(
+    tmp_path: Path, name: str, content: str | bytes, queries: str
 ) -> None:
-    path: Path | str = write(tmp_path, content, name)
-    if is_stream:
-        stream = io.BytesIO(Path(path).read_bytes())
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
-        path = "-"
-    assert " ".join(case.query for case in read_cases(path)) == queries
+    path = write(tmp_path, content, name)
+
+    cases = list(read_cases(path))
+
+    assert " ".join(case.query for case in cases) == queries
 
 
-@pytest.mark.parametrize(
+@CONTAINERS
+def test_standard_input_is_read_whatever_its_container_encoding_and_packing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | bytes, queries: str
+) -> None:
+    stream = io.BytesIO(write(tmp_path, content, name).read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+
+    cases = list(read_cases("-"))
+
+    assert " ".join(case.query for case in cases) == queries
+
+
+# Of each file: the queries of its good records, and how its problems begin, without its path.
+FILES_WITH_PROBLEMS = pytest.mark.parametrize(
     ("name", "content", "queries", "problems"),
     [
-        ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
-        (
+        pytest.param(
+            "x.jsonl",
+            f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n',
+            "ab",
+            [":2: field", ":3", ":6"],
+            id="bad lines between good ones",
+        ),
+        pytest.param(
             "x.jsonl",
             '{"id": true, "answerable": "perhaps", "query": "a"}',
             "",
@@ -86,132 +124,362 @@ def test_containers_encodings_and_packing_are_recognised(
                 ":1: field 'id': expected an id (text or a number), found true",
                 ":1: field 'answerable': expected true or false, found 'perhaps'",
             ],
+            id="two problems of a record",
         ),
-        ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
-        (
+        pytest.param(
+            "x.jsonl",
+            f'{A}\n{{"query": "b',
+            "a",
+            [":2: the last line is cut off"],
+            id="a last line that is cut",
+        ),
+        pytest.param(
             "x.jsonl",
             '{"query": " "}\n{"query": null}',
             "",
             [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"],
+            id="no query",
         ),
-        (
+        pytest.param(
             "x.jsonl",
             '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n',
             "",
             [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "],
+            id="characters that cannot be",
         ),
-        ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
-        (
+        pytest.param(
+            "x.jsonl",
+            '{"id": 123456789012345678901234, "query": "a"}',
+            "",
+            [":1: field 'id'"],
+            id="an id beyond 64 bits",
+        ),
+        pytest.param(
             "x.jsonl",
             '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}',
             "a",
             [":2: field 'id': '1' is already the id of record 1; ids must be unique"],
+            id="an id used twice",
         ),
-        (
+        pytest.param(
             "x.jsonl",
             '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n',
             "",
             [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"],
+            id="no field for the query",
         ),
-        (
+        pytest.param(
             "x.jsonl",
             '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"),
             "ok",
             [":2: byte 0xf6 at byte offset 29 is not UTF-8"],
+            id="a line that is no UTF-8",
         ),
-        ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
-        ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
-        ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
-        ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
-        (
+        pytest.param(
+            "x.csv",
+            "query\nok\nGröße\nfine\n".encode("latin-1"),
+            "okfine",
+            [":3: byte 0xf6"],
+            id="a row that is no UTF-8",
+        ),
+        pytest.param(
+            "x.json",
+            '[{"query": "Größe"}]'.encode("latin-1"),
+            "",
+            [":1: byte 0xf6"],
+            id="an array that is no UTF-8",
+        ),
+        pytest.param(
+            "x.jsonl",
+            codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"),
+            "",
+            [": the file is UTF-32"],
+            id="UTF-32",
+        ),
+        pytest.param(
+            "x.jsonl",
+            A.encode("utf-16-le"),
+            "",
+            [":1: the line holds NUL bytes"],
+            id="UTF-16 without a mark",
+        ),
+        pytest.param(
             "x.jsonl",
             codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00",
             "",
             [": broken UTF-16 at byte offset 30"],
+            id="UTF-16 that is cut",
         ),
-        ("x.jsonl", "", "", [": the file is empty"]),
-        ("x.jsonl", "\n \n", "", [": the file is empty"]),
-        ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-20], "", [": the gzip data"]),
-        ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
-        ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
-        ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
-        ("x.json", "[]", "", [": holds no cases"]),
-        ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
-        ("x.json", "[" * 100_000, "", [": not valid JSON"]),
-        ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
-        ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\nb", [":4: field"]),
-        (
+        pytest.param("x.jsonl", "", "", [": the file is empty"], id="empty"),
+        pytest.param("x.jsonl", "\n \n", "", [": the file is empty"], id="blank lines"),
+        pytest.param(
+            "x.jsonl.gz",
+            gzip.compress(b"{}\n" * 1000, mtime=0)[:-20],
+            "",
+            [": the gzip data"],
+            id="gzip that is cut",
+        ),
+        pytest.param(
+            "x.xyz",
+            "Hello, world; nothing here\n",
+            "",
+            [": the format is not"],
+            id="text of no form",
+        ),
+        pytest.param(
+            "x.json",
+            '[{"query": "a"}',
+            "",
+            [": not valid JSON at column 16"],
+            id="an array that never ends",
+        ),
+        pytest.param(
+            "x.json",
+            '{\n"rows": []\n}',
+            "",
+            [": expected a JSON array"],
+            id="an empty array in an object",
+        ),
+        pytest.param("x.json", "[]", "", [": holds no cases"], id="an empty array"),
+        pytest.param(
+            "x.json",
+            "[1]",
+            "",
+            [":1: expected a JSON object, found the number 1"],
+            id="an array of numbers",
+        ),
+        pytest.param("x.json", "[" * 100_000, "", [": not valid JSON"], id="deep brackets"),
+        pytest.param(
+            "x.json",
+            f'[{A},\n{{"query": NaN}}]',
+            "a",
+            [":2: field 'query'"],
+            id="a bad element of an array",
+        ),
+        pytest.param(
+            "x.csv",
+            'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n',
+            "a\nb",
+            [":4: field"],
+            id="a cell over two lines, and one of none",
+        ),
+        pytest.param(
             "x.csv",
             'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n',
             "ae",
             [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"],
+            id="rows of other lengths",
         ),
-        ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
-        ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
-        ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
-        ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
-        ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
-        ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
+        pytest.param(
+            "x.csv",
+            'query,answer\na,1\nb,"never\nended,\n',
+            "a",
+            [":3: not valid CSV"],
+            id="quotes that never end",
+        ),
+        pytest.param(
+            "x.csv",
+            '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n',
+            "A, b?",
+            [":4: expected 2"],
+            id="a line that names the separator",
+        ),
+        pytest.param(
+            "x.csv",
+            "query,a,a\nq,1,2\n",
+            "",
+            [":1: field 'a': the column appears twice"],
+            id="a column that appears twice",
+        ),
+        pytest.param(
+            "x.csv",
+            "query,answer\ra,b\rc,d",
+            "",
+            [":1: not valid CSV: a lone carriage return"],
+            id="carriage returns alone",
+        ),
+        pytest.param(
+            "x.csv",
+            'query,relevant_ids\nq,"a, b"\n',
+            "",
+            [":2: field 'relevant_ids': holds"],
+            id="a cell that is no list",
+        ),
+        pytest.param(
+            "x.tsv",
+            "query\tgrades\nq\t[1, 2\n",
+            "",
+            [":2: field 'grades': expected a JSON object"],
+            id="a cell that is no object",
+        ),
     ],
 )
+
+
+@FILES_WITH_PROBLEMS
 def test_every_problem_has_its_place_and_hides_no_good_record(
     tmp_path: Path, name: str, content: str | bytes, queries: str, problems: list[str]
 ) -> None:
     path = write(tmp_path, content, name)
-    cases, found = read(path)
+
+    cases, messages = read(path)
+
     assert "".join(case.query for case in cases) == queries
-    assert [text[: len(start)] for text, start in zip(found, problems, strict=True)] == problems
-    seen: list[Case] = []
+    assert len(messages) == len(problems)
+    for message, beginning in zip(messages, problems, strict=True):
+        assert message.startswith(beginning)
+
+
+@FILES_WITH_PROBLEMS
+def test_without_a_place_for_problems_an_error_holds_all_of_them(
+    tmp_path: Path, name: str, content: str | bytes, queries: str, problems: list[str]
+) -> None:
+    path = write(tmp_path, content, name)
+
     with pytest.raises(DataError) as caught:
-        seen.extend(read_cases(path))
+        list(read_cases(path))
+
     assert len(caught.value.problems) == len(problems)
 
 
-def test_deep_nesting_never_crashes(tmp_path: Path) -> None:
-    for depth, counts in ((150, (1, 0)), (500, (0, 1)), (5000, (0, 1))):
-        path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
-        cases, problems = read(path)
-        assert (len(cases), len(problems)) == counts
+@pytest.mark.parametrize(
+    ("depth", "cases_read", "problems"),
+    [
+        pytest.param(150, 1, 0, id="deep"),
+        pytest.param(500, 0, 1, id="too deep"),
+        pytest.param(5000, 0, 1, id="deeper than Python's stack"),
+    ],
+)
+def test_deep_nesting_never_crashes(
+    tmp_path: Path, depth: int, cases_read: int, problems: int
+) -> None:
+    path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
+
+    cases, messages = read(path)
+
+    assert len(cases) == cases_read
+    assert len(messages) == problems
+
+
+# --- ids that are derived from queries
+
+
+def derived_ids(folder: Path, *queries: str) -> list[str]:
+    path = lines(folder / "cases.jsonl", [{"query": query} for query in queries])
+    return [case.id for case in read_cases(path)]
+
+
+def test_a_case_without_an_id_has_one_of_its_query(tmp_path: Path) -> None:
+    (case_id,) = derived_ids(tmp_path, "Who is it?")
+
+    assert case_id.startswith("q-")
+    assert len(case_id) == 12
+
+
+def test_the_second_case_of_a_query_is_numbered(tmp_path: Path) -> None:
+    """Spaces and capitals do not make it another query."""
+    ids = derived_ids(tmp_path, "Who is it?", "Where?", "who is  it?")
+
+    assert ids[2] == f"{ids[0]}-2"
 
 
 def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
-    def ids(*queries: str) -> list[str]:
-        rows = "\n".join(json.dumps({"query": query}) for query in queries)
-        return [case.id for case in read_cases(write(tmp_path, rows))]
+    before = derived_ids(tmp_path, "Who is it?", "Where?", "who is it?")
+    after = derived_ids(tmp_path, "Who is it?", "New", "Where?", "who is it?")
 
-    first, other, second = ids("Who is it?", "Where?", "Who is  it?")
-    assert (first[:2], len(first), second) == ("q-", 12, f"{first}-2")
-    assert ids("Who is it?", "Where?", "who is it?", "New")[:3] == [first, other, second]
-    assert ids("Who is it?", "New", "Where?", "who is it?")[2:] == [other, second]
+    assert [after[0], after[2], after[3]] == before
 
 
-def test_what_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_appended_line_renames_no_other_case(tmp_path: Path) -> None:
+    before = derived_ids(tmp_path, "Who is it?", "Where?", "who is it?")
+    after = derived_ids(tmp_path, "Who is it?", "Where?", "who is it?", "New")
+
+    assert after[:3] == before
+
+
+# --- what cannot be opened
+
+
+def test_a_path_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     assert read(tmp_path / "none.jsonl")[1] == [": no such file or folder"]
-    assert "in a form that is recognised" in read(tmp_path)[1][0]
+
+
+def test_a_folder_without_a_file_of_a_known_form_is_a_problem(tmp_path: Path) -> None:
+    (message,) = read(tmp_path)[1]
+
+    assert "in a form that is recognised" in message
+
+
+def test_a_folder_in_the_place_of_a_file_is_a_problem(tmp_path: Path) -> None:
     assert read(tmp_path, format="jsonl")[1] == [": expected a file, found a folder"]
+
+
+def test_a_misspelled_format_is_refused_with_a_proposal(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'jsonl'"):
         read_cases(tmp_path, format="jsnl")
+
+
+def test_a_misspelled_field_is_refused_with_a_proposal(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'query'"):
         read_cases(tmp_path, fields={"qery": "Frage"})
+
+
+def test_a_problem_of_standard_input_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"query": 1}\n')))
+
     with pytest.raises(DataError, match=r"^<stdin>:1: field 'query'"):
         list(read_cases("-", format="jsonl"))
+
+
+def test_a_file_that_may_not_be_read_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, A)
 
     # The tests may run as a user who may read everything.
-    def denied(*_: object, **__: object) -> None:
+    def deny(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr(Path, "open", deny)
+
     assert read(path)[1] == [": cannot be read: Permission denied"]
 
 
-def test_reading_is_lazy_closes_its_file_and_keeps_every_problem(tmp_path: Path) -> None:
+def test_a_database_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, b"SQLite format 3\x00" + bytes(80), "x.db")
+
+    (message,) = read(path)[1]
+
+    assert "it is an SQLite file" in message
+
+
+def test_a_file_that_needs_a_package_names_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = write(tmp_path, b"PAR1" + bytes(80) + b"PAR1", "x.parquet")
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
+        read(path)
+
+
+# --- reading as far as somebody asks
+
+
+def test_the_first_case_is_read_without_those_after_it(tmp_path: Path) -> None:
     path = write(tmp_path, f"{A}\n" + '{"query": 1}\n' * 5000)
-    assert len(read(path)[1]) == 5000
+
     cases = read_cases(path)
-    assert isinstance(next(cases), Case)
+
+    assert next(cases).query == "a"
     del cases  # an unclosed file would be a ResourceWarning, which fails the test
+
+
+def test_every_problem_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{A}\n" + '{"query": 1}\n' * 5000)
+
+    assert len(read(path)[1]) == 5000
 
 
 # --- fields: names of other tools, those the user gives, and disagreement
@@ -225,44 +493,84 @@ def read_row(folder: Path, row: Row, fields: Mapping[str, str] | None = None) ->
     return case
 
 
-def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
-    given = {one.name for one in fields(Case) if one.init}
-    assert case_fields().keys() - given == {"answers", "unanswerable", "expected_behavior"}
-    assert given <= case_fields().keys()
-    assert set(Document.__dataclass_fields__) == document_fields().keys()
-    for recognised in (entry_fields(), document_fields()):
-        assert all(target in names for target, names in recognised.items())
-        names = [name for names in recognised.values() for name in names]
-        assert len(names) == len(set(names))
+def fields_of(record: type[Case]) -> set[str]:
+    return {field.name for field in fields(record) if field.init}
+
+
+def test_every_field_of_a_case_can_be_read() -> None:
+    # The last three are read into fields of other names.
+    other_targets = {"answers", "unanswerable", "expected_behavior"}
+
+    assert case_fields().keys() == fields_of(Case) | other_targets
+
+
+def test_every_field_of_a_document_can_be_read() -> None:
+    assert document_fields().keys() == set(Document.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("fields_by_target", [entry_fields(), document_fields()])
+def test_every_field_is_recognised_by_its_own_name(
+    fields_by_target: Mapping[str, Sequence[str]],
+) -> None:
+    for target, names in fields_by_target.items():
+        assert target in names
+
+
+@pytest.mark.parametrize("fields_by_target", [entry_fields(), document_fields()])
+def test_no_name_means_two_fields(fields_by_target: Mapping[str, Sequence[str]]) -> None:
+    all_names: list[str] = []
+    for names in fields_by_target.values():
+        all_names += names
+
+    assert len(set(all_names)) == len(all_names)
+
+
+@pytest.mark.parametrize(
+    ("row", "references"),
+    [
+        ({"answer": "Ada"}, ("Ada",)),
+        ({"ideal": "Ada"}, ("Ada",)),
+        ({"ground_truth": "Ada"}, ("Ada",)),
+        ({"answer": 42}, ("42",)),
+        ({"answers": ["a", "b", "a"]}, ("a", "b")),
+        ({"ground_truths": ["a", "b"]}, ("a", "b")),
+        ({"golden_answers": ["a", "b"]}, ("a", "b")),
+        ({"answer": "a", "answers": ["b", "a"]}, ("a", "b")),
+        ({"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]}, ("a", "b")),
+        ({"reference": "a", "alternative_references": ["b"]}, ("a", "b")),
+        ({"alternative_references": "b"}, ("b",)),
+        ({"answer": [["July 21", "21 July"]]}, ("July 21", "21 July")),
+        ({"answer": [["Ada", "A. M."], ["1843"]]}, ("Ada, 1843", "A. M., 1843")),
+        ({"answers": []}, ()),
+        ({"reference": None}, ()),
+        ({"reference": " "}, ()),
+        ({"reference": math.nan}, ()),
+    ],
+    ids=str,
+)
+def test_which_references_a_row_has(tmp_path: Path, row: Row, references: tuple[str, ...]) -> None:
+    assert read_row(tmp_path, row).references == references
+
+
+@pytest.mark.parametrize(
+    ("row", "answerable"),
+    [
+        ({}, None),
+        ({"answerable": 1.0}, True),
+        ({"answerable": "UNANSWERABLE"}, False),
+        ({"unanswerable": 0}, True),
+        ({"is_impossible": True}, False),
+    ],
+    ids=str,
+)
+def test_whether_a_row_can_be_answered(tmp_path: Path, row: Row, answerable: bool | None) -> None:
+    assert read_row(tmp_path, row).answerable is answerable
 
 
 @pytest.mark.parametrize(
     ("row", "field", "value"),
     [
-        *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
-        *(
-            (given, "references", ("a", "b"))
-            for given in (
-                {"answers": ["a", "b", "a"]},
-                {"ground_truths": ["a", "b"]},
-                {"golden_answers": ["a", "b"]},
-                {"answer": "a", "answers": ["b", "a"]},
-                {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
-                {"reference": "a", "alternative_references": ["b"]},
-            )
-        ),
         ({"expectedAnswer": "Ada"}, "reference", "Ada"),
-        ({"answer": 42}, "references", ("42",)),
-        ({"answers": []}, "references", ()),
-        ({"alternative_references": "b"}, "references", ("b",)),
-        ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
-        ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
-        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
-        ({"is_impossible": True}, "answerable", False),
-        ({"unanswerable": 0}, "answerable", True),
-        ({"answerable": "UNANSWERABLE"}, "answerable", False),
-        ({}, "answerable", None),
-        ({"answerable": 1.0}, "answerable", True),
         ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
         ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
         ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
@@ -276,6 +584,7 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
         ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
     ],
+    ids=str,
 )
 def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
     assert getattr(read_row(tmp_path, row), field) == value
@@ -284,14 +593,15 @@ def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object)
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        *(
-            ({"answers": wrong}, "field 'answers': expected")
-            for wrong in (True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}])
-        ),
-        *(
-            ({"grades": wrong}, "field 'grades'")
-            for wrong in ({"a": 1.5}, {"a": True}, {"a": "high"}, ["a"])
-        ),
+        ({"answers": True}, "field 'answers': expected"),
+        ({"answers": {"a": 1}}, "field 'answers': expected"),
+        ({"answers": [[["a"]]]}, "field 'answers': expected"),
+        ({"answers": [["a"], 1]}, "field 'answers': expected"),
+        ({"answers": [{"txt": "a"}]}, "field 'answers': expected"),
+        ({"grades": {"a": 1.5}}, "field 'grades'"),
+        ({"grades": {"a": True}}, "field 'grades'"),
+        ({"grades": {"a": "high"}}, "field 'grades'"),
+        ({"grades": ["a"]}, "field 'grades'"),
         ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
         ({"evidence": [{"start": 1}]}, "found no text"),
         ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
@@ -303,45 +613,101 @@ def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object)
             r"(?s)field 'b': stands in the record and in its 'metadata'.*'a': .*'c': ",
         ),
     ],
+    ids=str,
 )
-def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
+def test_a_value_that_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         read_row(tmp_path, row)
 
 
-def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) -> None:
-    row = {"Frage": "Wer?", "evidence": [[1, 2]], "pid": 3, "answer": "a", "ground_truth": "b"}
-    fields = {"query": "Frage", "evidence": "", "reference_context_ids": "pid"}
-    case = read_row(tmp_path, row, fields | {"reference": "ground_truth"})
-    assert (case.query, case.reference_context_ids, case.reference) == ("Wer?", ("3",), "b")
-    assert case.metadata == {"query": "q", "evidence": [[1, 2]], "answer": "a"}
-    with pytest.raises(DataError, match="no record has the field that the mapping reference=x"):
+def test_names_that_the_user_gives_take_precedence(tmp_path: Path) -> None:
+    row = {"Frage": "Wer?", "pid": 3, "answer": "a", "ground_truth": "b"}
+    fields = {
+        "query": "Frage",
+        "reference_context_ids": "pid",
+        "reference": "ground_truth",
+    }
+
+    case = read_row(tmp_path, row, fields)
+
+    assert case.query == "Wer?"
+    assert case.reference_context_ids == ("3",)
+    assert case.reference == "b"
+    assert case.metadata == {"query": "q", "answer": "a"}
+
+
+def test_an_empty_name_switches_a_field_off(tmp_path: Path) -> None:
+    case = read_row(tmp_path, {"evidence": [[1, 2]]}, {"evidence": ""})
+
+    assert case.evidence == ()
+    assert case.metadata == {"evidence": [[1, 2]]}
+
+
+def test_a_name_that_no_record_has_is_refused(tmp_path: Path) -> None:
+    message = "no record has the field that the mapping reference=x"
+
+    with pytest.raises(DataError, match=message):
         read_row(tmp_path, {}, {"reference": "x"})
-    # What a system said is not taken for gold.
-    said = {"answer": "said", "contexts": ["c"], "ground_truth": "right"}
-    case = read_row(tmp_path, said)
-    assert (case.reference, case.reference_contexts, case.metadata) == ("right", None, {})
 
 
-def test_documents(tmp_path: Path) -> None:
+def test_what_a_system_answered_is_not_taken_for_gold(tmp_path: Path) -> None:
+    row = {"answer": "said", "contexts": ["c"], "ground_truth": "right"}
+
+    case = read_row(tmp_path, row)
+
+    assert case.reference == "right"
+    assert case.reference_contexts is None
+    assert case.metadata == {}
+
+
+# --- documents
+
+
+def test_documents_are_read_from_lines(tmp_path: Path) -> None:
     rows = [
         {"pid": 1, "contents": "text", "title": "", "year": 2023},
         {"_id": "b", "text": "", "title": "Empty"},
-        {"text": "no id"},
-        {"id": "c"},
     ]
-    noted = Problems()
-    first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
-    assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
-    assert second == Document(id="b", text="", title="Empty")
-    assert third.id.startswith("d-")
-    (problem,) = noted
-    assert (problem.line, "no field for the text" in problem.message) == (4, True)
-    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
-    found = [(d.id, d.title, d.text) for d in read_documents(table)]
-    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
-    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
-    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
+
+    numbered, empty = read_documents(lines(tmp_path / "corpus.jsonl", rows))
+
+    assert numbered == Document(id="1", text="text", title=None, metadata={"year": 2023})
+    assert empty == Document(id="b", text="", title="Empty")
+
+
+def test_a_document_without_an_id_has_one_of_its_text(tmp_path: Path) -> None:
+    (document,) = read_documents(lines(tmp_path / "corpus.jsonl", [{"text": "no id"}]))
+
+    assert document.id.startswith("d-")
+
+
+def test_a_document_without_a_text_is_a_problem(tmp_path: Path) -> None:
+    path = lines(tmp_path / "corpus.jsonl", [{"id": "a", "text": "x"}, {"id": "c"}])
+    problems = Problems()
+
+    documents = list(read_documents(path, problems=problems))
+
+    assert [document.id for document in documents] == ["a"]
+    (problem,) = problems
+    assert problem.line == 2
+    assert "no field for the text" in problem.message
+
+
+def test_documents_are_read_from_a_table(tmp_path: Path) -> None:
+    table = 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n'
+
+    quoted, empty = read_documents(write(tmp_path, table, "corpus.tsv"))
+
+    assert quoted == Document(id="1", text='one "quoted"', title=None)
+    assert empty == Document(id="2", text="", title="T")
+
+
+def test_documents_are_read_from_an_array_in_an_object(tmp_path: Path) -> None:
+    content = '{"documents": [{"document_id": "a", "text": "one"}]}'
+
+    (document,) = read_documents(write(tmp_path, content, "corpus.json"))
+
+    assert document.id == "a"
 
 
 # --- cells of tables
@@ -365,18 +731,22 @@ def test_documents(tmp_path: Path) -> None:
 )
 def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
     quoted = cell.replace('"', '""')
-    (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))
+    path = write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv")
+
+    (case,) = read_cases(path)
+
     assert case.reference_context_ids == ids
 
 
-def test_other_fields_of_cells(tmp_path: Path) -> None:
-    text = (
-        ";query;answer;grades;answerable;tags;evidence;metadata;note\n"  # pandas: numbers of rows
+def test_every_field_can_be_a_cell(tmp_path: Path) -> None:
+    # The first column, of row numbers and without a name, is that of pandas.
+    table = (
+        ";query;answer;grades;answerable;tags;evidence;metadata;note\n"
         '0;q;[citation needed];"{""d1"": 2}";no;a, b;"[{""text"": ""x""}]";"{""n"": 1}";hi\n'
-        f"1;r;{'x' * 3_000_000};;;;;;\n"
     )
-    (case, other), _ = read(write(tmp_path, text, "x.csv"))
-    assert other.reference is not None and len(other.reference) == 3_000_000
+
+    (case,) = read_cases(write(tmp_path, table, "x.csv"))
+
     assert case == Case(
         id=case.id,
         query="q",
@@ -387,6 +757,12 @@ def test_other_fields_of_cells(tmp_path: Path) -> None:
         evidence=(Evidence(text="x"),),
         metadata={"n": 1, "note": "hi"},
     )
+
+
+def test_a_cell_of_megabytes_is_read_whole(tmp_path: Path) -> None:
+    (case,) = read_cases(write(tmp_path, f"query;answer\nr;{'x' * 3_000_000}\n", "x.csv"))
+
+    assert case.reference == "x" * 3_000_000
 
 
 # --- arrays of JSON in blocks, keys that stand twice
@@ -404,20 +780,26 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(
     rows=st.lists(st.dictionaries(KEYS, JSON, max_size=2), max_size=3),
     indent=st.sampled_from([None, 1]),
-    size=st.integers(1, 40),
+    block_size=st.integers(1, 40),
     nested=st.booleans(),
 )
 def test_elements_are_those_of_the_array_in_blocks_of_any_size(
-    tmp_path: Path, rows: list[Any], indent: int | None, size: int, nested: bool
+    tmp_path: Path, rows: list[Any], indent: int | None, block_size: int, nested: bool
 ) -> None:
-    value = {"other": [[1], {"rows": []}], "rows": rows, "time": 1} if nested else rows
+    value: Any = rows
+    name = None
+    if nested:
+        name = "rows"
+        value = {"other": [[1], {"rows": []}], "rows": rows, "time": 1}
     path = write(tmp_path, json.dumps(value, indent=indent, ensure_ascii=False))
     problems = Problems()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_files, "_BLOCK_BYTES", size)
-        found = list(array_elements(Source.of(path), "rows" if nested else None, problems))
-    assert not problems.count
-    assert [json.loads(element.raw) for element in found] == rows
+        patch.setattr(json_files, "_BLOCK_BYTES", block_size)
+        elements = list(array_elements(Source.of(path), name, problems))
+
+    assert problems.count == 0
+    assert [json.loads(element.raw) for element in elements] == rows
 
 
 # --- encodings that are guessed
@@ -432,41 +814,53 @@ RUSSIAN = "query\nКогда была основана компания?\nСко
 @pytest.mark.parametrize(
     ("head", "guess"),
     [
-        (GERMAN.encode("cp1252"), "cp1252"),
-        ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
-        ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
-        (CHINESE.encode("gbk"), "gb18030"),
-        (TAIWANESE.encode("big5") * 2, "big5"),
-        (JAPANESE.encode("sjis"), "shift_jis"),
-        (RUSSIAN.encode("cp1251"), "cp1251"),
-        (b"", None),
-        (GERMAN.encode(), None),
-        ("\ufeffquery\nü\n".encode("utf-16"), None),
-        ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
-        ("query\n大小？\n".encode("gbk"), None),  # as good as several others
-        (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
-        (GERMAN.encode() + b"\xff\n", None),  # damaged
-        (b"PK\x03\x04\x00\xff", None),
+        pytest.param(GERMAN.encode("cp1252"), "cp1252", id="German"),
+        pytest.param(
+            "query\nWhat’s the price – in total?,20 €\n".encode("cp1252"),
+            "cp1252",
+            id="English with typographic signs",
+        ),
+        pytest.param(
+            "query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252", id="Spanish"
+        ),
+        pytest.param(CHINESE.encode("gbk"), "gb18030", id="Chinese"),
+        pytest.param(TAIWANESE.encode("big5") * 2, "big5", id="Taiwanese"),
+        pytest.param(JAPANESE.encode("sjis"), "shift_jis", id="Japanese"),
+        pytest.param(RUSSIAN.encode("cp1251"), "cp1251", id="Russian"),
+        pytest.param(b"", None, id="nothing"),
+        pytest.param(GERMAN.encode(), None, id="UTF-8"),
+        pytest.param("\ufeffquery\nü\n".encode("utf-16"), None, id="UTF-16"),
+        pytest.param('{"query": "Wie groß?"}'.encode("cp1252"), None, id="JSON is UTF-8"),
+        pytest.param(
+            "query\n大小？\n".encode("gbk"), None, id="too short to choose between encodings"
+        ),
+        pytest.param(GERMAN.encode()[:-12] + "ü".encode()[:1], None, id="cut within a letter"),
+        pytest.param(GERMAN.encode() + b"\xff\n", None, id="damaged UTF-8"),
+        pytest.param(b"PK\x03\x04\x00\xff", None, id="a zip"),
     ],
 )
 def test_an_old_encoding_is_guessed(head: bytes, guess: str | None) -> None:
     assert guess_encoding(head) == guess
 
 
-def test_a_guess_is_reported(tmp_path: Path) -> None:
-    path = write(tmp_path, CHINESE.encode("gbk"), "x.csv")
-    for encoding, notes in ((None, 1), ("gbk", 0)):
-        with open_source(path, encoding=encoding) as source:
-            assert next(iter(source)).case.query == "员工每年有多少天年假？"
-            assert len(source.info.notes) == notes
+@pytest.fixture(name="chinese")
+def table_in_an_old_encoding(tmp_path: Path) -> Path:
+    return write(tmp_path, CHINESE.encode("gbk"), "x.csv")
 
 
-def test_what_is_a_database_or_needs_a_package_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = write(tmp_path, b"SQLite format 3\x00" + bytes(80), "x.db")
-    assert "it is an SQLite file" in read(database)[1][0]
-    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
-        read(write(tmp_path, b"PAR1" + bytes(80) + b"PAR1", "x.parquet"))
+def test_a_guess_is_reported(chinese: Path) -> None:
+    with open_source(chinese) as source:
+        queries = [entry.case.query for entry in source]
+        notes = source.info.notes
+
+    assert queries[0] == "员工每年有多少天年假？"
+    assert len(notes) == 1
+
+
+def test_an_encoding_that_is_named_is_no_guess(chinese: Path) -> None:
+    with open_source(chinese, encoding="gbk") as source:
+        queries = [entry.case.query for entry in source]
+        notes = source.info.notes
+
+    assert queries[0] == "员工每年有多少天年假？"
+    assert notes == ()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench import open_source, read_cases, read_documents
 from ragbench.errors import InputError
-from ragbench.io.detect import formats, readers
+from ragbench.io.detect import FormatInfo, formats, readers
 from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
 from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.trec import read_grades, read_run
@@ -21,38 +21,81 @@ from ragbench.io.trec import read_grades, read_run
 DOCS = Path(__file__).parents[3] / "docs" / "formats.md"
 
 
-def test_every_format_is_described_documented_and_can_be_loaded() -> None:
-    known = formats().values()
-    assert all(callable(readers().load(info.name)) for info in known)
-    assert all(info.summary.endswith(".") and info.example and info.reads for info in known)
-    suffixes = [suffix for info in known for suffix in info.suffixes]
-    assert len(suffixes) == len(set(suffixes))
-    text = DOCS.read_text(encoding="utf-8")
-    assert [info.name for info in known if f"### `{info.name}`" not in text] == []
-    tables = (*entry_fields().values(), *document_fields().values(), HIT_FIELDS)
-    assert sorted(name for names in tables for name in names if f"`{name}`" not in text) == []
+FORMATS = list(formats().values())
+
+
+@pytest.mark.parametrize("info", FORMATS, ids=lambda info: info.name)
+def test_every_format_is_described_and_can_be_loaded(info: FormatInfo) -> None:
+    assert callable(readers().load(info.name))
+    assert info.summary.endswith(".")
+    assert info.example
+    assert info.reads
+
+
+@pytest.mark.parametrize("info", FORMATS, ids=lambda info: info.name)
+def test_every_format_is_documented(info: FormatInfo) -> None:
+    assert f"### `{info.name}`" in DOCS.read_text(encoding="utf-8")
+
+
+def test_no_suffix_means_two_formats() -> None:
+    suffixes: list[str] = []
+    for info in FORMATS:
+        suffixes += info.suffixes
+
+    assert len(set(suffixes)) == len(suffixes)
+
+
+def test_every_name_of_a_field_is_documented() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+
+    undocumented: list[str] = []
+    for names in (*entry_fields().values(), *document_fields().values(), HIT_FIELDS):
+        undocumented += [name for name in names if f"`{name}`" not in page]
+    assert undocumented == []
+
+
+# --- formats of other packages
 
 
 def shouting(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """A format whose only record asks for the source's name in capitals."""
     yield Row(source.name, 1, {"query": source.name.upper()})
 
 
-def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Point:
-        name = "shouting"
-        value = f"{__name__}:shouting"
+class ShoutingPoint:
+    """The entry point of a package that brings the format above."""
 
-    def entry_points(group: str) -> list[type[Point]]:
-        return [Point] if group == "ragbench.formats" else []
+    name = "shouting"
+    value = f"{__name__}:shouting"
+
+
+def test_a_format_of_another_package_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry_points(group: str) -> list[type[ShoutingPoint]]:
+        if group == "ragbench.formats":
+            return [ShoutingPoint]
+        return []
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
-    assert [case.query for case in read_cases("hello", format="shouting")] == ["HELLO"]
+
+    (case,) = read_cases("hello", format="shouting")
+
+    assert case.query == "HELLO"
+
+
+# --- ids
 
 
 def test_an_id_depends_on_the_words_alone() -> None:
     assert derived_id("q", "Who is  Ada?") == derived_id("q", " who is\nada?")
-    # Pinned: a changed id would orphan the results of stored runs.
-    assert derived_id("q", "Who is Ada?") == "q-51bc88203a" != derived_id("q", "Who is Ada")
+    assert derived_id("q", "Who is Ada?") != derived_id("q", "Who is Ada")
+
+
+def test_an_id_stays_the_same_from_version_to_version() -> None:
+    """A changed id would orphan the results of stored runs."""
+    assert derived_id("q", "Who is Ada?") == "q-51bc88203a"
+
+
+# --- arbitrary bytes
 
 
 WORDS = rb"""
@@ -77,33 +120,52 @@ contents = st.one_of(
 )
 
 
-NAMES = ("x.jsonl", "x.json", "x.csv", "x.tsv", "x", "x.txt", "x.jsonl.gz")
-FORMS = ("jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet")
+# Of a name alone the form is recognised; of the last ones it is named.
+NAMES_AND_FORMS = [
+    ("x.jsonl", None),
+    ("x.json", None),
+    ("x.csv", None),
+    ("x.tsv", None),
+    ("x", None),
+    ("x.txt", None),
+    ("x.jsonl.gz", None),
+    ("x", "jsonl"),
+    ("x", "json"),
+    ("x", "csv"),
+    ("x", "tsv"),
+    ("x", "squad"),
+    ("x", "ragas"),
+    ("x", "parquet"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [*((name, None) for name in NAMES), *(("x", form) for form in FORMS)]
-)
+@pytest.mark.parametrize(("name", "form"), NAMES_AND_FORMS)
 @settings(max_examples=60)
 @given(content=contents)
-def test_any_bytes(
+def test_any_bytes_are_records_or_problems(
     tmp_path_factory: pytest.TempPathFactory, name: str, form: str | None, content: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(content)
+
     for read in (read_cases, read_documents):
         with contextlib.suppress(InputError):
-            assert [*read(path, format=form)] or form  # nothing, and no error, is a silent loss
+            records = list(read(path, format=form))
+            # Of a form that is recognised: nothing, and no error, is a silent loss.
+            assert records or form is not None
     if form is None:
         with contextlib.suppress(InputError), open_source(path) as source:
-            assert [*source.info.lines()]
-            assert [*source]
+            assert list(source.info.lines())
+            assert list(source)
 
 
 @settings(max_examples=60)
 @given(content=contents)
-def test_any_bytes_as_trec_files(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_bytes_as_trec_files_are_no_crash(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "trec"
     path.write_bytes(content)
+
     read_grades(Source.of(path), Problems())
     list(read_run(Source.of(path), Problems()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,112 +22,200 @@ NO_ERROR: tuple[object, ...] = (None, "", "None", "null", False, 0, [], {})
 
 def read(path: Path | str, **options: Any) -> tuple[list[Entry], SourceInfo]:
     with open_source(path, **options) as source:
-        once, again = list(source), list(source)
-        assert once == again  # a source is read from the start each time
-        return once, source.info
+        entries = list(source)
+        assert list(source) == entries  # a source is read from the start each time
+        return entries, source.info
 
 
-def one(tmp_path: Path, row: Row, **options: Any) -> Entry:
-    (entry,), _ = read(lines(tmp_path / "x.jsonl", [{"query": "q", **row}]), **options)
+def read_row(folder: Path, row: Row, **options: Any) -> Entry:
+    """The entry of a file of one row, which asks "q"."""
+    path = lines(folder / "x.jsonl", [{"query": "q", **row}])
+    (entry,), _ = read(path, **options)
     return entry
 
 
-def outcome(value: object) -> Outcome[Any]:
+def recorded(value: object) -> Outcome[Any]:
     return Outcome(status=Status.MEASURED, value=value, known=Known.RECORDED)
 
 
 # --- fields
 
 
-def test_what_is_said_of_a_dataset_and_of_what_is_recorded_in_it(tmp_path: Path) -> None:
+def test_a_row_of_a_dataset_is_a_case(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", [{"id": "1", "query": "Who?", "reference": "Ada", "n": 3}])
-    (entry,), info = read(path)
+
+    (entry,), _ = read(path)
+
     case = Case(id="1", query="Who?", reference="Ada", metadata={"n": 3})
     assert entry == Entry(case=case, recorded={})
-    assert (info.form, info.looked, info.cases, info.recorded) == ("jsonl", 1, 1, {})
-    assert [*info.lines()] == [f"read {path} as jsonl: id, query, reference", "kept as metadata: n"]
+
+
+def test_the_roles_of_the_fields_of_a_dataset_are_reported(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"id": "1", "query": "Who?", "reference": "Ada", "n": 3}])
+
+    _, info = read(path)
+
+    assert info.form == "jsonl"
+    assert info.looked == 1
+    assert info.cases == 1
+    assert info.recorded == {}
+    assert list(info.lines()) == [
+        f"read {path} as jsonl: id, query, reference",
+        "kept as metadata: n",
+    ]
+
+
+@pytest.fixture(name="outputs")
+def outputs_of_ragas(tmp_path: Path) -> Path:
     rows: list[Row] = [
         {"user_input": "Who?", "retrieved_contexts": ["a", "b"], "response": "Ada"},
         {"user_input": "When?", "retrieved_contexts": [], "response": ""},
         {"user_input": "Why?", "retrieved_contexts": None, "response": None},
     ]
-    entries, info = read(lines(path, rows))
-    # An empty list and an empty answer were given; null was not.
-    said: tuple[tuple[list[str], str], ...] = ((["a", "b"], "Ada"), ([], ""))
-    assert [entry.recorded for entry in entries] == [
-        *(
-            {
-                "retrieve": outcome(RetrievalResult(texts)),
-                "generate": outcome(GenerationResult(text)),
-            }
-            for texts, text in said
-        ),
-        {},
-    ]
+    return lines(tmp_path / "x.jsonl", rows)
+
+
+def test_outputs_of_a_system_are_recorded(outputs: Path) -> None:
+    full, _, _ = read(outputs)[0]
+
+    assert full.recorded == {
+        "retrieve": recorded(RetrievalResult(["a", "b"])),
+        "generate": recorded(GenerationResult("Ada")),
+    }
+
+
+def test_an_empty_list_and_an_empty_answer_are_recorded_and_null_is_not(outputs: Path) -> None:
+    _, empty, unknown = read(outputs)[0]
+
+    assert empty.recorded == {
+        "retrieve": recorded(RetrievalResult([])),
+        "generate": recorded(GenerationResult("")),
+    }
+    assert unknown.recorded == {}
+
+
+def test_recorded_outputs_are_counted(outputs: Path) -> None:
+    _, info = read(outputs)
+
     assert info.form == "ragas"
-    counts = "3 cases; recorded: retrieve 2 of 3, generate 2 of 3; no times are recorded"
-    assert [*info.lines()][1] == counts
+    assert list(info.lines())[1] == (
+        "3 cases; recorded: retrieve 2 of 3, generate 2 of 3; no times are recorded"
+    )
 
 
 @pytest.mark.parametrize(
-    ("row", "value", "seconds"),
+    ("row", "value"),
     [
-        ({"response": 42}, GenerationResult("42"), None),
-        ({"multi_responses": ["a", "b"]}, GenerationResult("a", multi_responses=["a", "b"]), None),
-        ({"response": "a", "confidence": "0.5"}, GenerationResult("a", confidence=0.5), None),
-        ({"response": "a", "abstained": False}, GenerationResult("a", abstained=False), None),
-        ({"response": None, "abstained": True}, GenerationResult("", abstained=True), None),
+        ({"response": 42}, GenerationResult("42")),
+        ({"multi_responses": ["a", "b"]}, GenerationResult("a", multi_responses=["a", "b"])),
+        ({"response": "a", "confidence": "0.5"}, GenerationResult("a", confidence=0.5)),
+        ({"response": "a", "abstained": False}, GenerationResult("a", abstained=False)),
         (
             {"response": "a", "usage": {"prompt_tokens": 3}, "output_tokens": 2},
             GenerationResult("a", metadata={"prompt_tokens": 3, "completion_tokens": 2}),
-            None,
         ),
-        ({"actual_output": "a", "prediction": "a"}, GenerationResult("a"), None),
-        ({"answer": "a", "contexts": ["c"], "ground_truth": "x"}, GenerationResult("a"), None),
-        ({"response": "a", "seconds": 1.5}, GenerationResult("a"), 1.5),
-        ({"response": "a", "latencyMs": 250}, GenerationResult("a"), 0.25),
-        ({"response": "a", "latency": 250}, GenerationResult("a"), None),  # of what unit?
-        ({"contexts": ["a"], "retrieval_ms": 4}, RetrievalResult(["a"]), 0.004),
-        ({"contexts": ["a"], "response": "a", "seconds": 3}, RetrievalResult(["a"]), None),
+        ({"actual_output": "a", "prediction": "a"}, GenerationResult("a")),
+        ({"answer": "a", "contexts": ["c"], "ground_truth": "x"}, GenerationResult("a")),
+    ],
+    ids=str,
+)
+def test_what_is_recorded_of_an_answer(
+    tmp_path: Path, row: Row, value: GenerationResult[Any]
+) -> None:
+    assert read_row(tmp_path, row).recorded["generate"] == recorded(value)
+
+
+def test_an_answer_that_is_declined_is_recorded_as_that(tmp_path: Path) -> None:
+    outcome = read_row(tmp_path, {"response": None, "abstained": True}).recorded["generate"]
+
+    assert outcome.status is Status.ABSTAINED
+    assert outcome.value == GenerationResult("", abstained=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        # As pandas reads lists from CSV.
         (
-            {
-                "contexts": "['a', 'b']",
-                "retrieved_ids": '[1, "x"]',
-            },  # as pandas reads them from CSV
+            {"contexts": "['a', 'b']", "retrieved_ids": '[1, "x"]'},
             RetrievalResult(["a", "b"], context_ids=["1", "x"]),
-            None,
         ),
-        ({"contexts": "[see below]"}, RetrievalResult(["[see below]"]), None),
+        ({"contexts": "[see below]"}, RetrievalResult(["[see below]"])),
         (
             {"contexts": ["a", "b"], "retrieved_ids": [1, "x"], "retrieved_scores": [2, 1]},
             RetrievalResult(["a", "b"], context_ids=["1", "x"], scores=[2.0, 1.0]),
-            None,
         ),
-        *(({"response": "a", "error": none}, GenerationResult("a"), None) for none in NO_ERROR),
     ],
+    ids=str,
 )
-def test_what_is_recorded_of_an_answer_or_a_retrieval(
-    tmp_path: Path, row: Row, value: object, seconds: float | None
+def test_what_is_recorded_of_a_retrieval(
+    tmp_path: Path, row: Row, value: RetrievalResult[Any]
 ) -> None:
-    stage = "retrieve" if isinstance(value, RetrievalResult) else "generate"
-    found = one(tmp_path, row).recorded[stage]
-    assert (found.value, found.seconds, found.known) == (value, seconds, Known.RECORDED)
-    assert found.status is (Status.ABSTAINED if row.get("abstained") else Status.MEASURED)
+    assert read_row(tmp_path, row).recorded["retrieve"] == recorded(value)
+
+
+@pytest.mark.parametrize(
+    ("row", "stage", "seconds"),
+    [
+        ({"response": "a", "seconds": 1.5}, "generate", 1.5),
+        ({"response": "a", "latencyMs": 250}, "generate", 0.25),
+        ({"response": "a", "latency": 250}, "generate", None),  # of what unit?
+        ({"contexts": ["a"], "retrieval_ms": 4}, "retrieve", 0.004),
+        # They are the whole system's.
+        ({"contexts": ["a"], "response": "a", "seconds": 3}, "retrieve", None),
+    ],
+    ids=str,
+)
+def test_which_time_is_recorded(
+    tmp_path: Path, row: Row, stage: str, seconds: float | None
+) -> None:
+    assert read_row(tmp_path, row).recorded[stage].seconds == seconds
+
+
+# --- errors of a system
+
+
+@pytest.mark.parametrize("no_error", NO_ERROR, ids=repr)
+def test_a_field_that_says_no_error_is_none(tmp_path: Path, no_error: object) -> None:
+    entry = read_row(tmp_path, {"response": "a", "error": no_error})
+
+    assert entry.recorded["generate"] == recorded(GenerationResult("a"))
 
 
 @pytest.mark.parametrize("response", [None, "", "half an ans"])
 def test_an_error_is_a_failure_whatever_is_beside_it(tmp_path: Path, response: str | None) -> None:
-    found = one(tmp_path, {"response": response, "error": "504", "seconds": 2}).recorded["generate"]
-    assert (found.status, found.value, found.seconds) == (Status.FAILED, None, 2.0)
-    assert str(found.failure) == "generate: RecordedError: 504"
-    retrieval = one(tmp_path, {"contexts": None, "retrieval_error": "gone"}).recorded["retrieve"]
-    assert str(retrieval.failure) == "retrieve: RecordedError: gone"
-    # Without an answer it counts where other records have one.
+    row = {"response": response, "error": "504", "seconds": 2}
+
+    outcome = read_row(tmp_path, row).recorded["generate"]
+
+    assert outcome.status is Status.FAILED
+    assert outcome.value is None
+    assert outcome.seconds == 2.0
+    assert str(outcome.failure) == "generate: RecordedError: 504"
+
+
+def test_an_error_of_retrieval_is_its_failure(tmp_path: Path) -> None:
+    row = {"contexts": None, "retrieval_error": "gone"}
+
+    outcome = read_row(tmp_path, row).recorded["retrieve"]
+
+    assert str(outcome.failure) == "retrieve: RecordedError: gone"
+
+
+def test_an_error_without_an_answer_counts_where_other_records_have_one(tmp_path: Path) -> None:
     rows: list[Row] = [{"query": "a", "response": "x"}, {"query": "b", "error": "timeout"}]
+
     (_, failed), info = read(lines(tmp_path / "x.jsonl", rows))
-    assert (failed.recorded["generate"].status, info.failed) == (Status.FAILED, 1)
-    # In a dataset without answers it is a field like any other.
-    assert one(tmp_path, {"error": "E42"}).case.metadata == {"error": "E42"}
+
+    assert failed.recorded["generate"].status is Status.FAILED
+    assert info.failed == 1
+
+
+def test_in_a_dataset_without_answers_an_error_is_a_field_like_any_other(tmp_path: Path) -> None:
+    assert read_row(tmp_path, {"error": "E42"}).case.metadata == {"error": "E42"}
+
+
+# --- fields that cannot be, or have another name
 
 
 @pytest.mark.parametrize(
@@ -143,62 +230,105 @@ def test_an_error_is_a_failure_whatever_is_beside_it(tmp_path: Path, response: s
         ({"contexts": [{"nothing": 1}]}, "text"),
         ({"answer": "a", "ground_truth": "b"}, "response=answer"),
     ],
+    ids=str,
 )
-def test_what_cannot_be_is_a_problem_with_its_place(tmp_path: Path, row: Row, problem: str) -> None:
+def test_a_value_that_cannot_be_is_a_problem_with_its_place(
+    tmp_path: Path, row: Row, problem: str
+) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "good"}, {"query": "q", **row}])
+
     with open_source(path) as source, pytest.raises(DataError, match=r"x\.jsonl:2: ") as raised:
         list(source)
+
     assert problem in str(raised.value)
 
 
+NESTED = {
+    "inputs": {"question": "Who?", "user": "u"},
+    "outputs": {"answer": "Bob", "docs": [{"id": "d", "body": "Ada wrote it."}]},
+    "soll": "Ada",
+}
+FIELDS = {
+    "query": "inputs.question",
+    "reference": "soll",
+    "response": "outputs.answer",
+    "retrieved_contexts": "outputs.docs",
+    "chunk_text": "body",
+}
+
+
 def test_a_mapping_names_columns_and_leads_into_objects(tmp_path: Path) -> None:
-    docs = [{"id": "d", "body": "Ada wrote it."}]
-    row = {"inputs": {"question": "Who?", "user": "u"}, "outputs": {"answer": "Bob", "docs": docs}}
-    fields = {
-        "query": "inputs.question",
-        "reference": "soll",
-        "response": "outputs.answer",
-        "retrieved_contexts": "outputs.docs",
-        "chunk_text": "body",
-    }
-    (entry,), info = read(lines(tmp_path / "x.jsonl", [{**row, "soll": "Ada"}]), fields=fields)
-    assert (entry.case.query, entry.case.reference) == ("Who?", "Ada")
+    (entry,), _ = read(lines(tmp_path / "x.jsonl", [NESTED]), fields=FIELDS)
+
+    assert entry.case.query == "Who?"
+    assert entry.case.reference == "Ada"
+    assert entry.recorded["generate"] == recorded(GenerationResult("Bob"))
+    assert entry.recorded["retrieve"] == recorded(
+        RetrievalResult(["Ada wrote it."], context_ids=["d"])
+    )
+
+
+def test_fields_that_a_mapping_does_not_name_become_metadata(tmp_path: Path) -> None:
+    (entry,), _ = read(lines(tmp_path / "x.jsonl", [NESTED]), fields=FIELDS)
+
     assert entry.case.metadata == {"inputs": {"user": "u"}}
-    assert entry.recorded["generate"].value == GenerationResult("Bob")
-    assert entry.recorded["retrieve"].value == RetrievalResult(["Ada wrote it."], context_ids=["d"])
-    assert fields.items() - {("chunk_text", "body")} <= dict(info.mapping).items()
-    said: Row = {"contexts": [[1, 2]], "response": "x"}
-    silent = one(tmp_path, said, fields={"retrieved_contexts": ""})
-    assert silent.case.metadata == {"contexts": [[1, 2]]}
-    assert silent.recorded.keys() == {"generate"}
+
+
+def test_a_mapping_is_reported(tmp_path: Path) -> None:
+    _, info = read(lines(tmp_path / "x.jsonl", [NESTED]), fields=FIELDS)
+
+    mapping = dict(info.mapping)
+    assert mapping["query"] == "inputs.question"
+    assert mapping["reference"] == "soll"
+    assert mapping["response"] == "outputs.answer"
+    assert mapping["retrieved_contexts"] == "outputs.docs"
+
+
+def test_an_empty_name_switches_a_recorded_field_off(tmp_path: Path) -> None:
+    row = {"contexts": [[1, 2]], "response": "x"}
+
+    entry = read_row(tmp_path, row, fields={"retrieved_contexts": ""})
+
+    assert entry.case.metadata == {"contexts": [[1, 2]]}
+    assert list(entry.recorded) == ["generate"]
+
+
+def test_a_mapping_of_a_response_is_not_dropped_where_no_query_is_recognised(
+    tmp_path: Path,
+) -> None:
+    row = {"inputs": {"question": "Who?"}, "outputs": {"answer": "Bob", "documents": ["x"]}}
+    path = lines(tmp_path / "x.jsonl", [row])
+
+    with pytest.raises(DataError, match="no field for the query"):
+        read(path, fields={"response": "outputs.answer"})
+
+
+def test_a_mapping_of_chunks_is_not_dropped_where_there_are_none(tmp_path: Path) -> None:
+    row = {"query": "Who?", "answer": "Ada", "passage": "x", "score": 0.5}
+    path = lines(tmp_path / "x.jsonl", [row])
+
+    message = "no field with a list of chunks, and chunk_text=passage names one"
+    with pytest.raises(ConfigError, match=message):
+        read(path, fields={"chunk_text": "passage"})
+
+
+LONG_TEXTS = [f"q{number} {'x' * 2_000}" for number in range(40)]
 
 
 @pytest.mark.parametrize(
-    ("row", "fields", "problem"),
+    "column",
     [
-        (
-            {"inputs": {"question": "Who?"}, "outputs": {"answer": "Bob", "documents": ["x"]}},
-            {"response": "outputs.answer"},
-            "no field for the query",
-        ),
-        (
-            {"query": "Who?", "answer": "Ada", "passage": "x", "score": 0.5},
-            {"chunk_text": "passage"},
-            "no field with a list of chunks, and chunk_text=passage names one",
-        ),
+        pytest.param(LONG_TEXTS, id="lists"),
+        # As to_json of pandas writes them.
+        pytest.param(dict(enumerate(LONG_TEXTS)), id="objects by number"),
     ],
 )
-def test_a_mapping_is_never_dropped(tmp_path: Path, row: Row, fields: Any, problem: str) -> None:
-    with pytest.raises((DataError, ConfigError), match=problem):
-        read(lines(tmp_path / "x.jsonl", [row]), fields=fields)
+def test_columns_on_one_long_line_are_read(tmp_path: Path, column: object) -> None:
+    path = written(tmp_path / "x.json", {"user_input": column, "response": column})
 
+    entries, _ = read(path)
 
-@pytest.mark.parametrize("held", [list, lambda texts: dict(enumerate(texts))])  # pandas' to_json
-def test_columns_on_one_long_line_are_read(tmp_path: Path, held: Any) -> None:
-    texts = [f"q{number} {'x' * 2_000}" for number in range(40)]
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps({"user_input": held(texts), "response": held(texts)}), "utf-8")
-    assert [entry.case.query for entry in read(path)[0]] == texts
+    assert [entry.case.query for entry in entries] == LONG_TEXTS
 
 
 # --- chunks as objects
@@ -236,7 +366,7 @@ POINTS = [
     ],
 )
 def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, value: object) -> None:
-    assert one(tmp_path, row, **options).recorded["retrieve"].value == value
+    assert read_row(tmp_path, row, **options).recorded["retrieve"] == recorded(value)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +392,12 @@ def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, val
         ("Question,response,Contexts,Chunk 1,Chunk 2\na,b,t,u,v\n", [RetrievalResult(["t"])]),
     ],
 )
-def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[RetrievalResult]) -> None:
-    path = written(tmp_path / "rows.csv", text)
-    assert [entry.recorded["retrieve"].value for entry in read(path)[0]] == values
+def test_cells_of_a_table_hold_chunks(
+    tmp_path: Path, text: str, values: list[RetrievalResult]
+) -> None:
+    entries, _ = read(written(tmp_path / "rows.csv", text))
+
+    assert [entry.recorded["retrieve"].value for entry in entries] == values
 
 
 @pytest.mark.parametrize(
@@ -280,7 +413,7 @@ def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[Retrieva
     ],
 )
 def test_passages_that_a_dataset_brings_were_not_retrieved(tmp_path: Path, passages: Row) -> None:
-    assert one(tmp_path, {"answer": "Ada", **passages}).recorded == {}
+    assert read_row(tmp_path, {"answer": "Ada", **passages}).recorded == {}
 
 
 # --- ids alone
@@ -288,29 +421,55 @@ def test_passages_that_a_dataset_brings_were_not_retrieved(tmp_path: Path, passa
 
 @pytest.fixture
 def beir(tmp_path: Path) -> Path:
-    (tmp_path / "beir" / "qrels").mkdir(parents=True)
-    rows = [{"_id": f"q{n}", "text": f"Question {n}"} for n in (1, 2, 3)]
-    lines(tmp_path / "beir" / "queries.jsonl", rows)
-    texts = [{"_id": f"d{n}", "text": f"Text {n}"} for n in (1, 2)]
-    lines(tmp_path / "beir" / "corpus.jsonl", texts)
-    written(tmp_path / "beir" / "qrels" / "test.tsv", "q\td\ts\nq1\td1\t1\nq3\td2\t2\n")
-    return tmp_path / "beir"
+    """Three queries, of which the first and the last are judged, and two documents."""
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    queries = [{"_id": f"q{number}", "text": f"Question {number}"} for number in (1, 2, 3)]
+    lines(folder / "queries.jsonl", queries)
+    documents = [{"_id": f"d{number}", "text": f"Text {number}"} for number in (1, 2)]
+    lines(folder / "corpus.jsonl", documents)
+    written(folder / "qrels" / "test.tsv", "q\td\ts\nq1\td1\t1\nq3\td2\t2\n")
+    return folder
 
 
-def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
+@pytest.fixture(name="trec")
+def trec_run(tmp_path: Path, beir: Path) -> tuple[list[Entry], SourceInfo]:
     run = "q1 Q0 d2 1 1.5 t\nq1 Q0 d1 2 3.5 t\nq2 Q0 d9 1 1 t\n"
-    path = written(tmp_path / "bm25.run", run)
-    entries, info = read(path, corpus=beir)
+    return read(written(tmp_path / "bm25.run", run), corpus=beir)
+
+
+def test_queries_of_a_trec_run_have_the_gold_of_their_corpus(
+    trec: tuple[list[Entry], SourceInfo],
+) -> None:
+    entries, _ = trec
+
     assert [entry.id for entry in entries] == ["q1", "q2", "q3"]
     assert entries[0].case == Case(
         id="q1", query="Question 1", grades={"d1": 1}, reference_context_ids=("d1",)
     )
-    # The score decides, as in trec_eval.
+
+
+def test_a_trec_run_is_ordered_by_score_as_in_trec_eval(
+    trec: tuple[list[Entry], SourceInfo],
+) -> None:
+    entries, _ = trec
+
     assert entries[0].recorded["retrieve"].value == RetrievalResult(
         ["Text 1", "Text 2"], context_ids=["d1", "d2"], scores=[3.5, 1.5]
     )
-    # Judged, and not in the run: nothing was retrieved.
+
+
+def test_a_judged_query_that_a_trec_run_lacks_retrieved_nothing(
+    trec: tuple[list[Entry], SourceInfo],
+) -> None:
+    entries, _ = trec
+
     assert entries[2].recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
+
+
+def test_what_a_trec_run_lacks_is_noted(trec: tuple[list[Entry], SourceInfo]) -> None:
+    _, info = trec
+
     assert info.notes == (
         "1 judged query (such as 'q3') has no lines in the ranking: nothing was retrieved, which "
         "counts 0, as in trec_eval -c",
@@ -318,101 +477,185 @@ def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
     )
 
 
-def test_ids_without_texts_are_recorded_and_it_is_said(tmp_path: Path) -> None:
+def test_ids_without_texts_are_recorded_with_a_note(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "q", "retrieved_context_ids": ["d1"]}])
+
     (entry,), info = read(path)
+
     assert entry.recorded["retrieve"].value == RetrievalResult([""], context_ids=["d1"])
     assert "have ids of what was retrieved and no texts" in info.notes[0]
+
+
+def test_ids_without_texts_have_those_of_a_corpus(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"query": "q", "retrieved_context_ids": ["d1"]}])
     corpus = lines(tmp_path / "corpus.jsonl", [{"id": "d1", "text": "Text"}])
-    (entry,), info = read(path, corpus=corpus)
+
+    (entry,), _ = read(path, corpus=corpus)
+
     assert entry.recorded["retrieve"].value == RetrievalResult(["Text"], context_ids=["d1"])
 
 
-# --- places, and what can be wrong with them
+# --- long files
 
 
-def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
+@pytest.fixture(name="long_file")
+def file_of_five_thousand_rows(tmp_path: Path) -> Path:
     row = {"contexts": ["x" * 250] * 3, "response": "y" * 100}
-    lines(path, ({"query": f"q{number}", **row} for number in range(5_000)))
+    return lines(tmp_path / "x.jsonl", ({"query": f"q{number}", **row} for number in range(5_000)))
+
+
+def test_a_long_file_is_looked_at_only_at_its_beginning(long_file: Path) -> None:
+    with open_source(long_file) as source:
+        info = source.info
+
+    assert info.looked == LOOK
+    assert info.cases is None
+    assert list(info.lines())[1].startswith(
+        f"the first {LOOK:,} cases (all are read); recorded: retr"
+    )
+
+
+def test_a_long_file_is_streamed(long_file: Path) -> None:
     tracemalloc.start()
     try:
-        with open_source(path) as source:
-            info = source.info
-            assert (info.looked, info.cases) == (LOOK, None)
-            assert [*info.lines()][1].startswith(
-                f"the first {LOOK:,} cases (all are read); recorded: retr"
-            )
+        with open_source(long_file) as source:
             tracemalloc.reset_peak()
-            assert sum(len(entry.recorded) for entry in source) == 10_000
-        peak = tracemalloc.get_traced_memory()[1]
+            outcomes = sum(len(entry.recorded) for entry in source)
+        _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+
+    assert outcomes == 2 * 5_000
     assert peak < 3_000_000  # the file has 5 MB, its entries 15
 
 
-# --- what is chosen, and said
+# --- notes on what was read, and what was not
+
+
+GOLD_FIELDS = pytest.mark.parametrize(
+    ("name", "value", "target"),
+    [
+        ("gold", ["d1", "d2"], "reference_context_ids"),
+        ("relevant_docs", "d1", "reference_context_ids"),
+        ("pid", 17, "reference_context_ids"),
+        ("gold_texts", ["There are 27 days."], "reference_contexts"),
+    ],
+)
+
+
+def read_answered(folder: Path, row: Row, **options: Any) -> tuple[Entry, tuple[str, ...]]:
+    """The entry of a row that has a reference, and the notes."""
+    path = lines(folder / "x.jsonl", [{"query": "Who?", "reference": "Ada", **row}])
+    (entry,), info = read(path, **options)
+    return entry, info.notes
+
+
+@GOLD_FIELDS
+def test_a_field_that_may_be_gold_is_proposed(
+    tmp_path: Path, name: str, value: object, target: str
+) -> None:
+    entry, (note,) = read_answered(tmp_path, {name: value})
+
+    assert entry.case.metadata == {name: value}
+    assert note.startswith(f"'{name}' is not read")
+    assert note.endswith(f"add --field {target}={name}")
+
+
+@GOLD_FIELDS
+def test_the_proposal_for_a_field_of_gold_works(
+    tmp_path: Path, name: str, value: object, target: str
+) -> None:
+    entry, notes = read_answered(tmp_path, {name: value}, fields={target: name})
+
+    assert getattr(entry.case, target)
+    assert notes == ()
 
 
 @pytest.mark.parametrize(
-    ("row", "target"),
+    "row",
     [
-        ({"gold": ["d1", "d2"]}, "reference_context_ids"),
-        ({"relevant_docs": "d1"}, "reference_context_ids"),
-        ({"pid": 17}, "reference_context_ids"),
-        ({"gold_texts": ["There are 27 days."]}, "reference_contexts"),
-        # Neither ids nor texts; metrics; known already.
-        *(
-            (row, None)
-            for row in (
-                {"gold": [["Title", 1]]},
-                {"negative_ids": ["d1"]},
-                {"color": "red"},
-                {"relevance_score": "0.5"},
-                {"answer_relevancy": "1"},
-                {"gold": ["d1"], "reference_context_ids": ["d1"]},
-            )
-        ),
+        pytest.param({"gold": [["Title", 1]]}, id="neither ids nor texts"),
+        pytest.param({"negative_ids": ["d1"]}, id="negatives"),
+        pytest.param({"color": "red"}, id="another word"),
+        pytest.param({"relevance_score": "0.5"}, id="a score"),
+        pytest.param({"answer_relevancy": "1"}, id="a metric"),
+        pytest.param({"gold": ["d1"], "reference_context_ids": ["d1"]}, id="known already"),
     ],
 )
-def test_a_field_that_may_be_gold_is_proposed(tmp_path: Path, row: Row, target: str | None) -> None:
-    path = lines(tmp_path / "x.jsonl", [{"query": "Who?", "reference": "Ada", **row}])
-    ((entry,), info) = read(path)
-    if target is None:
-        assert info.notes == ()
-        return
-    (name,) = row
-    assert entry.case.metadata == row
-    (note,) = info.notes
-    assert note.startswith(f"'{name}' is not read")
-    assert note.endswith(f"add --field {target}={name}")
-    ((entry,), info) = read(path, fields={target: name})
-    assert getattr(entry.case, target)
-    assert info.notes == ()
+def test_a_field_that_is_not_gold_is_not_proposed(tmp_path: Path, row: Row) -> None:
+    _, notes = read_answered(tmp_path, row)
+
+    assert notes == ()
 
 
 def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:
-    cells = "query,reference\nA?,NaN\nB?,#N/A\nC?,27\nNaN,None\n"
-    entries, info = read(written(tmp_path / "x.csv", cells))
-    assert [entry.case.reference for entry in entries] == [None, None, "27", "None"]
-    assert entries[3].case.query == "NaN"
+    table = "query,reference\nA?,NaN\nB?,#N/A\nC?,27\n"
+
+    entries, info = read(written(tmp_path / "x.csv", table))
+
+    assert [entry.case.reference for entry in entries] == [None, None, "27"]
     assert info.notes[0].startswith("'reference': 2 cells say NaN, null or the like, and hold no")
-    assert one(tmp_path, {"reference": "NaN"}).case.reference == "NaN"
 
 
-def test_rows_of_retrieved_texts_are_not_taken_for_cases_without_a_word(tmp_path: Path) -> None:
-    rows = [{"query": f"q{at // 2}", "response": "a", "passage": str(at)} for at in range(4)]
-    (note,) = read(lines(tmp_path / "x.jsonl", rows))[1].notes
+def test_a_question_about_nan_is_a_question(tmp_path: Path) -> None:
+    (entry,), _ = read(written(tmp_path / "x.csv", "query,reference\nNaN,None\n"))
+
+    assert entry.case.query == "NaN"
+    assert entry.case.reference == "None"
+
+
+def test_a_text_of_json_that_says_nan_is_a_text(tmp_path: Path) -> None:
+    assert read_row(tmp_path, {"reference": "NaN"}).case.reference == "NaN"
+
+
+ROWS_OF_CHUNKS = [
+    {"query": "q0", "response": "a", "passage": "0"},
+    {"query": "q0", "response": "a", "passage": "1"},
+    {"query": "q1", "response": "a", "passage": "2"},
+    {"query": "q1", "response": "a", "passage": "3"},
+]
+
+
+def test_rows_that_may_be_retrieved_texts_are_taken_for_cases_with_a_note(
+    tmp_path: Path,
+) -> None:
+    _, info = read(lines(tmp_path / "x.jsonl", ROWS_OF_CHUNKS))
+
+    (note,) = info.notes
     assert note.startswith("4 records ask 2 questions, and each is a case. If a record is one")
-    assert read(lines(tmp_path / "y.jsonl", rows[::2]))[1].notes == ()
-    answers = [{"id": str(at), "response": "a", "trace": "t"} for at in range(4)]
-    assert read(lines(tmp_path / "z.jsonl", answers), is_join=True)[1].notes == ()
 
 
-def test_the_split_that_is_taken_is_named(beir: Path) -> None:
+def test_rows_that_each_ask_something_else_need_no_note(tmp_path: Path) -> None:
+    _, info = read(lines(tmp_path / "y.jsonl", [ROWS_OF_CHUNKS[0], ROWS_OF_CHUNKS[2]]))
+
+    assert info.notes == ()
+
+
+def test_answers_that_ask_nothing_need_no_note(tmp_path: Path) -> None:
+    answers = [{"id": str(number), "response": "a", "trace": "t"} for number in range(4)]
+
+    _, info = read(lines(tmp_path / "z.jsonl", answers), is_join=True)
+
+    assert info.notes == ()
+
+
+def test_the_split_that_is_read_is_noted_with_the_others(beir: Path) -> None:
     written(beir / "qrels" / "dev.tsv", "q\td\ts\nq1\td1\t1\n")
-    assert read(beir)[1].notes == ("The split 'test' is read; --split names another: dev",)
-    assert read(beir, split="dev")[1].notes == ()
+
+    _, info = read(beir)
+
+    assert info.notes == ("The split 'test' is read; --split names another: dev",)
+
+
+def test_a_split_that_the_user_names_needs_no_note(beir: Path) -> None:
+    written(beir / "qrels" / "dev.tsv", "q\td\ts\nq1\td1\t1\n")
+
+    _, info = read(beir, split="dev")
+
+    assert info.notes == ()
+
+
+# --- keys that appear twice
 
 
 @pytest.mark.parametrize(
@@ -430,6 +673,7 @@ def test_the_split_that_is_taken_is_named(beir: Path) -> None:
 )
 def test_a_repeated_key_is_an_error(tmp_path: Path, name: str, text: str, line: int) -> None:
     (tmp_path / name).write_text(text, "utf-8")
+
     with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):
         read(tmp_path / name)
 
@@ -449,7 +693,9 @@ ADDRESSED = {
 def test_an_address_is_read_as_the_path_is(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(ADDRESSED[name], "utf-8")
+
     by_path, _ = read(path)
     by_address, _ = read(path.as_uri())
+
     assert by_address == by_path
     assert by_address[0].case.query == "Who?"

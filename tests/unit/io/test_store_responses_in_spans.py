@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,26 @@ QUESTION = "When does the pool open?"
 
 
 def openinference(response: object) -> list[dict[str, Any]]:
-    def span(name: str, kind: str, parent: str | None, asked: str, answer: object) -> Any:
+    def span(name: str, kind: str, parent: str | None, question: str, output: str) -> Any:
         return {
             "name": name,
             "parent_id": parent,
             "context": {"trace_id": "0x1", "span_id": name},
             "attributes": {
                 "openinference.span.kind": kind,
-                "input.value": asked,
-                "output.value": answer if isinstance(answer, str) else json.dumps(answer),
+                "input.value": question,
+                "output.value": output,
             },
         }
 
     return [
         span("rag", "CHAIN", None, QUESTION, "At seven."),
-        span("search", "RETRIEVER", "rag", QUESTION, response),
+        span("search", "RETRIEVER", "rag", QUESTION, json.dumps(response)),
     ]
 
 
 def mlflow(response: object) -> list[dict[str, Any]]:
-    def span(name: str, kind: str, parent: str | None, asked: object, answer: object) -> Any:
+    def span(name: str, kind: str, parent: str | None, question: object, output: object) -> Any:
         return {
             "name": name,
             "span_id": name,
@@ -46,8 +47,8 @@ def mlflow(response: object) -> list[dict[str, Any]]:
             "parent_id": parent,
             "attributes": {
                 "mlflow.spanType": json.dumps(kind),
-                "mlflow.spanInputs": json.dumps(asked),
-                "mlflow.spanOutputs": json.dumps(answer),
+                "mlflow.spanInputs": json.dumps(question),
+                "mlflow.spanOutputs": json.dumps(output),
             },
         }
 
@@ -73,19 +74,24 @@ def langfuse(response: object) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("dialect", [openinference, mlflow, langfuse])
 @pytest.mark.parametrize("name", STORES)
-def test_a_span_holds_the_chunks_of_the_dump(tmp_path: Path, name: str, dialect: Any) -> None:
+def test_a_span_holds_the_chunks_of_the_dump(
+    tmp_path: Path, name: str, dialect: Callable[[object], list[dict[str, Any]]]
+) -> None:
     response = json.loads(forms()[name].example)
-    dumped = lines(tmp_path / "dump.jsonl", [{"query": QUESTION, "response": response}])
-    with open_dump(dumped) as dump:
+    dump_path = lines(tmp_path / "dump.jsonl", [{"query": QUESTION, "response": response}])
+    trace_path = lines(tmp_path / "trace.jsonl", dialect(response))
+
+    with open_dump(dump_path) as dump:
         (retrieval,) = dump
-    trace = lines(tmp_path / "trace.jsonl", dialect(response))
-    with open_source(trace) as source:
+    with open_source(trace_path) as source:
         (entry,) = source
+
+    assert entry.case.query == QUESTION
     result = entry.recorded["retrieve"].value
     assert result is not None
     assert list(result.contexts) == [chunk.text for chunk in retrieval.chunks]
+    # A dump numbers chunks without ids; a span leaves them without.
     if dump.mapping.id is not None:
         assert list(result.context_ids or ()) == [chunk.id for chunk in retrieval.chunks]
     if dump.mapping.score is not None:
         assert list(result.scores or ()) == [chunk.score for chunk in retrieval.chunks]
-    assert entry.case.query == QUESTION

@@ -12,7 +12,7 @@ class Asked(NamedTuple):
     question: str
     documents: list[tuple[str, str]]
     """Id and text."""
-    kept: list[int]
+    reranked: list[int]
     """Which of them the reranker leaves, best first."""
     answer: str
     session: str = "s-1"
@@ -21,35 +21,57 @@ class Asked(NamedTuple):
 Record = dict[str, Any]
 
 
-def _spans(asked: Asked) -> list[Record]:
-    """Ids, kind, second, and what goes in and comes out, in the order in which they end."""
-    found = [
-        {"page_content": text, "metadata": {"source": id, "id": id}} for id, text in asked.documents
-    ]
-    given = {"query": asked.question, "documents": found}
-    left = {"documents": [found[at] for at in asked.kept]}
-    prompt = {"messages": [{"role": "user", "content": f"{asked.question}\n{found}"}]}
-    said = {"generations": [[{"text": asked.answer, "message": {}}]]}
-    rows: list[tuple[str, str | None, str, int, Any, Any]] = [
-        ("_search", "search", "RETRIEVER", 2, asked.question, {"documents": found}),
-        ("search", "chain", "RETRIEVER", 1, asked.question, {"documents": found}),
-        ("rerank", "chain", "RERANKER", 4, given, left),
-        ("model", "chain", "LLM", 5, prompt, said),
-        ("chain", None, "CHAIN", 0, {"question": asked.question}, {"answer": asked.answer}),
-    ]
-    one = f"{asked.number:x}"
+class Span(NamedTuple):
+    """A span, before a tool writes it in its own form."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    second: int
+    """When it begins; each span takes a second."""
+    input: Any
+    output: Any
+
+
+def _spans(asked: Asked) -> list[Span]:
+    """The spans of a trace, in the order in which they end."""
+    documents: list[Record] = []
+    for document_id, text in asked.documents:
+        documents.append(
+            {"page_content": text, "metadata": {"source": document_id, "id": document_id}}
+        )
+    retrieved = {"documents": documents}
+    to_rerank = {"query": asked.question, "documents": documents}
+    best = {"documents": [documents[position] for position in asked.reranked]}
+    prompt = {"messages": [{"role": "user", "content": f"{asked.question}\n{documents}"}]}
+    completion = {"generations": [[{"text": asked.answer, "message": {}}]]}
+    question = {"question": asked.question}
+    answer = {"answer": asked.answer}
+
+    suffix = f"{asked.number:x}"
+
+    def span(
+        name: str, parent: str | None, kind: str, offset: int, input: Any, output: Any
+    ) -> Span:
+        return Span(
+            trace_id=f"t-{suffix}",
+            span_id=f"{name}-{suffix}",
+            parent_id=None if parent is None else f"{parent}-{suffix}",
+            name=name,
+            kind=kind,
+            second=10 * asked.number + offset,
+            input=input,
+            output=output,
+        )
+
     return [
-        {
-            "trace": f"t-{one}",
-            "id": f"{name}-{one}",
-            "parent": parent and f"{parent}-{one}",
-            "name": name,
-            "kind": kind,
-            "at": 10 * asked.number + place,
-            "in": put,
-            "out": out,
-        }
-        for name, parent, kind, place, put, out in rows
+        span("_search", "search", "RETRIEVER", 2, asked.question, retrieved),
+        span("search", "chain", "RETRIEVER", 1, asked.question, retrieved),
+        span("rerank", "chain", "RERANKER", 4, to_rerank, best),
+        span("model", "chain", "LLM", 5, prompt, completion),
+        span("chain", None, "CHAIN", 0, question, answer),
     ]
 
 
@@ -61,156 +83,186 @@ def _iso(second: int) -> str:
     return f"2026-09-21T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
 
 
-def _times(row: Record) -> Record:
-    return {"start_time": _iso(row["at"]), "end_time": _iso(row["at"] + 1)}
+def _times(span: Span) -> Record:
+    return {"start_time": _iso(span.second), "end_time": _iso(span.second + 1)}
 
 
-def _attributes(asked: Asked, row: Record) -> Record:
-    """OpenInference's: documents as an attribute a field."""
-    held = {
-        "openinference.span.kind": row["kind"],
-        "input.value": row["in"] if isinstance(row["in"], str) else json.dumps(row["in"]),
-        "output.value": json.dumps(row["out"]),
+def _attributes(asked: Asked, span: Span) -> dict[str, str]:
+    """OpenInference's: of each document a text, and its metadata as JSON."""
+    question = span.input
+    if not isinstance(question, str):
+        question = json.dumps(question)
+    attributes: dict[str, str] = {
+        "openinference.span.kind": span.kind,
+        "input.value": question,
+        "output.value": json.dumps(span.output),
         "session.id": asked.session,
     }
-    given, left = "reranker.input_documents", "reranker.output_documents"
-    lists = {
-        "RETRIEVER": {"retrieval.documents": row["out"]},
-        "RERANKER": {given: row["in"], left: row["out"]},
-    }.get(row["kind"], {})
-    side: Any
-    for name, side in lists.items():
-        documents: list[Record] = side["documents"]
-        for place, one in enumerate(documents):
-            held[f"{name}.{place}.document.content"] = one["page_content"]
-            held[f"{name}.{place}.document.metadata"] = json.dumps(one["metadata"])
-    return held
+    documents_by_name: dict[str, list[Record]] = {}
+    if span.kind == "RETRIEVER":
+        documents_by_name["retrieval.documents"] = span.output["documents"]
+    elif span.kind == "RERANKER":
+        documents_by_name["reranker.input_documents"] = span.input["documents"]
+        documents_by_name["reranker.output_documents"] = span.output["documents"]
+    for name, documents in documents_by_name.items():
+        for position, document in enumerate(documents):
+            prefix = f"{name}.{position}.document"
+            attributes[f"{prefix}.content"] = document["page_content"]
+            attributes[f"{prefix}.metadata"] = json.dumps(document["metadata"])
+    return attributes
 
 
 def sdk(asked: Asked) -> list[Record]:
+    """As the console exporter of OpenTelemetry's Python SDK prints spans."""
     return [
         {
-            "name": row["name"],
+            "name": span.name,
             "kind": "SpanKind.INTERNAL",
-            "parent_id": row["parent"],
-            "context": {"trace_id": row["trace"], "span_id": row["id"], "trace_state": "[]"},
-            **_times(row),
+            "parent_id": span.parent_id,
+            "context": {"trace_id": span.trace_id, "span_id": span.span_id, "trace_state": "[]"},
+            **_times(span),
             "status": {"status_code": "OK"},
-            "attributes": _attributes(asked, row),
+            "attributes": _attributes(asked, span),
         }
-        for row in _spans(asked)
+        for span in _spans(asked)
     ]
 
 
 def otlp(asked: Asked) -> list[Record]:
-    def listed(row: Record) -> list[Record]:
-        found = _attributes(asked, row).items()
-        return [{"key": key, "value": {"stringValue": value}} for key, value in found]
-
-    spans = [
-        {
-            "traceId": row["trace"],
-            "spanId": row["id"],
-            "parentSpanId": row["parent"] or "",
-            "name": row["name"],
-            "startTimeUnixNano": str(_nanoseconds(row["at"])),
-            "endTimeUnixNano": str(_nanoseconds(row["at"] + 1)),
-            "attributes": listed(row),
-            "status": {"code": "STATUS_CODE_OK"},
-        }
-        for row in _spans(asked)
-    ]
+    """OpenTelemetry's protocol as JSON: a trace in one record, attributes as typed pairs."""
+    spans: list[Record] = []
+    for span in _spans(asked):
+        attributes: list[Record] = []
+        for key, value in _attributes(asked, span).items():
+            attributes.append({"key": key, "value": {"stringValue": value}})
+        spans.append(
+            {
+                "traceId": span.trace_id,
+                "spanId": span.span_id,
+                "parentSpanId": span.parent_id or "",
+                "name": span.name,
+                "startTimeUnixNano": str(_nanoseconds(span.second)),
+                "endTimeUnixNano": str(_nanoseconds(span.second + 1)),
+                "attributes": attributes,
+                "status": {"code": "STATUS_CODE_OK"},
+            }
+        )
     return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]}]
 
 
 def phoenix(asked: Asked) -> list[Record]:
+    """As Phoenix exports a data frame: ``context.`` and ``attributes.`` are parts of column names.
+
+    Documents are one column, a list of flat records.
+    """
     rows: list[Record] = []
-    for one in sdk(asked):
-        attributes, context = one.pop("attributes"), one.pop("context")
-        flat: Record = {}
-        for key, value in attributes.items():
-            name, dot, rest = key.partition("documents.")
-            if dot:
-                place, _, field = rest.partition(".")
-                listed = flat.setdefault(f"attributes.{name}documents", [])
-                listed += [{}] * (int(place) == len(listed))
-                listed[int(place)] = {**listed[int(place)], field: value}
-            else:
-                flat[f"attributes.{key}"] = value
-        ids = {f"context.{name}": context[name] for name in ("trace_id", "span_id")}
-        kind = attributes["openinference.span.kind"]
-        rows.append({**one, **ids, **flat, "span_kind": kind, "status_code": "OK"})
+    for span, record in zip(_spans(asked), sdk(asked), strict=True):
+        row: Record = {
+            "name": span.name,
+            "kind": record["kind"],
+            "parent_id": span.parent_id,
+            **_times(span),
+            "status": record["status"],
+            "context.trace_id": span.trace_id,
+            "context.span_id": span.span_id,
+            "span_kind": span.kind,
+            "status_code": "OK",
+        }
+        for key, value in record["attributes"].items():
+            before, separator, position_and_field = key.partition("documents.")
+            if not separator:
+                row[f"attributes.{key}"] = value
+                continue
+            position, _, field = position_and_field.partition(".")
+            documents = row.setdefault(f"attributes.{before}documents", [])
+            if int(position) == len(documents):
+                documents.append({})
+            documents[int(position)][field] = value
+        rows.append(row)
     return rows
 
 
 def langfuse(asked: Asked) -> list[Record]:
     return [
         {
-            "id": row["id"],
-            "trace_id": row["trace"],
-            "parent_observation_id": row["parent"] or "",
-            "type": {"LLM": "GENERATION"}.get(row["kind"], row["kind"]),
-            "name": row["name"],
-            **_times(row),
-            "input": json.dumps(row["in"]),
-            "output": json.dumps(row["out"]),
+            "id": span.span_id,
+            "trace_id": span.trace_id,
+            "parent_observation_id": span.parent_id or "",
+            "type": "GENERATION" if span.kind == "LLM" else span.kind,
+            "name": span.name,
+            **_times(span),
+            "input": json.dumps(span.input),
+            "output": json.dumps(span.output),
             "session_id": asked.session,
             "level": "DEFAULT",
         }
-        for row in _spans(asked)
+        for span in _spans(asked)
     ]
 
 
-def langfuse_api(asked: Asked) -> list[Record]:
-    def camel(name: str) -> str:
-        first, *others = name.split("_")
-        return first + "".join(map(str.title, others))
+def _camel_case(name: str) -> str:
+    words = name.split("_")
+    return words[0] + "".join(word.title() for word in words[1:])
 
-    rows = [{camel(name): value for name, value in row.items()} for row in langfuse(asked)]
-    return [{**row, "parentObservationId": row["parentObservationId"] or None} for row in rows]
+
+def langfuse_api(asked: Asked) -> list[Record]:
+    rows: list[Record] = []
+    for record in langfuse(asked):
+        row = {_camel_case(name): value for name, value in record.items()}
+        row["parentObservationId"] = row["parentObservationId"] or None
+        rows.append(row)
+    return rows
 
 
 def langsmith(asked: Asked) -> list[Record]:
     return [
         {
-            "id": row["id"],
-            "trace_id": row["trace"],
-            "parent_run_id": row["parent"],
+            "id": span.span_id,
+            "trace_id": span.trace_id,
+            "parent_run_id": span.parent_id,
             "dotted_order": "",
-            "run_type": row["kind"].lower(),
-            "name": row["name"],
-            **_times(row),
-            "inputs": row["in"] if isinstance(row["in"], dict) else {"query": row["in"]},
-            "outputs": row["out"],
+            "run_type": span.kind.lower(),
+            "name": span.name,
+            **_times(span),
+            "inputs": span.input if isinstance(span.input, dict) else {"query": span.input},
+            "outputs": span.output,
             "extra": {"metadata": {"session_id": asked.session}},
             "status": "success",
         }
-        for row in _spans(asked)
+        for span in _spans(asked)
     ]
 
 
 def mlflow(asked: Asked) -> list[Record]:
-    def spelled(row: Record) -> Record:
-        held = {"spanType": row["kind"], "spanInputs": row["in"], "spanOutputs": row["out"]}
-        named = {f"mlflow.{name}": json.dumps(value) for name, value in held.items()}
-        return {**named, "mlflow.trace.session": json.dumps(asked.session)}
-
-    spans = [
-        {
-            "trace_id": row["trace"],
-            "span_id": row["id"],
-            "parent_span_id": row["parent"],
-            "name": row["name"],
-            "start_time_unix_nano": _nanoseconds(row["at"]),
-            "end_time_unix_nano": _nanoseconds(row["at"] + 1),
-            "attributes": spelled(row),
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-        }
-        for row in _spans(asked)
-    ]
+    """A trace in one record, whose attributes are JSON in JSON."""
+    spans: list[Record] = []
+    for span in _spans(asked):
+        spans.append(
+            {
+                "trace_id": span.trace_id,
+                "span_id": span.span_id,
+                "parent_span_id": span.parent_id,
+                "name": span.name,
+                "start_time_unix_nano": _nanoseconds(span.second),
+                "end_time_unix_nano": _nanoseconds(span.second + 1),
+                "attributes": {
+                    "mlflow.spanType": json.dumps(span.kind),
+                    "mlflow.spanInputs": json.dumps(span.input),
+                    "mlflow.spanOutputs": json.dumps(span.output),
+                    "mlflow.trace.session": json.dumps(asked.session),
+                },
+                "status": {"code": "STATUS_CODE_OK", "message": ""},
+            }
+        )
     return [{"info": {"trace_id": "tr"}, "data": {"spans": spans}}]
 
 
 FORMS: dict[str, Callable[[Asked], list[Record]]] = {
-    form.__name__: form for form in (sdk, otlp, phoenix, langfuse, langfuse_api, langsmith, mlflow)
+    "sdk": sdk,
+    "otlp": otlp,
+    "phoenix": phoenix,
+    "langfuse": langfuse,
+    "langfuse_api": langfuse_api,
+    "langsmith": langsmith,
+    "mlflow": mlflow,
 }

@@ -1,3 +1,5 @@
+"""The journal keeps what it got, refuses what it cannot keep, and leaves foreign files alone."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -21,20 +23,23 @@ KEY = b"k" * 16
 FAILURE = Failure(type="ValueError", message="no", stage="score", cause="E: x", traceback="lines")
 
 
-def cases(*ids: str, query: str = "q") -> list[Case]:
-    return [Case(id=name, query=f"{query} {name}") for name in ids]
+def cases(*case_ids: str) -> list[Case]:
+    return [Case(id=case_id, query=f"q {case_id}") for case_id in case_ids]
 
 
 ASKED: Outcome[Any] = Outcome(status=Status.MEASURED, value="any", seconds=0.5)
 
 
 def encoded(*texts: str) -> Encoded:
-    digests = [*map(text_digest, texts)]
-    return Encoded([*texts], digests, b"".join(digests), b"[]", b"d" * 16)
+    digests = [text_digest(text) for text in texts]
+    return Encoded(list(texts), digests, b"".join(digests), b"[]", b"d" * 16)
 
 
 def ids(journal: Journal) -> list[str]:
-    return [stored.case.id for window in journal.cases() for stored in window]
+    case_ids: list[str] = []
+    for window in journal.cases():
+        case_ids += [run_case.case.id for run_case in window]
+    return case_ids
 
 
 @pytest.fixture
@@ -45,62 +50,122 @@ def path(tmp_path: Path) -> Path:
 # --- cases
 
 
-@pytest.mark.parametrize("second", [1, 511, 512, 600])
-def test_an_id_used_twice_is_reported_and_leaves_the_old_cases(path: Path, second: int) -> None:
-    doubled = [Case(id=f"n{n}", query="q") for n in range(second)] + cases("n0")
+# Cases are placed in windows of 512: the second of the two may be in the same or a later one.
+@pytest.mark.parametrize("unique", [1, 511, 512, 600])
+def test_an_id_used_twice_is_reported_with_both_positions(path: Path, unique: int) -> None:
+    repeated = [Case(id=f"n{number}", query="q") for number in range(unique)]
+    repeated += cases("n0")
+
+    message = rf"cases 1 and {unique + 1} have the same id 'n0'"
+    with Journal(path) as journal, pytest.raises(DataError, match=message):
+        journal.replace_cases(repeated)
+
+
+@pytest.mark.parametrize("unique", [1, 600], ids=["in a window", "in a later window"])
+def test_cases_that_are_refused_leave_the_old_cases(path: Path, unique: int) -> None:
+    repeated = [Case(id=f"n{number}", query="q") for number in range(unique)]
+    repeated += cases("n0")
     with Journal(path) as journal:
         journal.replace_cases(cases("a"))
-        with pytest.raises(DataError, match=rf"cases 1 and {second + 1} have the same id 'n0'"):
-            journal.replace_cases(doubled)
+
+        with pytest.raises(DataError):
+            journal.replace_cases(repeated)
+
         assert ids(journal) == ["a"]
 
 
-@pytest.mark.parametrize("facts", [{"id": "\ud800"}, {"query": "\ud800"}, {"tags": ("\udfff",)}])
-def test_a_case_with_half_a_character_is_reported(path: Path, facts: dict[str, Any]) -> None:
-    case = replace(Case(id="a", query="q"), **facts)
+@pytest.mark.parametrize(
+    "half_a_character",
+    [
+        pytest.param({"id": "\ud800"}, id="the id"),
+        pytest.param({"query": "\ud800"}, id="the query"),
+        pytest.param({"tags": ("\udfff",)}, id="a tag"),
+    ],
+)
+def test_a_case_with_half_a_character_is_reported(
+    path: Path, half_a_character: dict[str, Any]
+) -> None:
+    good = Case(id="good", query="q")
+    broken = replace(Case(id="a", query="q"), **half_a_character)
+
     with Journal(path) as journal, pytest.raises(DataError, match=r"case 2 .* surrogate"):
-        journal.replace_cases([Case(id="good", query="q"), case])
+        journal.replace_cases([good, broken])
+
+
+def recorded_answer(case_id: str, answer: str) -> Entry:
+    outcome = replace(ASKED, value=GenerationResult(answer))
+    return Entry(case=Case(id=case_id, query="q"), recorded={"generate": outcome})
 
 
 def test_of_cases_that_are_refused_no_recorded_outcome_stays(path: Path) -> None:
-    entries = [
-        Entry(case=case, recorded={"generate": replace(ASKED, value=GenerationResult(text))})
-        for case, text in zip(cases("x", "y"), "a\ud800", strict=True)
-    ]
+    entries = [recorded_answer("x", "a"), recorded_answer("y", "\ud800")]
+
     with Journal(path) as journal, pytest.raises(ValueError, match="surrogate"):
         journal.replace_cases(entries)
+
     with Journal(path) as journal:
         assert journal.is_empty()
 
 
-def test_a_report_is_of_the_cases_that_are_there(path: Path) -> None:
-    def failing() -> Iterator[Case]:
+# --- the report
+
+
+def store_report(journal: Journal) -> None:
+    journal.replace_cases(cases("a"))
+    journal.runs.begin(b"setting")
+    journal.runs.complete(b"{}")
+
+
+def test_cases_that_cannot_be_read_leave_the_report(path: Path) -> None:
+    def unreadable() -> Iterator[Case]:
         yield from cases("x", "y")
         raise DataError([])
 
     with Journal(path) as journal:
-        journal.replace_cases(cases("a"))
-        journal.runs.begin(b"setting")
-        journal.runs.complete(b"{}")
+        store_report(journal)
+
         with pytest.raises(DataError):
-            journal.replace_cases(failing())
+            journal.replace_cases(unreadable())
+
         assert journal.runs.report() == b"{}"
+
+
+def test_new_cases_remove_the_report_of_the_old_ones(path: Path) -> None:
+    with Journal(path) as journal:
+        store_report(journal)
+
         journal.replace_cases(cases("b"))
+
         assert journal.runs.report() is None
 
 
 # --- outcomes
 
 
+def record_five_outcomes(journal: Journal) -> None:
+    """Each with a text of its own, and twice with a text that all share."""
+    for number in range(5):
+        texts = encoded(f"own {number}", "shared", "shared")
+        journal.record_outcome(number, "retrieve", KEY, ASKED, texts)
+
+
+def test_the_texts_of_an_outcome_come_back_in_order(path: Path) -> None:
+    with Journal(path) as journal:
+        record_five_outcomes(journal)
+
+    with Journal(path) as journal:
+        outcome = journal.outcomes("retrieve", range(5))[3, KEY]
+        assert journal.texts(outcome) == ["own 3", "shared", "shared"]
+
+
 def test_a_text_is_stored_once(path: Path) -> None:
-    for _ in range(2):
-        with Journal(path) as journal:
-            for number in range(5):
-                found = encoded(f"own {number}", "shared", "shared")
-                journal.record_outcome(number, "retrieve", KEY, ASKED, found)
-            stored = journal.outcomes("retrieve", range(5))[3, KEY]
-            assert journal.texts(stored) == ["own 3", "shared", "shared"]
+    with Journal(path) as journal:
+        record_five_outcomes(journal)
+    with Journal(path) as journal:
+        record_five_outcomes(journal)
+
     with closing(sqlite3.connect(path)) as reader:
+        # Five of their own, and the shared one.
         assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
 
 
@@ -110,25 +175,23 @@ def test_a_text_is_stored_once(path: Path) -> None:
 @pytest.mark.parametrize(
     "cell",
     [
-        *map(Cell.measured, (0.1 + 0.2, -0.0, 5e-324)),
-        Cell.skipped("no reference"),
-        Cell.abstained("declined"),
-        Cell.failed(FAILURE),
+        pytest.param(Cell.measured(0.1 + 0.2), id="a rounded sum"),
+        pytest.param(Cell.measured(-0.0), id="a negative zero"),
+        pytest.param(Cell.measured(5e-324), id="the smallest number"),
+        pytest.param(Cell.skipped("no reference"), id="skipped"),
+        pytest.param(Cell.abstained("declined"), id="abstained"),
+        pytest.param(Cell.failed(FAILURE), id="failed"),
     ],
 )
 def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
-    line = CaseCells(KEY, b"a" * 16, [cell])
+    cells = CaseCells(KEY, b"a" * 16, [cell])
     with Journal(path) as journal:
-        assert journal.scores.numbers([("recall@5 v1", b"", "recall@5")]) == [0]
-        journal.scores.record(1, line)
-        journal.scores.record(2, line)
+        journal.scores.numbers([("recall@5 v1", b"", "recall@5")])
+        journal.scores.record(1, cells)
+        journal.scores.record(2, cells)
+
     with Journal(path) as journal:
-        assert journal.scores.cells([1]) == {1: line}
-
-
-def test_more_metrics_than_a_table_bears_are_refused(path: Path) -> None:
-    with Journal(path) as journal, pytest.raises(ConfigError, match="at most 400 metrics"):
-        journal.scores.numbers([(f"m{n} v1", b"", f"m{n}") for n in range(401)])
+        assert journal.scores.cells([1]) == {1: cells}
 
 
 def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None:
@@ -136,53 +199,98 @@ def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None
     with Journal(path) as journal:
         journal.scores.numbers([("m v1", b"", "m")])
         journal.scores.record(1, CaseCells(KEY, KEY, [Cell.failed(failure)]))
+
         (cell,) = journal.scores.cells([1])[1].cells
+
     assert cell == Cell.failed(replace(failure, traceback=None))
+
+
+def test_metrics_are_numbered_from_zero(path: Path) -> None:
+    with Journal(path) as journal:
+        numbers = journal.scores.numbers([("recall@5 v1", b"", "recall@5"), ("mrr v1", b"", "mrr")])
+
+    assert numbers == [0, 1]
+
+
+def test_more_metrics_than_a_table_bears_are_refused(path: Path) -> None:
+    metrics = [(f"m{number} v1", b"", f"m{number}") for number in range(401)]
+
+    with Journal(path) as journal, pytest.raises(ConfigError, match="at most 400 metrics"):
+        journal.scores.numbers(metrics)
 
 
 # --- the file
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("CREATE TABLE theirs (x)")
-    before = path.read_bytes()
+@pytest.fixture(name="foreign")
+def database_of_another_program(path: Path) -> Path:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE theirs (x)")
+    return path
+
+
+def test_a_database_of_another_program_is_refused(foreign: Path) -> None:
     with pytest.raises(RunMismatchError, match="something else wrote it"):
-        Journal(path)
-    assert path.read_bytes() == before
+        Journal(foreign)
+
+
+def test_a_database_of_another_program_is_left_alone(foreign: Path) -> None:
+    content = foreign.read_bytes()
+
+    with pytest.raises(RunMismatchError):
+        Journal(foreign)
+
+    assert foreign.read_bytes() == content
 
 
 def test_another_version_is_refused(path: Path) -> None:
-    Journal(path).__exit__(None, None, None)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("PRAGMA user_version=99")
+    with Journal(path):
+        pass
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA user_version=99")
+
     with pytest.raises(RunMismatchError, match=r"journal version 99.*--fresh"):
         Journal(path)
 
 
 def test_a_cut_file_is_refused_when_it_is_read(path: Path) -> None:
     with Journal(path) as journal:
-        journal.replace_cases(Case(id=str(n), query="q" * 500) for n in range(200))
+        journal.replace_cases(Case(id=str(number), query="q" * 500) for number in range(200))
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
+
     with pytest.raises(RunError), Journal(path) as journal:
         list(journal.cases())
 
 
-def test_a_full_disk_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="full_disk")
+def journal_that_cannot_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal with the case "a", whose file may not grow beyond 20 pages from now on."""
     with Journal(path) as journal:
         journal.replace_cases(cases("a"))
-    real: Callable[..., sqlite3.Connection] = sqlite3.connect
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
-    def small(file: Path, **options: Any) -> sqlite3.Connection:
-        db = real(file, **options)
-        db.execute("PRAGMA max_page_count=20")
-        return db
+    def connect_small(file: Path, **options: Any) -> sqlite3.Connection:
+        database = connect(file, **options)
+        database.execute("PRAGMA max_page_count=20")
+        return database
 
-    monkeypatch.setattr(sqlite3, "connect", small)
-    full = pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full")
-    with full, Journal(path) as journal:
+    monkeypatch.setattr(sqlite3, "connect", connect_small)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_reported(path: Path) -> None:
+    message = r"journal\.sqlite cannot be used: .*full"
+
+    with pytest.raises(RunError, match=message), Journal(path) as journal:
         journal.record_outcome(1, "retrieve", KEY, ASKED, encoded("x" * 10**6))
-    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_loses_nothing_that_was_stored(path: Path) -> None:
+    with pytest.raises(RunError), Journal(path) as journal:
+        journal.record_outcome(1, "retrieve", KEY, ASKED, encoded("x" * 10**6))
+
     with Journal(path) as journal:
-        assert ids(journal) == ["a"] and journal.was_empty
+        assert ids(journal) == ["a"]
+        assert journal.was_empty

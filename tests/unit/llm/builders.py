@@ -38,21 +38,24 @@ VERDICT = schema_of(Verdict)
 
 
 def endpoint(**changes: Any) -> Endpoint:
-    known: dict[str, Any] = {"base_url": "http://judge.test/v1", "model": "m", "price": PRICE}
-    return Endpoint(**(known | changes))
+    """The endpoint of a judge at a known price."""
+    fields: dict[str, Any] = {"base_url": "http://judge.test/v1", "model": "m", "price": PRICE}
+    return Endpoint(**(fields | changes))
 
 
-def asked(text: str = "Is it good?") -> list[Message]:
+def prompt(text: str = "Is it good?") -> list[Message]:
     return [Message(role="user", content=text)]
 
 
-async def kinds(client: LLMClient, count: int) -> Counter[str]:
-    calls = (client.ask(asked(str(number))) for number in range(count))
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    return Counter(type(each).__name__ for each in found)
+async def ask_many(client: LLMClient, count: int) -> Counter[str]:
+    """Asks so many questions at once, and counts the types of what comes back."""
+    calls = [client.ask(prompt(str(number))) for number in range(count)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    return Counter(type(result).__name__ for result in results)
 
 
-def said(text: str, **changes: Any) -> Answer:
+def completion(text: str, **changes: Any) -> Answer:
+    """An endpoint's answer with a text of a model; changes replace fields of its body."""
     body: dict[str, Any] = {
         "model": "m-2026",
         "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
@@ -63,14 +66,24 @@ def said(text: str, **changes: Any) -> Answer:
 
 def reply(key: str, text: str = "yes", model: str = "m-2026") -> Reply[str]:
     """As a client keeps it and a cache gives it back."""
-    usage = Usage(prompt_tokens=3, completion_tokens=1)
-    more: dict[str, Any] = {"finish_reason": "stop", "cached": True, "attempts": 2, "seconds": 0.5}
-    return Reply(value=text, text=text, usage=usage, model=model, key=key.encode(), **more)
+    return Reply(
+        value=text,
+        text=text,
+        usage=Usage(prompt_tokens=3, completion_tokens=1),
+        model=model,
+        key=key.encode(),
+        finish_reason="stop",
+        cached=True,
+        attempts=2,
+        seconds=0.5,
+    )
 
 
 def error(status: int, message: str = "no", **headers: str) -> Answer:
-    shown = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status=status, headers=shown, body=f'{{"error": {{"message": "{message}"}}}}')
+    """An endpoint's error; ``retry_after="40"`` is its header ``retry-after``."""
+    sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    body = json.dumps({"error": {"message": message}})
+    return Answer(status=status, headers=sent_headers, body=body)
 
 
 Scripted = Answer | NoAnswerError
@@ -102,8 +115,10 @@ class Script:
             await asyncio.sleep(self.latency)
         finally:
             self.in_flight -= 1
-        known = self.answers
-        answer = known(payload) if callable(known) else known[min(position, len(known) - 1)]
+        if callable(self.answers):
+            answer = self.answers(payload)
+        else:
+            answer = self.answers[min(position, len(self.answers) - 1)]
         if isinstance(answer, NoAnswerError):
             raise answer
         return answer
@@ -123,11 +138,11 @@ class InMemory:
         pass
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        found = await self.server.answer(path, {}, dict(payload))
+        answer = await self.server.answer(path, {}, dict(payload))
         await asyncio.sleep(self.latency)
-        if not found.whole:
+        if not answer.whole:
             raise NoAnswerError("lost", "the connection broke")
-        return Answer(status=found.status, headers=found.headers, body=found.body)
+        return Answer(status=answer.status, headers=answer.headers, body=answer.body)
 
 
 class FastClock(Clock):

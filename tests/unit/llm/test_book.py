@@ -24,10 +24,39 @@ TEN = Usage(prompt_tokens=10, completion_tokens=5, cached_prompt_tokens=2, reaso
 
 def receipts(folder: Path) -> list[dict[str, Any]]:
     path = folder / RECEIPTS
-    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def killed(folder: Path, requests: int, *, answered: int = 0) -> None:
+# --- a command that ends
+
+
+def test_a_command_that_asked_nobody_leaves_nothing(tmp_path: Path) -> None:
+    CallBook(tmp_path).close(Ledger(PRICE).receipt())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_ends_leaves_a_receipt_and_no_calls(tmp_path: Path) -> None:
+    book = CallBook(tmp_path)
+    ledger = Ledger(PRICE, book)
+    ledger.answered(ledger.request("support", "m"), TEN, Decimal("0.002"))
+    assert (tmp_path / CALLS).exists()
+
+    book.close(ledger.receipt())
+
+    assert not (tmp_path / CALLS).exists()
+    (receipt,) = receipts(tmp_path)
+    assert receipt["cost"] == "0.002"
+    assert receipt["ended"] == "done"
+    assert len(receipt["lines"]) == 1
+
+
+# --- a command that was killed
+
+
+def kill_command(folder: Path, requests: int, *, answered: int = 0) -> None:
     """A command that sent requests, had so many of them answered, and was killed."""
     ledger = Ledger(PRICE, CallBook(folder))
     for number in range(requests):
@@ -37,30 +66,18 @@ def killed(folder: Path, requests: int, *, answered: int = 0) -> None:
             ledger.call("support", "m")
 
 
-def test_a_command_that_ends_leaves_one_line_and_none_where_nobody_was_asked(
-    tmp_path: Path,
-) -> None:
-    CallBook(tmp_path).close(Ledger(PRICE).receipt())
-    assert list(tmp_path.iterdir()) == []
-    book = CallBook(tmp_path)
-    ledger = Ledger(PRICE, book)
-    ledger.answered(ledger.request("support", "m"), TEN, Decimal("0.002"))
-    assert (tmp_path / CALLS).exists()
-    book.close(ledger.receipt())
-    assert not (tmp_path / CALLS).exists()
-    [found] = receipts(tmp_path)
-    assert (found["cost"], found["ended"], len(found["lines"])) == ("0.002", "done", 1)
+def test_the_next_command_writes_the_receipt_of_a_killed_one(tmp_path: Path) -> None:
+    kill_command(tmp_path, 3, answered=1)
 
+    CallBook(tmp_path).open()
 
-def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> None:
-    killed(tmp_path, 3, answered=1)
-    killed(tmp_path, 2, answered=1)
-    book = CallBook(tmp_path)
-    book.open()
-    first, second = receipts(tmp_path)
-    assert (first["ended"], first["in_flight"], second["in_flight"]) == ("killed", 2, 1)
-    assert (first["currency"], first["unconfirmed_estimate"]) == ("USD", "0.004")
-    assert first["lines"] == [
+    (receipt,) = receipts(tmp_path)
+    assert receipt["ended"] == "killed"
+    assert receipt["in_flight"] == 2
+    assert receipt["currency"] == "USD"
+    # Two requests that cost .002 each, if they were like the answered one.
+    assert receipt["unconfirmed_estimate"] == "0.004"
+    assert receipt["lines"] == [
         {
             "purpose": "support",
             "model": "m",
@@ -77,7 +94,30 @@ def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> N
             "unconfirmed_estimate": "0.004",
         }
     ]
-    assert book.spent_before == Decimal("0.002") + Decimal("0.02") + Decimal("0.012")
+
+
+def test_each_killed_command_has_a_receipt_of_its_own(tmp_path: Path) -> None:
+    kill_command(tmp_path, 3, answered=1)
+    kill_command(tmp_path, 2, answered=1)
+
+    CallBook(tmp_path).open()
+
+    first, second = receipts(tmp_path)
+    assert first["in_flight"] == 2
+    assert second["in_flight"] == 1
+
+
+def test_requests_without_an_answer_count_as_spent_with_the_most_that_they_may_cost(
+    tmp_path: Path,
+) -> None:
+    kill_command(tmp_path, 3, answered=1)
+    kill_command(tmp_path, 2, answered=1)
+    book = CallBook(tmp_path)
+
+    book.open()
+
+    # .002 + 2 * .01, and .002 + .01
+    assert book.spent_before == Decimal("0.022") + Decimal("0.012")
 
 
 def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
@@ -88,22 +128,15 @@ def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
     ledger.request("p", "m", most=Decimal(8))
     ledger.call("p", "m", cached=True)
     book = CallBook(tmp_path)
+
     book.open()
-    [line] = receipts(tmp_path)[0]["lines"]
+
+    (receipt,) = receipts(tmp_path)
+    (line,) = receipt["lines"]
     assert (line["requests"], line["unconfirmed_requests"]) == (4, 2)
     assert (line["calls"], line["cached"], line["failed"]) == (1, 1, 0)
+    # The answered one, the billed one and the one in flight.
     assert book.spent_before == Decimal("0.5") + 2 + 8
-
-
-def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
-    ledger = Ledger(None, CallBook(tmp_path))
-    ledger.answered(ledger.request("p", "m"), TEN, None)
-    CallBook(tmp_path).open()
-    [found] = receipts(tmp_path)
-    assert (found["cost"], found["lines"][0]["cost"], found["unconfirmed"]) == (None, None, "0")
-    lost = Ledger(None)
-    lost.ended(lost.request("p", "m"), billed=True)
-    assert (lost.receipt().cost, lost.receipt().unconfirmed) == (Decimal(0), None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,36 +151,74 @@ def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObjec
             ledger.answered(request, TEN, Decimal("0.002"))
     book.open()
     path = folder / CALLS
-    raw = path.read_bytes()
-    cut = data.draw(st.integers(0, 5000)) % (len(raw) + 1)  # a line holds a time of any length
+    content = path.read_bytes()
+    # Not the length itself: a line holds a time of any length.
+    cut = data.draw(st.integers(0, 5000)) % (len(content) + 1)
     junk = data.draw(st.sampled_from([b"", b"\xff\x00", b"[1]\n", b'["a",9']))
-    path.write_bytes(raw[:cut] + junk)
+    path.write_bytes(content[:cut] + junk)
+
     CallBook(folder).open()
-    [found] = receipts(folder)
-    requests = sum(line["requests"] for line in found["lines"])
-    answered = requests - found["in_flight"]
-    whole = [json.loads(line) for line in raw[: raw.rfind(b"\n", 0, cut) + 1].splitlines()]
-    # A line is whole in all but its line end, too.
-    assert requests - sum(line[0] == "s" for line in whole) in (0, 1)
-    assert answered - sum(line[0] == "a" for line in whole) in (0, 1)
+
+    (receipt,) = receipts(folder)
+    requests = sum(line["requests"] for line in receipt["lines"])
+    answered = requests - receipt["in_flight"]
+    last_end = content.rfind(b"\n", 0, cut) + 1
+    whole_lines = [json.loads(line) for line in content[:last_end].splitlines()]
+    written_requests = sum(line[0] == "s" for line in whole_lines)
+    written_answers = sum(line[0] == "a" for line in whole_lines)
+    # One more, where a line was cut before its line end alone.
+    assert requests - written_requests in (0, 1)
+    assert answered - written_answers in (0, 1)
+
+
+# --- costs that are not known, books that cannot be written
+
+
+def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
+    ledger = Ledger(None, CallBook(tmp_path))
+    ledger.answered(ledger.request("p", "m"), TEN, None)
+
+    CallBook(tmp_path).open()
+
+    (receipt,) = receipts(tmp_path)
+    assert receipt["cost"] is None
+    assert receipt["lines"][0]["cost"] is None
+    assert receipt["unconfirmed"] == "0"
+
+
+def test_an_unknown_cost_of_a_lost_answer_stays_unknown() -> None:
+    ledger = Ledger(None)
+    ledger.ended(ledger.request("p", "m"), billed=True)
+
+    receipt = ledger.receipt()
+
+    assert receipt.cost == Decimal(0)
+    assert receipt.unconfirmed is None
 
 
 def test_a_book_that_cannot_be_written_stops_the_buying(tmp_path: Path) -> None:
+    ledger = Ledger(PRICE, CallBook(tmp_path / "missing"))
+
     with pytest.raises(LLMCacheError, match="cannot be written"):
-        Ledger(PRICE, CallBook(tmp_path / "missing")).request("p", "m")
+        ledger.request("p", "m")
+
+
+# --- a cap
 
 
 CENTS = st.integers(min_value=0, max_value=50).map(lambda cents: Decimal(cents) / 100)
+# The most that a call may cost, the share of it that it costs, and its seconds.
+CALLS_WITH_COSTS = st.lists(st.tuples(CENTS, st.floats(0, 1), st.integers(0, 9)), max_size=30)
 
 
-@given(CENTS, st.lists(st.tuples(CENTS, st.floats(0, 1), st.integers(0, 9)), max_size=30))
+@given(CENTS, CALLS_WITH_COSTS)
 @settings(max_examples=60)
 def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
     limit: Decimal, calls: list[tuple[Decimal, float, int]]
 ) -> None:
     async def scenario() -> None:
         budget = Budget(limit)
-        refused = []
+        refused: list[Decimal] = []
 
         async def call(most: Decimal, share: float, seconds: int) -> Decimal:
             try:
@@ -161,11 +232,14 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
             budget.settle(most, cost)
             return cost
 
-        costs = await asyncio.gather(*(call(*each) for each in calls))
-        assert sum(costs) == budget.spent <= limit
+        costs = await asyncio.gather(*[call(*arguments) for arguments in calls])
+
+        assert sum(costs) == budget.spent
+        assert budget.spent <= limit
         assert budget.reserved == 0
+        # Nothing was refused that would have fitted.
         for most in refused:
-            assert budget.spent + most > limit  # nothing was refused that would have fitted
+            assert budget.spent + most > limit
 
     run(scenario())
 
@@ -173,10 +247,13 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
 def test_a_call_waits_for_money_to_come_back() -> None:
     async def scenario() -> tuple[float, Decimal]:
         budget = Budget(Decimal(10))
+        loop = asyncio.get_running_loop()
         await budget.reserve(Decimal(8))
-        asyncio.get_running_loop().call_later(60, budget.settle, Decimal(8), Decimal(1))
+        loop.call_later(60, budget.settle, Decimal(8), Decimal(1))
+
         await budget.reserve(Decimal(9))
-        return asyncio.get_running_loop().time(), budget.spent
+
+        return loop.time(), budget.spent
 
     assert run(scenario()) == (60.0, Decimal(1))
 
@@ -187,18 +264,23 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
         await budget.reserve(Decimal(1))
         waiting = asyncio.create_task(budget.reserve(Decimal(1)))
         await asyncio.sleep(1)
+
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         budget.settle(Decimal(1), Decimal(0))
-        assert budget.reserved + budget.spent == 0
+
+        assert budget.reserved == 0
+        assert budget.spent == 0
 
     run(scenario())
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_no_prompt_has_more_tokens_than_its_bound(texts: list[str]) -> None:
-    """What a cap on cost rests on, against the vocabularies at hand."""
+    """A cap on cost rests on it; checked against the vocabularies at hand."""
     payload = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts]}
+
     bound = most_prompt_tokens(payload)
+
     assert bound >= sum(len(text.encode("utf-8", "replace")) for text in texts)
     assert bound >= sum(APPROXIMATE.count(text) + 4 for text in texts)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -19,9 +19,10 @@ from ragbench import errors
 from ragbench.core.chat import Reply, Vector
 from ragbench.errors import LLMError, LLMReplyError, LLMRequestError
 from ragbench.llm.answers import Answer
-from ragbench.llm.budget import Budget
+from ragbench.llm.budget import Budget, ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import EmbeddingClient, LLMClient
+from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.transport import CallLimits, NoAnswerError, Transport
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import (
@@ -29,11 +30,11 @@ from tests.unit.llm.builders import (
     InMemory,
     Script,
     Verdict,
-    asked,
+    ask_many,
+    completion,
     endpoint,
     error,
-    kinds,
-    said,
+    prompt,
 )
 from tests.virtual_time import run
 
@@ -48,24 +49,25 @@ def using(
     transport: Transport,
     work: Callable[[Any], Awaitable[ValueT]],
     kind: Any = LLMClient,
+    *,
+    judge: Endpoint | None = None,
     **settings: Any,
 ) -> ValueT:
     """Opens a client in a virtual loop and does something with it."""
-    judge = settings.pop("judge", endpoint())
 
     async def scenario() -> ValueT:
-        async with kind(judge, transport=transport, **settings) as client:
+        async with kind(judge or endpoint(), transport=transport, **settings) as client:
             return await work(client)
 
     return run(scenario())
 
 
-def ask(client: LLMClient, **more: Any) -> Coroutine[Any, Any, Reply[str]]:
-    return client.ask(asked(), purpose="p", **more)
+def ask(client: LLMClient, **options: Any) -> Coroutine[Any, Any, Reply[str]]:
+    return client.ask(prompt(), purpose="p", **options)
 
 
-def judge(client: LLMClient, **more: Any) -> Awaitable[Reply[Verdict]]:
-    return client.ask(asked(), schema=VERDICT, purpose="p", **more)
+def ask_for_verdict(client: LLMClient, **options: Any) -> Awaitable[Reply[Verdict]]:
+    return client.ask(prompt(), schema=VERDICT, purpose="p", **options)
 
 
 async def elapsed(client: LLMClient) -> float:
@@ -73,50 +75,114 @@ async def elapsed(client: LLMClient) -> float:
     return asyncio.get_running_loop().time()
 
 
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[ResponseCache]:
+    with ResponseCache(tmp_path / "c") as opened:
+        yield opened
+
+
 # --- one answer
 
 
-def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
-    script = Script([said("Yes.")])
-    reply = using(script, ask)
-    assert (reply.value, reply.text, reply.model) == ("Yes.", "Yes.", "m-2026")
-    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (10, 5)
-    assert reply.cost == Decimal("0.000020")  # 10 x $1/M + 5 x $2/M
-    assert (reply.cached, reply.repaired, reply.attempts, reply.seconds) == (False, False, 1, 1.0)
-    messages = [{"role": "user", "content": "Is it good?"}]
-    [sent] = script.sent
-    assert sent == {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 4096}
+def test_an_answer_comes_with_the_models_words_and_tokens() -> None:
+    reply = using(Script([completion("Yes.")]), ask)
+
+    assert reply.value == "Yes."
+    assert reply.text == "Yes."
+    assert reply.model == "m-2026"
+    assert reply.usage.prompt_tokens == 10
+    assert reply.usage.completion_tokens == 5
+
+
+def test_an_answer_comes_with_its_cost_and_time() -> None:
+    reply = using(Script([completion("Yes.")]), ask)
+
+    # 10 x $1 and 5 x $2, a million tokens
+    assert reply.cost == Decimal("0.000020")
+    assert reply.seconds == 1.0
+    assert reply.attempts == 1
+    assert not reply.cached
+    assert not reply.repaired
+
+
+def test_a_cost_that_is_not_known_is_not_zero() -> None:
+    script = Script([completion("Yes.")])
+
+    assert using(script, ask, judge=endpoint(price=None)).cost is None
+
+
+def test_an_answer_without_its_tokens_has_no_cost() -> None:
+    reply = using(Script([completion("Yes.", usage=None)]), ask)
+
+    assert reply.cost is None
+    assert not reply.usage.reported
+
+
+def test_half_an_emoji_in_an_answer_is_replaced() -> None:
+    assert using(Script([completion("a \ud83d")]), ask).text == "a ?"
+
+
+MESSAGES = [{"role": "user", "content": "Is it good?"}]
+
+
+def test_a_request_asks_for_little_variation_and_a_limited_answer() -> None:
+    script = Script([completion("Yes.")])
+
+    using(script, ask)
+
+    assert script.sent == [
+        {"model": "m", "messages": MESSAGES, "temperature": 0.0, "max_tokens": 4096}
+    ]
+
+
+def test_a_request_has_the_parameters_of_its_endpoint_alone() -> None:
+    script = Script([completion("Yes.")])
+    judge = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5})
+
+    using(script, ask, judge=judge)
+
+    assert script.sent == [{"model": "m", "messages": MESSAGES, "seed": 7, "top_p": 0.5}]
+
+
+def test_a_client_closes_its_transport() -> None:
+    script = Script([completion("Yes.")])
+
+    using(script, ask)
+
     assert script.opened == 0
-    chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5}, price=None)
-    assert using(script, ask, judge=chosen).cost is None  # not known is not 0
-    assert script.sent[1] == {"model": "m", "messages": messages, "seed": 7, "top_p": 0.5}
-    untold = using(Script([said("a \ud83d", usage=None)]), ask)  # half of an emoji
-    assert (untold.text, untold.cost, untold.usage.reported) == ("a ?", None, False)
 
 
 # --- errors that pass
 
 
 @pytest.mark.parametrize(
-    "first",
+    "fault",
     [
-        *map(error, (500, 503, 529, 408, 429)),
+        error(500),
+        error(503),
+        error(529),
+        error(408),
+        error(429),
         NoAnswerError("connection", "refused"),
         NoAnswerError("lost", "the connection broke"),
         Answer(status=200, headers={}, body="<html>"),
         Answer(status=200, headers={}, body="[]"),
         Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
-        said("", choices=[]),
-        said("", choices=None),
-        said(""),
-        said("  \n"),
+        completion("", choices=[]),
+        completion("", choices=None),
+        completion(""),
+        completion("  \n"),
     ],
     ids=str,
 )
-def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
-    script = Script([first, said("Yes.")])
+def test_a_fault_that_may_pass_is_tried_again(fault: Answer | NoAnswerError) -> None:
+    script = Script([fault, completion("Yes.")])
+
     reply = using(script, ask)
-    assert (reply.text, reply.attempts, len(script.sent)) == ("Yes.", 2, 2)
+
+    assert reply.text == "Yes."
+    assert reply.attempts == 2
+    assert len(script.sent) == 2
 
 
 @pytest.mark.parametrize(
@@ -126,55 +192,68 @@ def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
 def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     header: str, value: str, seconds: float
 ) -> None:
-    script = Script([error(429, **{header: value}), said("Yes.")])
+    script = Script([error(429, **{header: value}), completion("Yes.")])
+
+    # A second for each request.
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
 
 
 @pytest.mark.parametrize(
-    ("last", "noted", "sent"),
+    ("fault", "message", "requests"),
     [
-        (error(500, "boom"), "to 3 requests: 500 boom", 3),
-        (error(429, "come back tomorrow", retry_after="86400"), r"wait 86400 s more.*tomorrow", 1),
+        pytest.param(error(500, "boom"), "to 3 requests: 500 boom", 3, id="after its retries"),
+        pytest.param(
+            error(429, "come back tomorrow", retry_after="86400"),
+            r"wait 86400 s more.*tomorrow",
+            1,
+            id="at once, if it would wait too long",
+        ),
     ],
 )
-def test_nothing_is_tried_for_ever(last: Answer, noted: str, sent: int) -> None:
-    script = Script([last])
-    with pytest.raises(errors.LLMUnavailableError, match=noted) as caught:
+def test_nothing_is_tried_for_ever(fault: Answer, message: str, requests: int) -> None:
+    script = Script([fault])
+
+    with pytest.raises(errors.LLMUnavailableError, match=message) as caught:
         using(script, ask, limits=CallLimits(retries=2))
-    assert (caught.value.attempts, caught.value.status) == (sent, last.status)
-    assert len(script.sent) == sent
+
+    assert caught.value.attempts == requests
+    assert caught.value.status == fault.status
+    assert len(script.sent) == requests
 
 
 def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
-    """One slot; the first call is told to wait an hour; the others go on meanwhile."""
+    """One slot; the first call has to wait an hour; the others go on meanwhile."""
 
     def answer(payload: Mapping[str, Any]) -> Answer:
         text = payload["messages"][0]["content"]
-        early = asyncio.get_running_loop().time() < 3000
-        return error(429, retry_after="3600") if text == "0" and early else said(text)
+        is_early = asyncio.get_running_loop().time() < 3000
+        if text == "0" and is_early:
+            return error(429, retry_after="3600")
+        return completion(text)
 
-    async def one(client: LLMClient, number: int) -> float:
-        await client.ask(asked(str(number)))
+    async def time_of_answer(client: LLMClient, number: int) -> float:
+        await client.ask(prompt(str(number)))
         return asyncio.get_running_loop().time()
 
     async def work(client: LLMClient) -> list[float]:
-        return await asyncio.gather(*(one(client, number) for number in range(4)))
+        return await asyncio.gather(*[time_of_answer(client, number) for number in range(4)])
 
     patience = CallLimits(concurrency=1, rate_limit_wait=4000)
+
     times = using(Script(answer), work, limits=patience)
-    assert times[1:] == [2.0, 3.0, 4.0]
-    assert times[0] == pytest.approx(3602.0)
+
+    assert times == [pytest.approx(3602.0), 2.0, 3.0, 4.0]
 
 
 # --- errors that do not pass
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "noted"),
+    ("answer", "kind", "message"),
     [
-        (said("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
-        (said("", **REFUSED), errors.LLMRefusedError, "I will not"),
-        (said("", **FILTERED), errors.LLMRefusedError, "content filter"),
+        (completion("", **CUT), errors.LLMTruncatedError, "raise max_tokens"),
+        (completion("", **REFUSED), errors.LLMRefusedError, "I will not"),
+        (completion("", **FILTERED), errors.LLMRefusedError, "content filter"),
         (error(400, "content_filter triggered"), errors.LLMRefusedError, "declines this prompt"),
         (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
         (error(401, "bad key"), errors.LLMAccessError, "ragbench doctor --llm"),
@@ -183,217 +262,342 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_does_not_pass_is_reported_at_once(
-    answer: Answer, kind: type[LLMError], noted: str
+def test_an_error_that_does_not_pass_is_reported_at_once(
+    answer: Answer, kind: type[LLMError], message: str
 ) -> None:
     script = Script([answer])
-    with pytest.raises(kind, match=noted) as caught:
+
+    with pytest.raises(kind, match=message) as caught:
         using(script, ask)
-    assert type(caught.value) is kind or isinstance(caught.value, LLMRequestError)
-    assert (len(script.sent), caught.value.attempts) == (1, 1)
+
+    assert caught.value.attempts == 1
+    assert len(script.sent) == 1
 
 
-@pytest.mark.parametrize(
-    ("down", "is_known", "answered"),
-    [
-        ((0, math.inf), False, (0, 0)),
-        ((5, 15), False, (200, 200)),  # a restart is waited for
-        ((0, 15), False, (0, 0)),
-        ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
-        ((5, math.inf), False, (50, 199)),
-    ],
-)
-def test_an_endpoint_is_waited_for_or_given_up(
-    tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
-) -> None:
+# --- an endpoint that is down
+
+
+def down(start: float, end: float) -> Script:
+    """An endpoint that refuses connections from one second to another."""
+
     def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
-        is_down = down[0] <= asyncio.get_running_loop().time() < down[1]
-        return NoAnswerError("connection", "refused") if is_down else said("Yes.")
+        if start <= asyncio.get_running_loop().time() < end:
+            return NoAnswerError("connection", "refused")
+        return completion("Yes.")
 
-    script = Script(answer)
-    with ResponseCache(tmp_path / "c") as cache:
-        if is_known:
-            using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
-        found = using(script, lambda client: kinds(client, 200), cache=cache)
-    assert answered[0] <= found["Reply"] <= answered[1]
-    assert found["Reply"] + found["LLMUnreachableError"] == 200
-    assert found["Reply"] or len(script.sent) < 20
+    return Script(answer)
 
 
-def test_errors_alone_and_the_deadline_end_everything() -> None:
-    found = using(Script([error(500)]), lambda client: kinds(client, 300))
-    assert found["LLMUnavailableError"] <= 60 and found["LLMUnreachableError"] >= 240
+def ask_two_hundred(script: Script, **settings: Any) -> Counter[str]:
+    return using(script, lambda client: ask_many(client, 200), **settings)
 
+
+def test_an_endpoint_that_was_never_there_is_given_up_soon() -> None:
+    script = down(0, math.inf)
+
+    assert ask_two_hundred(script) == {"LLMUnreachableError": 200}
+    assert len(script.sent) < 20
+
+
+def test_an_endpoint_that_starts_late_is_given_up() -> None:
+    """Nothing shows that it exists: the address may be wrong."""
+    assert ask_two_hundred(down(0, 15)) == {"LLMUnreachableError": 200}
+
+
+def test_an_endpoint_that_answered_an_earlier_command_is_waited_for(
+    cache: ResponseCache,
+) -> None:
+    """The answer to one of the questions is in the cache: the endpoint exists."""
+    using(Script([completion("Yes.")]), lambda client: client.ask(prompt("0")), cache=cache)
+
+    assert ask_two_hundred(down(0, 15), cache=cache) == {"Reply": 200}
+
+
+def test_an_endpoint_that_restarts_is_waited_for() -> None:
+    assert ask_two_hundred(down(5, 15)) == {"Reply": 200}
+
+
+def test_an_endpoint_that_stays_down_is_given_up() -> None:
+    results = ask_two_hundred(down(5, math.inf))
+
+    assert 50 <= results["Reply"] < 200
+    assert results["LLMUnreachableError"] == 200 - results["Reply"]
+
+
+def test_errors_alone_end_everything() -> None:
+    results = using(Script([error(500)]), lambda client: ask_many(client, 300))
+
+    assert results["LLMUnavailableError"] <= 60
+    assert results["LLMUnreachableError"] == 300 - results["LLMUnavailableError"]
+
+
+def test_the_deadline_ends_everything() -> None:
     async def work(client: LLMClient) -> tuple[Counter[str], float]:
-        return await kinds(client, 1000), asyncio.get_running_loop().time()
+        return await ask_many(client, 1000), asyncio.get_running_loop().time()
 
-    ended = using(Script([said("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8))
-    assert ended == ({"Reply": 80, "LLMDeadlineError": 920}, 10.5)
+    limits = CallLimits(deadline=10.5, concurrency=8)
+
+    results, seconds = using(Script([completion("Yes.")]), work, limits=limits)
+
+    # Eight calls in each of ten seconds.
+    assert results == {"Reply": 80, "LLMDeadlineError": 920}
+    assert seconds == 10.5
 
 
 def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
     async def work(client: LLMClient) -> str:
-        await client.ask(asked("good"))
+        await client.ask(prompt("good"))
         with pytest.raises(LLMRequestError, match="firewall"):
-            await client.ask(asked("bad"))
-        return (await client.ask(asked("also good"))).text
+            await client.ask(prompt("bad"))
+        return (await client.ask(prompt("also good"))).text
 
-    assert using(Script([said("a"), error(403, "firewall"), said("b")]), work) == "b"
+    script = Script([completion("a"), error(403, "firewall"), completion("b")])
+
+    assert using(script, work) == "b"
 
 
 # --- structure
 
 
-BAD = ["Yes, it is.", '{"good": 3}', '{"good": true, "reas']
+WRONG_FORM = pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param("Yes, it is.", id="words"),
+        pytest.param('{"good": 3}', id="another type"),
+        pytest.param('{"good": true, "reas', id="JSON that is cut"),
+    ],
+)
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_an_answer_in_the_wrong_form_is_mended_once(bad: str) -> None:
-    """Where an answer before it has shown that the endpoint follows the schema."""
-    script = Script([said(GOOD), said(bad), said(f"```json\n{GOOD}\n```")])
+async def ask_two_verdicts(client: LLMClient) -> Reply[Verdict]:
+    """Gives the second answer; the first shows that the endpoint follows the schema."""
+    await ask_for_verdict(client)
+    return await client.ask(prompt("Is this one?"), schema=VERDICT)
 
-    async def work(client: LLMClient) -> Reply[Verdict]:
-        await judge(client)
-        return await client.ask(asked("Is this one?"), schema=VERDICT)
 
-    reply = using(script, work)
-    assert (reply.value.good, reply.repaired, reply.attempts) == (True, True, 2)
-    assert reply.usage.prompt_tokens == 20  # of both
-    noted = script.sent[2]["messages"]
-    assert [each["role"] for each in noted] == ["user", "assistant", "user"]
-    assert noted[1]["content"] == bad
-    assert "That is not what was asked for" in noted[2]["content"]
+@WRONG_FORM
+def test_an_answer_in_the_wrong_form_is_repaired_by_the_model(wrong: str) -> None:
+    script = Script([completion(GOOD), completion(wrong), completion(f"```json\n{GOOD}\n```")])
+
+    reply = using(script, ask_two_verdicts)
+
+    assert reply.value.good is True
+    assert reply.repaired
+    assert reply.attempts == 2
+    assert reply.usage.prompt_tokens == 20  # of both requests
+
+
+@WRONG_FORM
+def test_an_objection_shows_the_answer_and_the_schema(wrong: str) -> None:
+    script = Script([completion(GOOD), completion(wrong), completion(GOOD)])
+
+    using(script, ask_two_verdicts)
+
+    question, answer, objection = script.sent[2]["messages"]
+    assert question["role"] == "user"
+    assert answer == {"role": "assistant", "content": wrong}
+    assert objection["role"] == "user"
+    assert "That is not what was asked for" in objection["content"]
     # It stood in the request alone, and the model may never have seen it.
-    assert json.dumps(VERDICT.definition) in noted[2]["content"]
+    assert json.dumps(VERDICT.definition) in objection["content"]
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str) -> None:
-    """As by endpoints that take ``response_format`` and pass it over."""
+@pytest.fixture(name="ignoring")
+def endpoint_that_ignores_schemas() -> Script:
+    """As endpoints do that take ``response_format`` and pass it over."""
 
     def answer(payload: Mapping[str, Any]) -> Answer:
-        return said(bad if payload["response_format"]["type"] == "json_schema" else GOOD)
+        if payload["response_format"]["type"] == "json_schema":
+            return completion("Yes, it is.")
+        return completion(GOOD)
 
-    script = Script(answer)
+    return Script(answer)
 
-    async def work(client: LLMClient) -> list[int]:
-        return [
-            (await client.ask(asked(text), schema=VERDICT)).attempts
-            for text in ("Is it good?", "Is this one?", "And this?")
-        ]
 
-    assert using(script, work) == [2, 2, 1]  # one odd answer proves nothing, two do
-    assert [len(sent["messages"]) for sent in script.sent] == [1] * 5  # asked anew, no objection
-    ways = ["json_schema", "json_object", "json_schema", "json_object", "json_object"]
-    assert [sent["response_format"]["type"] for sent in script.sent] == ways
+async def ask_three_verdicts(client: LLMClient) -> list[int]:
+    """How many requests each of three questions took."""
+    attempts: list[int] = []
+    for text in ("Is it good?", "Is this one?", "And this?"):
+        reply = await client.ask(prompt(text), schema=VERDICT)
+        attempts.append(reply.attempts)
+    return attempts
+
+
+def test_a_schema_that_is_ignored_twice_is_not_sent_again(ignoring: Script) -> None:
+    attempts = using(ignoring, ask_three_verdicts)
+
+    assert attempts == [2, 2, 1]
+    assert [sent["response_format"]["type"] for sent in ignoring.sent] == [
+        "json_schema",
+        "json_object",
+        "json_schema",
+        "json_object",
+        "json_object",
+    ]
+
+
+def test_where_a_schema_is_ignored_it_is_in_the_question(ignoring: Script) -> None:
+    using(ignoring, ask_three_verdicts)
+
     schema = json.dumps(VERDICT.definition)
-    for sent, way in zip(script.sent, ways, strict=True):
-        assert (schema in sent["messages"][0]["content"]) is (way == "json_object")
+    for sent in ignoring.sent:
+        (message,) = sent["messages"]  # asked anew, without an objection
+        is_in_question = schema in message["content"]
+        assert is_in_question is (sent["response_format"]["type"] == "json_object")
 
 
 def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
     words = ["No.", "Nope.", "Hm.", "Ah.", "Never."]
-    script = Script([said(text) for text in words])
-    with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
-        using(script, judge)
-    # Each of the four ways to ask for JSON once, then the objection.
-    assert (caught.value.reply, caught.value.attempts, len(script.sent)) == ("Never.", 5, 5)
+    script = Script([completion(text) for text in words])
 
+    message = r"no JSON: 'Never\.'.*asked once to correct"
+    with pytest.raises(LLMReplyError, match=message) as caught:
+        using(script, ask_for_verdict)
+
+    assert caught.value.reply == "Never."
+    # Each of the four ways to ask for JSON once, then the objection.
+    assert caught.value.attempts == 5
+    assert len(script.sent) == 5
+
+
+def test_an_endpoint_that_never_gives_json_is_not_asked_in_every_way_for_ever() -> None:
     async def work(client: LLMClient) -> None:
         for number in range(12):
             with pytest.raises(LLMReplyError):
-                await client.ask(asked(f"Case {number}"), schema=VERDICT)
+                await client.ask(prompt(f"Case {number}"), schema=VERDICT)
 
-    script = Script([said("No.")])
-    using(script, work)  # not in every way for ever
+    script = Script([completion("No.")])
+
+    using(script, work)
+
+    # Three questions in every way; of the others each is asked, and objected to.
     assert len(script.sent) == 3 * 5 + 9 * 2
 
 
 # --- the cache
 
 
-def test_an_answer_is_paid_for_once(tmp_path: Path) -> None:
-    script = Script([said(GOOD)])
-    with ResponseCache(tmp_path / "c") as cache:
-        first = using(script, judge, cache=cache)
-        second = using(script, judge, cache=cache)
-        assert (first.cached, second.cached) == (False, True)
-        assert (second.value, second.usage, second.cost) == (first.value, first.usage, first.cost)
-        using(script, judge, cache=cache, judge=endpoint(temperature=0.9))
-        for more in ({"repeat": 1}, {"version": "2"}):
-            using(script, partial(judge, **more), cache=cache)
-    assert len(script.sent) == 4
+def test_an_answer_is_paid_for_once(cache: ResponseCache) -> None:
+    script = Script([completion(GOOD)])
+
+    bought = using(script, ask_for_verdict, cache=cache)
+    stored = using(script, ask_for_verdict, cache=cache)
+
+    assert not bought.cached
+    assert stored.cached
+    assert stored.value == bought.value
+    assert stored.usage == bought.usage
+    assert stored.cost == bought.cost
+    assert len(script.sent) == 1
 
 
 @pytest.mark.parametrize(
-    "bad", [said("", **CUT), said("", **REFUSED), error(500), error(400), said("no JSON"), said("")]
+    ("judge", "options"),
+    [
+        pytest.param(endpoint(temperature=0.9), {}, id="another temperature"),
+        pytest.param(endpoint(), {"repeat": 1}, id="a repetition"),
+        pytest.param(endpoint(), {"version": "2"}, id="another version"),
+    ],
 )
-def test_what_is_no_answer_is_never_kept(tmp_path: Path, bad: Answer) -> None:
-    with ResponseCache(tmp_path / "c") as cache:
-        with pytest.raises(LLMError):
-            using(Script([bad]), judge, cache=cache)
-        assert cache.stats().entries == 0
-        assert using(Script([said(GOOD)]), judge, cache=cache).cached is False
+def test_another_question_is_asked(
+    cache: ResponseCache, judge: Endpoint, options: dict[str, Any]
+) -> None:
+    script = Script([completion(GOOD)])
+    using(script, ask_for_verdict, cache=cache)
+
+    reply = using(script, partial(ask_for_verdict, **options), cache=cache, judge=judge)
+
+    assert not reply.cached
+    assert len(script.sent) == 2
 
 
-def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
-    def never(value: object) -> Verdict:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(completion("", **CUT), id="cut"),
+        pytest.param(completion("", **REFUSED), id="refused"),
+        pytest.param(error(500), id="an error that may pass"),
+        pytest.param(error(400), id="an error that does not pass"),
+        pytest.param(completion("no JSON"), id="no JSON"),
+        pytest.param(completion(""), id="empty"),
+    ],
+)
+def test_a_fault_is_never_kept(cache: ResponseCache, fault: Answer) -> None:
+    with pytest.raises(LLMError):
+        using(Script([fault]), ask_for_verdict, cache=cache)
+
+    assert cache.stats().entries == 0
+    assert not using(Script([completion(GOOD)]), ask_for_verdict, cache=cache).cached
+
+
+def test_a_kept_answer_that_no_longer_fits_is_asked_anew(cache: ResponseCache) -> None:
+    def refuse(value: object) -> Verdict:
         raise ValueError("the check has become stricter")
 
-    script, stricter = Script([said(GOOD)]), replace(VERDICT, check=never)
-    with ResponseCache(tmp_path / "c") as cache:
-        using(script, judge, cache=cache)
-        with pytest.raises(LLMReplyError):
-            using(script, partial(ask, schema=stricter), cache=cache)
-    assert len(script.sent) == 3
+    script = Script([completion(GOOD)])
+    using(script, ask_for_verdict, cache=cache)
+
+    with pytest.raises(LLMReplyError):
+        using(script, partial(ask, schema=replace(VERDICT, check=refuse)), cache=cache)
+
+    # Asked anew, and objected to.
+    assert len(script.sent) == 1 + 2
 
 
 def test_equal_questions_at_once_are_one() -> None:
-    script = Script([said("Yes.")])
+    script = Script([completion("Yes.")])
 
-    async def work(client: LLMClient) -> None:
-        replies = await asyncio.gather(*(ask(client) for _ in range(10)))
-        assert {reply.text for reply in replies} == {"Yes."}
+    async def work(client: LLMClient) -> tuple[list[Reply[str]], ReceiptLine]:
+        replies = await asyncio.gather(*[ask(client) for _ in range(10)])
         (line,) = client.receipt().lines
-        assert (line.calls, line.cached, line.requests) == (10, 9, 1)
-        assert [reply.cached for reply in replies].count(False) == len(script.sent) == 1
+        return replies, line
 
-    using(script, work)
+    replies, line = using(script, work)
+
+    assert [reply.text for reply in replies] == ["Yes."] * 10
+    assert [reply.cached for reply in replies].count(False) == 1
+    assert (line.calls, line.cached, line.requests) == (10, 9, 1)
+    assert len(script.sent) == 1
 
 
 def test_a_question_goes_on_while_anybody_waits_for_it() -> None:
-    script = Script([said("Yes.")], latency=100)
+    script = Script([completion("Yes.")], latency=100)
 
     async def work(client: LLMClient) -> str:
-        first, second = (asyncio.create_task(client.ask(asked())) for _ in range(2))
-        alone = asyncio.create_task(client.ask(asked("another")))
+        cancelled = asyncio.create_task(client.ask(prompt()))
+        waiting = asyncio.create_task(client.ask(prompt()))
+        alone = asyncio.create_task(client.ask(prompt("another")))
         await asyncio.sleep(1)
         assert script.in_flight == 2
-        first.cancel()
+
+        cancelled.cancel()
         alone.cancel()
-        await asyncio.gather(first, alone, return_exceptions=True)
+        await asyncio.gather(cancelled, alone, return_exceptions=True)
         await asyncio.sleep(0)
+
         assert script.in_flight == 1
-        return (await second).text
+        return (await waiting).text
 
     assert using(script, work) == "Yes."
 
 
 def test_when_answers_cannot_be_kept_no_more_are_bought(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: ResponseCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise errors.LLMCacheError("the disk is full")
 
-    async def work(client: LLMClient) -> None:
-        assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
+    async def work(client: LLMClient) -> str:
+        paid = await client.ask(prompt("a"))
         with pytest.raises(errors.LLMCacheError, match="the disk is full"):
-            await client.ask(asked("b"))
+            await client.ask(prompt("b"))
+        return paid.text
 
-    script = Script([said("Yes.")])
-    with ResponseCache(tmp_path / "c") as cache:
-        monkeypatch.setattr(cache, "put", full)
-        using(script, work, cache=cache)
+    script = Script([completion("Yes.")])
+    monkeypatch.setattr(cache, "put", full)
+
+    # The first answer is paid for: it is given.
+    assert using(script, work, cache=cache) == "Yes."
     assert len(script.sent) == 1
 
 
@@ -405,136 +609,199 @@ def test_when_answers_cannot_be_kept_no_more_are_bought(
 )
 def test_a_cap_holds_under_full_concurrency(faults: dict[str, float]) -> None:
     """What may have been billed counts as billed; counted afterwards, 31 calls would pass a cap."""
-    cap = Budget(Decimal("0.02"))
+    budget = Budget(Decimal("0.02"))
 
     async def work(client: LLMClient) -> Decimal:
-        await kinds(client, 100)
+        await ask_many(client, 100)
         receipt = client.receipt()
-        return (receipt.cost or 0) + (receipt.unconfirmed or Decimal(0))
+        return (receipt.cost or Decimal(0)) + (receipt.unconfirmed or Decimal(0))
 
     server = InMemory(FaultServer(faults=faults))
-    total = using(server, work, budget=cap, judge=endpoint(max_tokens=100))
-    assert 0 < total == cap.spent <= Decimal("0.02")
+
+    total = using(server, work, budget=budget, judge=endpoint(max_tokens=100))
+
+    assert total > 0
+    assert total == budget.spent
+    assert budget.spent <= Decimal("0.02")
 
 
 def test_a_cap_needs_a_longest_answer() -> None:
     with pytest.raises(errors.ConfigError, match="without max_tokens"):
         LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
+
+
+def test_a_call_beyond_the_cap_is_refused() -> None:
+    budget = Budget(Decimal("0.000001"))
+
     with pytest.raises(errors.LLMBudgetError, match="a higher cap goes on from there"):
-        using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
+        using(Script([completion("Yes.")]), ask, budget=budget)
 
 
-def test_what_was_no_answer_is_paid_for_too() -> None:
-    async def work(client: LLMClient) -> None:
-        await client.ask(asked("1"), purpose="p")
+def test_an_answer_that_cannot_be_used_is_paid_for_too() -> None:
+    async def work(client: LLMClient) -> ReceiptLine:
+        await client.ask(prompt("1"), purpose="p")
         with pytest.raises(errors.LLMTruncatedError):
-            await client.ask(asked("2"), purpose="p")
-        [line] = client.receipt().lines
-        assert (line.calls, line.failed, line.requests) == (2, 1, 3)
-        assert line.cost == Decimal("0.000040")
+            await client.ask(prompt("2"), purpose="p")
+        (line,) = client.receipt().lines
+        return line
 
-    using(Script([error(500), said("a"), said("", **CUT)]), work)
+    line = using(Script([error(500), completion("a"), completion("", **CUT)]), work)
+
+    assert (line.calls, line.failed, line.requests) == (2, 1, 3)
+    # The answered requests: twice 10 x $1 and 5 x $2, a million tokens.
+    assert line.cost == Decimal("0.000040")
 
 
 # --- loops
 
 
-def test_it_serves_the_loop_that_opened_it() -> None:
-    """A client that outlives its loop sends requests twice over dead connections."""
-    client = LLMClient(endpoint(), transport=Script([said("a")]))
-    elsewhere = pytest.raises(RuntimeError, match="in the event loop that asks")
-    with elsewhere:
+def test_a_client_that_is_not_open_is_refused() -> None:
+    client = LLMClient(endpoint(), transport=Script([completion("a")]))
+
+    with pytest.raises(RuntimeError, match="in the event loop that asks"):
         run(ask(client))
+
+
+def test_a_client_of_another_loop_is_refused() -> None:
+    """A client that outlives its loop sends requests twice over dead connections."""
+    client = LLMClient(endpoint(), transport=Script([completion("a")]))
     run(client.__aenter__())
-    with elsewhere:
+
+    with pytest.raises(RuntimeError, match="in the event loop that asks"):
         run(ask(client))
 
 
 def test_leaving_it_ends_what_is_in_flight() -> None:
-    script = Script([said("a")], latency=1000)
+    script = Script([completion("a")], latency=1000)
 
     async def scenario() -> float:
         async with LLMClient(endpoint(), transport=script) as client:
-            asking = asyncio.create_task(client.ask(asked()))
+            asking = asyncio.create_task(client.ask(prompt()))
             await asyncio.sleep(1)
         with pytest.raises(asyncio.CancelledError):
             await asking
         return asyncio.get_running_loop().time()
 
     assert run(scenario()) == 1.0
-    assert (script.in_flight, script.opened) == (0, 0)
+    assert script.in_flight == 0
+    assert script.opened == 0
 
 
 def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took() -> None:
     headers = {"x-ratelimit-limit-tokens": "6000", "x-ratelimit-remaining-requests": "1"}
-    script = Script([replace(said("Yes."), headers=headers)])
+    script = Script([replace(completion("Yes."), headers=headers)])
 
-    async def work(client: LLMClient) -> None:
-        await client.ask(asked("first"))
-        await kinds(client, 6)
-        assert client.rates["limit-tokens"] == 6000
+    async def work(client: LLMClient) -> Mapping[str, float]:
+        await client.ask(prompt("first"))
+        await ask_many(client, 6)
+        return client.rates
 
-    using(script, work, judge=endpoint(max_tokens=4096))
-    assert [sent["max_tokens"] for sent in script.sent] == [4096, *[256] * 6]
+    rates = using(script, work, judge=endpoint(max_tokens=4096))
+
+    assert rates["limit-tokens"] == 6000
+    assert [sent["max_tokens"] for sent in script.sent] == [4096, 256, 256, 256, 256, 256, 256]
     assert script.peak == 1  # as it takes one request more
 
 
-def embedded(server: FaultServer | Script, texts: Sequence[str], **given: Any) -> Sequence[Vector]:
+# --- embeddings
+
+
+def embed(server: FaultServer | Script, texts: Sequence[str], **settings: Any) -> Sequence[Vector]:
+    """A vector for each text; those of `FaultServer` are made of the text."""
     transport = server if isinstance(server, Script) else InMemory(server)
     work = partial(EmbeddingClient.embed, texts=texts, purpose="similarity")
-    return using(transport, work, EmbeddingClient, **given)
+    return using(transport, work, EmbeddingClient, **settings)
 
 
 def test_each_text_gets_its_vector() -> None:
-    server, budget = FaultServer(), Budget(Decimal(1))
-    found = embedded(server, ["a", "bb", "a"], budget=budget)
-    assert found == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))  # 97 % 97, 196 % 97
-    assert budget.spent == Decimal("0.000002")  # of two tokens
+    # The length, and the sum of the bytes modulo 97: 97 % 97 and 196 % 97.
+    assert embed(FaultServer(), ["a", "bb", "a"]) == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))
+
+
+def test_a_text_that_appears_twice_is_sent_once() -> None:
+    server = FaultServer()
+
+    embed(server, ["a", "bb", "a"])
+
     assert [call.payload for call in server.calls] == [{"model": "m", "input": ["a", "bb"]}]
+
+
+def test_embeddings_are_paid_for() -> None:
+    budget = Budget(Decimal(1))
+
+    embed(FaultServer(), ["a", "bb", "a"], budget=budget)
+
+    # Two tokens at a dollar a million.
+    assert budget.spent == Decimal("0.000002")
 
 
 def test_many_texts_are_several_requests_and_faults_pass() -> None:
     server = FaultServer(faults={"500": 0.3, "empty_choices": 0.2, "cut": 0.1})
     texts = [f"text {number}" for number in range(500)]
-    found = embedded(server, texts)
-    assert len(found) == 500
-    assert found == embedded(FaultServer(), texts)
+
+    vectors = embed(server, texts)
+
+    assert len(vectors) == 500
+    assert vectors == embed(FaultServer(), texts)
+    # 64 texts in each.
     assert len(server.good) == 8
 
 
-def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
+def test_vectors_are_kept_by_text(cache: ResponseCache) -> None:
     server = FaultServer()
-    with ResponseCache(tmp_path / "c") as cache:
-        embedded(server, ["a", "b"], cache=cache)
-        embedded(server, ["b", "c"], cache=cache)
-        again = embedded(server, ["a", "b", "c"], cache=cache)
-        assert again == embedded(FaultServer(), ["a", "b", "c"])
-        embedded(server, ["a"], cache=cache, judge=endpoint(extra={"dimensions": 2}))
-        warmer = endpoint(temperature=0.9)  # nothing to an embedding
-        embedded(server, ["a"], cache=cache, judge=warmer)
-    assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"], ["a"]]
+    embed(server, ["a", "b"], cache=cache)
+    embed(server, ["b", "c"], cache=cache)
+
+    vectors = embed(server, ["a", "b", "c"], cache=cache)
+
+    assert vectors == embed(FaultServer(), ["a", "b", "c"])
+    assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"]]
+
+
+def test_vectors_of_another_length_are_asked_for(cache: ResponseCache) -> None:
+    server = FaultServer()
+    embed(server, ["a"], cache=cache)
+
+    embed(server, ["a"], cache=cache, judge=endpoint(extra={"dimensions": 2}))
+
+    assert len(server.calls) == 2
+
+
+def test_a_temperature_changes_no_vector(cache: ResponseCache) -> None:
+    server = FaultServer()
+    embed(server, ["a"], cache=cache)
+
+    embed(server, ["a"], cache=cache, judge=endpoint(temperature=0.9))
+
+    assert len(server.calls) == 1
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        [{"embedding": [1]}] * 2,
-        [{"embedding": []}],
-        [{"embedding": ["x"]}],
-        [{}],
-        None,
+        pytest.param([{"embedding": [1]}] * 2, id="two for one text"),
+        pytest.param([{"embedding": []}], id="an empty one"),
+        pytest.param([{"embedding": ["x"]}], id="of texts"),
+        pytest.param([{}], id="none"),
+        pytest.param(None, id="no list"),
     ],
-    ids=str,
 )
-def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
-    with ResponseCache(tmp_path / "c") as cache:
-        with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):
-            embedded(Script([said("", data=data)]), ["a"], cache=cache)
-        assert cache.stats().entries == 0
+def test_data_that_is_not_one_vector_per_text_is_refused(
+    data: object, cache: ResponseCache
+) -> None:
+    script = Script([completion("", data=data)])
+
+    with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):
+        embed(script, ["a"], cache=cache)
+
+    assert cache.stats().entries == 0
 
 
-def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
+def test_embeddings_beyond_the_cap_are_refused() -> None:
     with pytest.raises(errors.LLMBudgetError):
-        embedded(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
+        embed(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
+
+
+def test_an_empty_text_is_refused() -> None:
     with pytest.raises(errors.ConfigError, match="an empty text"):
-        embedded(FaultServer(), ["a", " "])
+        embed(FaultServer(), ["a", " "])

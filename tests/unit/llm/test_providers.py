@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +17,9 @@ from typing import Any, TypeVar
 import pytest
 
 from ragbench import errors, open_chat
-from ragbench.core.chat import ChatModel, Message
-from ragbench.errors import ConfigError, LLMError, LLMRequestError
-from ragbench.llm.budget import ReceiptLine
+from ragbench.core.chat import ChatModel, Message, Reply
+from ragbench.errors import ConfigError, LLMRequestError
+from ragbench.llm.budget import Receipt, ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
@@ -28,7 +29,7 @@ from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import FaultServer
 from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
-from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked, kinds
+from tests.unit.llm.builders import VERDICT, FastClock, Verdict, ask_many, prompt
 
 pytestmark = pytest.mark.extra("llm")
 
@@ -38,6 +39,8 @@ EACH_HOSTED = pytest.mark.parametrize("kind", HOSTED, ids=lambda kind: kind.name
 
 
 class CountingClock(FastClock):
+    """Adds up the seconds that a client waits."""
+
     waited = 0.0
 
     async def sleep(self, seconds: float) -> None:
@@ -45,7 +48,7 @@ class CountingClock(FastClock):
         await super().sleep(seconds)
 
 
-async def opened(
+async def with_client(
     judge: Endpoint, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
 ) -> ValueT:
     async with LLMClient(judge, **settings) as client:
@@ -61,143 +64,205 @@ def using(
     cache: ResponseCache | None = None,
     **settings: Any,
 ) -> ValueT:
-    row, secret = server.row, server.row.key if key is None else key
+    """Does something with a client of a provider, at its settings and these.
+
+    Args:
+        key: another one than the provider's own.
+    """
+    provider = server.row
+    secret = provider.key if key is None else key
     environ = {"RAGBENCH_LLM_API_KEY": secret, "GATEWAY_KEY": secret}
-    known = {"base_url": server.url, "model": row.model, **row.settings, **settings}
-    judge = resolve({}, environ, section=known, file="ragbench.yaml").endpoint
+    section = {"base_url": server.url, "model": provider.model, **provider.settings, **settings}
+    judge = resolve({}, environ, section=section, file="ragbench.yaml").endpoint
     transport = OpenAITransport(judge, timeout=30.0, environ=environ)
-    more = {"transport": transport, "clock": clock or CountingClock(), "cache": cache}
-    return asyncio.run(opened(judge, work, **more))
+    return asyncio.run(
+        with_client(judge, work, transport=transport, clock=clock or CountingClock(), cache=cache)
+    )
 
 
-async def answers(client: LLMClient, asks: list[list[Message]]) -> int:
-    return len(await asyncio.gather(*map(client.ask, asks)))
+async def ask_word(client: LLMClient) -> Reply[str]:
+    return await client.ask(prompt("A word?"))
 
 
-def long_prompt(count: int) -> list[Message]:
-    return [Message(role="user", content="Bees have wings and fly far. " * (count // 6))]
+async def ask_verdict(client: LLMClient) -> Reply[Verdict]:
+    return await client.ask(prompt("Good?"), schema=VERDICT)
+
+
+async def ask_all(client: LLMClient, prompts: list[list[Message]]) -> int:
+    """How many of the prompts were answered: all of them, or one raises."""
+    return len(await asyncio.gather(*map(client.ask, prompts)))
+
+
+def long_prompt(words: int) -> list[Message]:
+    return [Message(role="user", content="Bees have wings and fly far. " * (words // 6))]
+
+
+# --- what holds for every provider
 
 
 @EVERY
-def test_text_and_structure_come_at_the_defaults(kind: Provider) -> None:
+def test_a_text_and_a_structure_come_at_the_defaults(kind: Provider) -> None:
+    async def work(client: LLMClient) -> tuple[Reply[str], Reply[Verdict]]:
+        return await ask_word(client), await ask_verdict(client)
+
     with kind() as server:
+        text, structure = using(server, work)
 
-        async def work(client: LLMClient) -> None:
-            assert (await client.ask(asked("Say a word."))).text
-            for number in range(3):
-                reply = await client.ask(asked(f"Is it good? {number}"), schema=VERDICT)
-                assert isinstance(reply.value, Verdict)
+    assert text.text
+    assert isinstance(structure.value, Verdict)
 
+
+@EVERY
+def test_the_ways_of_an_endpoint_are_tried_out_once_and_remembered(kind: Provider) -> None:
+    async def work(client: LLMClient) -> None:
+        await ask_word(client)
+        for number in range(3):
+            await client.ask(prompt(f"Is it good? {number}"), schema=VERDICT)
+
+    with kind() as server:
         using(server, work)
-        # What an endpoint is like is found out once, and remembered.
-        assert len(server.answered) + 8 >= len(server.seen)
-        before = len(server.seen)
-        using(server, lambda client: client.ask(asked("Say a word.")))
-        assert len(server.seen) - before <= 4
+
+        # No more than eight requests that only showed what the endpoint refuses.
+        assert len(server.seen) - len(server.answered) <= 8
+        requests_before = len(server.seen)
+        using(server, ask_word)
+        assert len(server.seen) - requests_before <= 4
 
 
 @EVERY
 def test_the_books_are_the_servers_own(kind: Provider) -> None:
-    """Hidden reasoning included, wherever it is told."""
+    """Hidden reasoning included, wherever it is reported."""
+
+    async def work(client: LLMClient) -> ReceiptLine:
+        calls = [client.ask(prompt(f"Good? {number}"), schema=VERDICT) for number in range(8)]
+        await asyncio.gather(*calls)
+        (line,) = client.receipt().lines
+        return line
+
     with kind() as server:
+        line = using(server, work)
 
-        async def work(client: LLMClient) -> ReceiptLine:
-            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(8))
-            await asyncio.gather(*calls)
-            [line] = client.receipt().lines
-            assert line.requests == len(server.seen)
-            return line
-
-        booked = using(server, work)
-        shown: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
-        names = ("prompt_tokens", "cache_read_input_tokens")
-        prompts = sum(usage.get(name, 0) for usage in shown for name in names)
-        assert booked.prompt_tokens == prompts
-        billed = sum(usage["total_tokens"] for usage in shown) - prompts
-        assert booked.completion_tokens == billed
+        assert line.requests == len(server.seen)
+        prompt_tokens = 0
+        all_tokens = 0
+        for request in server.answered:
+            if request.usage:
+                prompt_tokens += request.usage.get("prompt_tokens", 0)
+                prompt_tokens += request.usage.get("cache_read_input_tokens", 0)
+                all_tokens += request.usage["total_tokens"]
+        assert line.prompt_tokens == prompt_tokens
+        assert line.completion_tokens == all_tokens - prompt_tokens
 
 
 @EVERY
-def test_a_minutes_limit_and_an_overload_are_waited_for(kind: Provider) -> None:
+def test_a_minutes_limit_is_waited_for(kind: Provider) -> None:
     clock = CountingClock()
+
     with kind(limited=4) as server:
-        assert using(server, lambda client: kinds(client, 6), clock=clock) == {"Reply": 6}
+        results = using(server, lambda client: ask_many(client, 6), clock=clock)
+
+    assert results == {"Reply": 6}
     assert clock.waited > 1.0
+
+
+@EVERY
+def test_an_overload_is_waited_for(kind: Provider) -> None:
     with kind(overloaded=3) as server:
-        assert using(server, lambda client: client.ask(asked("A word?"))).text
+        assert using(server, ask_word).text
 
 
 @EACH_HOSTED
 def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
     clock = CountingClock()
+
     with kind(is_out_of_money=True) as server:
-        found = using(server, lambda client: kinds(client, 50), clock=clock)
-        assert found == {"LLMAccessError": 50}
+        results = using(server, lambda client: ask_many(client, 50), clock=clock)
+
+        assert results == {"LLMAccessError": 50}
         assert len(server.seen) <= 8  # those that were in flight
     assert clock.waited == 0.0
 
 
 @EACH_HOSTED
 def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: Provider) -> None:
-    wrong = "sk-wrong-9876543210fedcba"
+    wrong_key = "sk-wrong-9876543210fedcba"
+
     with kind() as server, pytest.raises(errors.LLMAccessError) as caught:
-        using(server, lambda client: client.ask(asked("A word?")), key=wrong)
-    assert wrong not in str(caught.value)
+        using(server, ask_word, key=wrong_key)
+
+    assert wrong_key not in str(caught.value)
 
 
 @EVERY
 def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
     """Some refuse it, some cut it without a word; both cost this call alone."""
+    words = max(kind.context * 2, 12_000)
+    kind_of_error = errors.LLMPromptCutError if kind.keeps else LLMRequestError
+
+    async def work(client: LLMClient) -> str:
+        await ask_word(client)
+        with pytest.raises(kind_of_error):
+            await client.ask(long_prompt(words))
+        return (await client.ask(prompt("Another word?"))).text
+
     with kind() as server:
-        count = max(kind.context * 2, 12_000)
-
-        async def work(client: LLMClient) -> LLMError | None:
-            await client.ask(asked("A word?"))
-            try:
-                await client.ask(long_prompt(count))
-            except LLMError as error:
-                assert (await client.ask(asked("Another word?"))).text
-                return error
-            return None
-
-        found = using(server, work)
-    assert isinstance(found, errors.LLMPromptCutError if kind.keeps else LLMRequestError)
+        assert using(server, work)
 
 
 @EVERY
 def test_long_prompts_are_judged_beside_short_ones(kind: Provider) -> None:
     """However little room the endpoint has for them, and whatever it counts."""
-    long = long_prompt(int(min(kind.context, 5_000) * 0.4))
+    words = int(min(kind.context, 5_000) * 0.4)
+    prompts: list[list[Message]] = []
+    for number in range(6):
+        prompts.append([*long_prompt(words), *prompt(f"Good? {number}")])
+        prompts.append(prompt(f"Good? {number}"))
+
+    async def work(client: LLMClient) -> list[Reply[Verdict]]:
+        replies = await asyncio.gather(*[client.ask(text, schema=VERDICT) for text in prompts])
+        requests_before = len(server.seen)
+        last = await client.ask([*long_prompt(words), *prompt("And now?")], schema=VERDICT)
+        # This provider fails at JSON, which takes a request more.
+        most_requests = 3 if kind.name == "groq, bad JSON" else 2
+        assert len(server.seen) - requests_before <= most_requests
+        return [*replies, last]
+
     with kind() as server:
+        replies = using(server, work, clock=CountingClock())
 
-        async def work(client: LLMClient) -> int:
-            asks = [client.ask([*long, *asked(f"Good? {n}")], schema=VERDICT) for n in range(6)]
-            asks += [client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6)]
-            replies = await asyncio.gather(*asks)
-            before = len(server.seen)
-            again = await client.ask([*long, *asked("And now?")], schema=VERDICT)
-            assert len(server.seen) - before <= 2 + (kind.name == "groq, bad JSON")
-            return sum(isinstance(reply.value, Verdict) for reply in (*replies, again))
+    assert len(replies) == 13
+    for reply in replies:
+        assert isinstance(reply.value, Verdict)
 
-        assert using(server, work, clock=CountingClock()) == 13
+
+# --- what single providers do
+
+
+def questions_for_codes(server: Server) -> int:
+    """How often the model was asked for codes that are hidden in a long prompt."""
+    count = 0
+    for request in server.seen:
+        if "three codes" in request.payload["messages"][-1]["content"]:
+            count += 1
+    return count
 
 
 def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
     recwarn: pytest.WarningsRecorder, tmp_path: Path
 ) -> None:
-    def hidden(server: Server) -> int:
-        return sum("three codes" in seen.payload["messages"][-1]["content"] for seen in server.seen)
-
     with PROVIDERS["constant count"]() as server, ResponseCache(tmp_path / "c.sqlite") as cache:
         for turn in range(2):
-            asks = [[*long_prompt(2_000), *asked(f"Good? {turn} {n}")] for n in range(8)]
-            assert using(server, partial(answers, asks=asks), cache=cache) == 8
-            assert hidden(server) == 1
-        [warning] = recwarn.list
+            prompts: list[list[Message]] = []
+            for number in range(8):
+                prompts.append([*long_prompt(2_000), *prompt(f"Good? {turn} {number}")])
+            assert using(server, partial(ask_all, prompts=prompts), cache=cache) == 8
+            assert questions_for_codes(server) == 1
+        (warning,) = recwarn.list
         assert "reports 10 tokens of a prompt of 2," in str(warning.message)
-        # One that is much longer may be cut all the same.
-        assert using(server, partial(answers, asks=[long_prompt(5_000)]), cache=cache) == 1
-        assert hidden(server) == 2
+        # A prompt that is much longer may be cut all the same.
+        longer = [long_prompt(5_000)]
+        assert using(server, partial(ask_all, prompts=longer), cache=cache) == 1
+        assert questions_for_codes(server) == 2
 
 
 @pytest.mark.parametrize(
@@ -209,93 +274,159 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
         ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
     ],
 )
-def test_what_can_never_succeed_fails_at_once_with_its_figure(
-    name: str, tokens: int, figures: tuple[str, ...]
+def test_a_prompt_that_can_never_succeed_fails_at_once_with_its_figure(
+    name: str, tokens: int, figures: tuple[str, str]
 ) -> None:
     clock = CountingClock()
+    words = tokens * 3 // 4
+
     with PROVIDERS[name]() as server, pytest.raises(LLMRequestError) as caught:
-        using(server, lambda client: client.ask(long_prompt(tokens * 3 // 4)), clock=clock)
-    assert len(server.seen) <= 2 and clock.waited == 0.0
-    assert all(figure in str(caught.value) for figure in figures)
+        using(server, lambda client: client.ask(long_prompt(words)), clock=clock)
+
+    assert len(server.seen) <= 2
+    assert clock.waited == 0.0
+    for figure in figures:
+        assert figure in str(caught.value)
 
 
-def test_json_that_fails_at_the_endpoint_is_mended_by_the_model() -> None:
+def test_json_that_fails_at_the_endpoint_is_repaired_by_the_model() -> None:
     with PROVIDERS["groq, bad JSON"]() as server:
-        work: Any = lambda client: client.ask(asked("Good?"), schema=VERDICT)  # noqa: E731
-        reply = using(server, work, structured="json_object")
-    assert isinstance(reply.value, Verdict) and len(server.seen) == 2
+        reply = using(server, ask_verdict, structured="json_object")
+
+    assert isinstance(reply.value, Verdict)
+    assert len(server.seen) == 2
     assert '{"good": true, "reason": ' in str(server.seen[-1].payload["messages"])
 
 
-def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:
+async def ask_too_long(client: LLMClient) -> Reply[str]:
+    return await client.ask(long_prompt(12_000))
+
+
+def test_a_cut_prompt_names_its_numbers_and_the_remedy() -> None:
+    message = r"read 2,050 tokens .* 12,000 words.*OLLAMA_CONTEXT_LENGTH"
+
+    with (
+        PROVIDERS["ollama"]() as server,
+        pytest.raises(errors.LLMPromptCutError, match=message),
+    ):
+        using(server, ask_too_long)
+
+
+def test_the_check_of_prompts_can_be_left_out() -> None:
+    """For servers that count only what they had not in their cache."""
     with PROVIDERS["ollama"]() as server:
-        work: Any = lambda client: client.ask(long_prompt(12_000))  # noqa: E731
-        told = r"read 2,050 tokens .* 12,000 words.*OLLAMA_CONTEXT_LENGTH"
-        with pytest.raises(errors.LLMPromptCutError, match=told):
-            using(server, work)
-        # For servers that count only what they had not in their cache.
-        assert using(server, work, prompt_check=False).text
+        assert using(server, ask_too_long, prompt_check=False).text
 
 
-def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
+# --- models that reason
+
+
+def test_a_parameter_that_a_reasoning_model_refuses_is_left_out_and_named() -> None:
+    async def work(client: LLMClient) -> tuple[Reply[Verdict], Mapping[str, str]]:
+        return await ask_verdict(client), client.dialect.learned.not_sent
+
     with PROVIDERS["o3"]() as server:
+        reply, reasons = using(server, work)
 
-        async def work(client: LLMClient) -> Mapping[str, str]:
-            reply = await client.ask(asked("Good?"), schema=VERDICT)
-            assert reply.not_sent == ("temperature",)
-            assert (reply.usage.reasoning_tokens, reply.attempts) == (6_000, 3)
-            second = await client.ask(asked("And now?"), schema=VERDICT)
-            assert second.attempts == 1
-            return client.dialect.learned.not_sent
+    assert reply.not_sent == ("temperature",)
+    assert reply.attempts == 3
+    assert "Only the default (1) value is supported" in reasons["temperature"]
+    assert "temperature" not in server.seen[-1].payload
 
-        shown = using(server, work)
-    assert "Only the default (1) value is supported" in shown["temperature"]
-    last = server.seen[-1].payload
-    assert "temperature" not in last and "max_tokens" not in last
-    assert last["max_completion_tokens"] == 4_096 + 16_384  # room to think
+
+def test_a_parameter_that_was_refused_is_not_sent_again() -> None:
+    async def work(client: LLMClient) -> int:
+        await ask_verdict(client)
+        return (await client.ask(prompt("And now?"), schema=VERDICT)).attempts
+
     with PROVIDERS["o3"]() as server:
-        using(server, lambda client: client.ask(asked("Good?")), reasoning_effort="low")
-        assert server.seen[-1].usage is not None
-        assert server.seen[-1].usage["completion_tokens_details"]["reasoning_tokens"] == 512
+        assert using(server, work) == 1
+
+
+def test_a_reasoning_model_has_room_to_think() -> None:
+    with PROVIDERS["o3"]() as server:
+        reply = using(server, ask_verdict)
+
+    assert reply.usage.reasoning_tokens == 6_000
+    payload = server.seen[-1].payload
+    assert "max_tokens" not in payload
+    assert payload["max_completion_tokens"] == 4_096 + 16_384
+
+
+def test_a_reasoning_effort_is_sent() -> None:
+    with PROVIDERS["o3"]() as server:
+        using(server, ask_word, reasoning_effort="low")
+
+    usage = server.seen[-1].usage
+    assert usage is not None
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 512
 
 
 def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
     async def work(client: LLMClient) -> list[int]:
-        replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
-        return [reply.attempts for reply in replies]
+        attempts: list[int] = []
+        for number in range(3):
+            reply = await client.ask(prompt(f"Good? {number}"), schema=VERDICT)
+            attempts.append(reply.attempts)
+        return attempts
 
     with PROVIDERS["thinks in tags"]() as server:
         assert using(server, work) == [2, 1, 1]
-        with pytest.raises(errors.LLMTruncatedError, match="thinking"):
-            using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
+
+
+def test_a_model_without_room_to_think_is_reported() -> None:
+    with (
+        PROVIDERS["thinks in tags"]() as server,
+        pytest.raises(errors.LLMTruncatedError, match="thinking"),
+    ):
+        using(server, lambda client: client.ask(prompt("Good?")), reasoning_tokens=0)
+
+
+# --- gateways
 
 
 @pytest.mark.parametrize(("name", "cost"), [("openrouter", "0.000125"), ("litellm", "0.00042")])
-def test_what_a_call_cost_is_taken_from_the_endpoint(name: str, cost: str) -> None:
-    async def work(client: LLMClient) -> tuple[str, str, str | None]:
-        reply = await client.ask(asked("A word?"))
-        receipt = client.receipt()
-        return str(reply.cost), str(receipt.cost), receipt.price_origin
+def test_the_cost_of_a_call_is_taken_from_the_endpoint(name: str, cost: str) -> None:
+    async def work(client: LLMClient) -> tuple[Reply[str], Receipt]:
+        return await ask_word(client), client.receipt()
 
     with PROVIDERS[name]() as server:
-        assert using(server, work) == (cost, cost, "as the endpoint reports")
+        reply, receipt = using(server, work)
+
+    assert reply.cost == Decimal(cost)
+    assert receipt.cost == Decimal(cost)
+    assert receipt.price_origin == "as the endpoint reports"
 
 
-def test_headers_count_and_their_values_stay_unseen() -> None:
-    settings = resolve({}, {}, section={"model": "m", **PROVIDERS["gateway"].settings}, file="f")
-    shown = str(settings.endpoint.identity())
-    assert "${GATEWAY_KEY}" in shown and KEY not in shown
-    other = replace(settings.endpoint, headers={"X-Provider": "groq"})
-    assert other.fingerprint() != settings.endpoint.fingerprint()
+def gateway() -> Endpoint:
+    section = {"model": "m", **PROVIDERS["gateway"].settings}
+    return resolve({}, {}, section=section, file="f").endpoint
 
 
-def probed(server: Server) -> dict[str, Finding]:
-    endpoint = Endpoint(base_url=server.url, model=server.row.model, key=ApiKey(variable="KEY"))
-    transport = OpenAITransport(endpoint, timeout=30.0, environ={"KEY": KEY})
+def test_the_identity_of_an_endpoint_shows_no_value_of_its_headers() -> None:
+    identity = str(gateway().identity())
+
+    assert "${GATEWAY_KEY}" in identity
+    assert KEY not in identity
+
+
+def test_another_header_is_another_endpoint() -> None:
+    other = replace(gateway(), headers={"X-Provider": "groq"})
+
+    assert other.fingerprint() != gateway().fingerprint()
+
+
+# --- doctor's probes
+
+
+def probe_server(server: Server) -> dict[str, Finding]:
+    """What doctor finds out of an endpoint, by name."""
+    judge = Endpoint(base_url=server.url, model=server.row.model, key=ApiKey(variable="KEY"))
+    transport = OpenAITransport(judge, timeout=30.0, environ={"KEY": KEY})
 
     async def scenario() -> dict[str, Finding]:
-        found = probe(endpoint, transport=transport, clock=FastClock())
-        return {finding.name: finding async for finding in found}
+        findings = probe(judge, transport=transport, clock=FastClock())
+        return {finding.name: finding async for finding in findings}
 
     return asyncio.run(scenario())
 
@@ -310,32 +441,50 @@ def probed(server: Server) -> dict[str, Finding]:
 )
 def test_structure_is_followed_not_only_accepted(name: str, mode: str, reported: str) -> None:
     with PROVIDERS[name]() as server:
-        found = probed(server)["structure"]
-    assert not found.good and found.settings == {"structured": mode}
-    assert reported in found.detail and f"{mode} is followed" in found.detail
+        finding = probe_server(server)["structure"]
+
+    assert not finding.good
+    assert finding.settings == {"structured": mode}
+    assert reported in finding.detail
+    assert f"{mode} is followed" in finding.detail
 
 
-def test_the_real_context_is_found_by_what_is_hidden_in_it() -> None:
+def test_a_context_that_is_cut_is_found_by_codes_that_are_hidden_in_it() -> None:
     with PROVIDERS["ollama"]() as server:
-        found = probed(server)["context"]
-    assert "words is read in part: code 1, 2 of 3 is not found" in found.detail
-    assert 1_000 <= found.settings["context"] <= 4_096
+        finding = probe_server(server)["context"]
+
+    assert "words is read in part: code 1, 2 of 3 is not found" in finding.detail
+    assert 1_000 <= finding.settings["context"] <= 4_096
+
+
+def test_a_context_that_is_refused_is_reported() -> None:
     with PROVIDERS["llama.cpp"]() as server:
-        assert "a prompt of 8,000 words is refused (400)" in probed(server)["context"].detail
+        finding = probe_server(server)["context"]
+
+    assert "a prompt of 8,000 words is refused (400)" in finding.detail
+
+
+# --- requests
 
 
 SECRET = "sk-0123456789-secret"
 
 
 def over_http(
-    server: FaultServer, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
+    server: FaultServer,
+    work: Callable[[LLMClient], Awaitable[ValueT]],
+    *,
+    key: ApiKey | None = None,
+    cache: ResponseCache | None = None,
 ) -> ValueT:
-    judge = Endpoint(base_url=server.url, model="m", **settings.pop("judge", {}))
-    return asyncio.run(opened(judge, work, **{"clock": FastClock(), **settings}))
+    judge = Endpoint(base_url=server.url, model="m")
+    if key is not None:
+        judge = replace(judge, key=key)
+    return asyncio.run(with_client(judge, work, clock=FastClock(), cache=cache))
 
 
 async def ask_twenty(client: LLMClient) -> None:
-    await asyncio.gather(*(client.ask(asked(f"case {number}")) for number in range(20)))
+    await asyncio.gather(*[client.ask(prompt(f"case {number}")) for number in range(20)])
 
 
 def test_each_request_goes_out_once() -> None:
@@ -343,6 +492,7 @@ def test_each_request_goes_out_once() -> None:
     with FaultServer() as server:
         for _ in range(3):
             over_http(server, ask_twenty)
+
         assert len(server.calls) == 60
 
 
@@ -364,42 +514,75 @@ def test_the_key_is_sent_and_nothing_else_holds_it(
         FaultServer(key=SECRET, faults={"500": 0.3}) as server,
         ResponseCache(tmp_path / "cache.sqlite") as cache,
     ):
-        shown = over_http(server, work, judge={"key": ApiKey(variable="JUDGE_KEY")}, cache=cache)
-    assert "DEBUG" in caplog.text and SECRET not in shown + caplog.text
-    assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+        printed = over_http(server, work, key=ApiKey(variable="JUDGE_KEY"), cache=cache)
+
+    assert SECRET not in printed
+    assert "DEBUG" in caplog.text
+    assert SECRET not in caplog.text
+    for path in tmp_path.iterdir():
+        assert SECRET.encode() not in path.read_bytes()
 
 
 def test_a_key_that_a_proxy_repeats_in_its_error_is_masked(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{SECRET}\n")
-    with FaultServer(faults={"401": 1.0}, key=SECRET) as server:
-        judge = {"key": ApiKey(file=str(tmp_path / "key"))}
-        with pytest.raises(errors.LLMAccessError, match=r"Incorrect API key: \*\*\*") as caught:
-            over_http(server, lambda client: client.ask(asked()), judge=judge)
+    key = ApiKey(file=str(tmp_path / "key"))
+
+    with (
+        FaultServer(faults={"401": 1.0}, key=SECRET) as server,
+        pytest.raises(errors.LLMAccessError, match=r"Incorrect API key: \*\*\*") as caught,
+    ):
+        over_http(server, ask_word, key=key)
+
     assert SECRET not in str(caught.value)
 
 
-# --- the plain seam
+# --- a chat model of plain functions
 
 
 def test_threads_share_one_client_in_one_loop() -> None:
     with FaultServer(latency=0.01) as server:
         settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
-        with chat_of(settings).booked_under("rerank") as chat:
-            assert (chat.receipt(), chat.name, isinstance(chat, ChatModel)) == (None, "m", True)
-            with ThreadPoolExecutor(12) as threads:
-                said = list(threads.map(lambda n: chat.complete(asked(f"case {n}")), range(12)))
+        with chat_of(settings).booked_under("rerank") as chat, ThreadPoolExecutor(12) as threads:
+            answers = list(
+                threads.map(lambda number: chat.complete(prompt(f"case {number}")), range(12))
+            )
             receipt = chat.receipt()
-        assert receipt is not None
-        assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]
-        assert said == [f"case {number}" for number in range(12)]
-        assert server.peak > 1 and len(server.calls) == 12
-        assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
+
+        assert answers == [f"case {number}" for number in range(12)]
+        assert server.peak > 1
+        assert len(server.calls) == 12
+    assert receipt is not None
+    assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]
+
+
+def test_a_chat_model_ends_its_thread() -> None:
+    with FaultServer() as server:
+        settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
+        with chat_of(settings) as chat:
+            chat.complete(prompt("a"))
+
+    assert "ragbench-llm" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_chat_model_that_was_not_asked_has_no_receipt() -> None:
+    with chat_of(resolve({"base_url": "http://localhost:1/v1", "model": "m"}, {})) as chat:
+        assert isinstance(chat, ChatModel)
+        assert chat.name == "m"
+        assert chat.receipt() is None
+
+
+LOCAL = {"base_url": "http://localhost:1/v1", "model": "m"}
 
 
 def test_a_cap_needs_a_price() -> None:
-    settings = {"base_url": "http://localhost:1/v1", "model": "m"}
     with pytest.raises(ConfigError, match="the cost cannot be capped"):
-        open_chat(**settings, max_cost="1")
-    assert open_chat(**settings, max_cost="1", price_input=0, price_output=0).name == "m"
+        open_chat(**LOCAL, max_cost="1")
+
+
+def test_a_cap_with_a_price_is_taken() -> None:
+    assert open_chat(**LOCAL, max_cost="1", price_input=0, price_output=0).name == "m"
+
+
+def test_a_cap_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigError, match="max_cost must be a number, not 'much'"):
-        open_chat(**settings, max_cost="much")
+        open_chat(**LOCAL, max_cost="much")

@@ -23,7 +23,7 @@ from ragbench import (
     Trace,
     build_operator,
 )
-from ragbench.core.attribution import Basis, Cause, CorpusGold, Decider
+from ragbench.core.attribution import Basis, Cause, CauseCount, CorpusGold, Decider
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.post.stage import post_retrieved
@@ -42,24 +42,30 @@ CASE = Case(
 )
 
 
-def found(*, gold_at: int | None = 1, ids: bool = True) -> Outcome[RetrievalResult[Any]]:
-    texts, names = [*OTHERS], ["office", "parking", "dogs"]
+def retrieved(*, gold_at: int | None) -> Outcome[RetrievalResult[Any]]:
+    """Three chunks, and the gold at this rank."""
+    texts = list(OTHERS)
+    ids = ["office", "parking", "dogs"]
     if gold_at is not None:
         texts.insert(gold_at - 1, LEAVE)
-        names.insert(gold_at - 1, "handbook")
-    result: RetrievalResult[Any] = RetrievalResult(texts, context_ids=names if ids else None)
+        ids.insert(gold_at - 1, "handbook")
+    result: RetrievalResult[Any] = RetrievalResult(texts, context_ids=ids)
     return Outcome(status=Status.MEASURED, value=result)
 
 
-def said(response: str, *, abstained: bool = False) -> Outcome[GenerationResult[Any]]:
-    status = Status.ABSTAINED if abstained else Status.MEASURED
-    return Outcome(status=status, value=GenerationResult(response, abstained=abstained))
+def answered(response: str) -> Outcome[GenerationResult[Any]]:
+    return Outcome(status=Status.MEASURED, value=GenerationResult(response))
 
 
 def trace(
-    response: str = "27 days", *, case: Case = CASE, gold_at: int | None = 1, **more: Any
+    response: str = "27 days", *, case: Case = CASE, gold_at: int | None = 1, **outcomes: Any
 ) -> Trace:
-    return Trace(case=case, retrieval=found(gold_at=gold_at), generation=said(response), **more)
+    return Trace(
+        case=case,
+        retrieval=retrieved(gold_at=gold_at),
+        generation=answered(response),
+        **outcomes,
+    )
 
 
 def judged(present: bool) -> Outcome[Verdict]:
@@ -87,12 +93,17 @@ ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
 NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
 
 
-def declined(found: Trace) -> Trace:
-    return replace(found, generation=said("I don't know.", abstained=True))
+def declined(asked: Trace) -> Trace:
+    result: GenerationResult[Any] = GenerationResult("I don't know.", abstained=True)
+    return replace(asked, generation=Outcome(status=Status.ABSTAINED, value=result))
+
+
+def only_retrieved(asked: Trace) -> Trace:
+    return replace(asked, generation=NOTHING)
 
 
 @pytest.mark.parametrize(
-    ("found", "settings", "cause", "stage", "basis"),
+    ("asked", "settings", "cause", "stage", "basis"),
     [
         (trace("There are 27 days."), {}, Cause.RIGHT, None, Basis.IDS),
         (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
@@ -111,7 +122,7 @@ def declined(found: Trace) -> Trace:
         (declined(trace(case=REFERENCE, gold_at=None)), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
         (trace("27 days", case=REFERENCE, gold_at=None), {}, Cause.RIGHT, None, Basis.REFERENCE),
         (
-            replace(trace(case=REFERENCE, gold_at=None), generation=NOTHING),
+            only_retrieved(trace(case=REFERENCE, gold_at=None)),
             {},
             Cause.UNKNOWN,
             None,
@@ -135,9 +146,9 @@ def declined(found: Trace) -> Trace:
         (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
         # a run that only retrieves
-        (replace(trace(), generation=NOTHING), {}, Cause.SHOWN, None, Basis.IDS),
+        (only_retrieved(trace()), {}, Cause.SHOWN, None, Basis.IDS),
         (
-            replace(trace(gold_at=None), generation=NOTHING),
+            only_retrieved(trace(gold_at=None)),
             {},
             Cause.NOT_RETRIEVED,
             "retrieve",
@@ -151,16 +162,17 @@ def declined(found: Trace) -> Trace:
     ],
 )
 def test_what_was_retrieved_and_answered_comes_to_one_cause(
-    found: Trace, settings: dict[str, Any], cause: Cause, stage: str | None, basis: Basis | None
+    asked: Trace, settings: dict[str, Any], cause: Cause, stage: str | None, basis: Basis | None
 ) -> None:
-    result = attribute(found, **settings)
+    result = attribute(asked, **settings)
+
     assert result.cause is cause
     assert basis is None or result.basis is basis
     assert stage is None or result.stage == stage
 
 
 @pytest.mark.parametrize(
-    ("lost", "cause", "stage", "reported"),
+    ("gold_cause", "cause", "stage", "detail"),
     [
         (GoldCause.RANKED_LOWER, Cause.NOT_RETRIEVED, "ranking", "has it at rank 12"),
         (GoldCause.LOST_BY_INDEX, Cause.NOT_RETRIEVED, "index", "exact search: rank 12"),
@@ -171,21 +183,25 @@ def test_what_was_retrieved_and_answered_comes_to_one_cause(
     ],
 )
 def test_gold_that_was_looked_for_in_the_collection(
-    lost: GoldCause, cause: Cause, stage: str, reported: str
+    gold_cause: GoldCause, cause: Cause, stage: str, detail: str
 ) -> None:
-    fate = SearchedGold(gold="handbook", cause=lost, rank=12)
+    gold = SearchedGold(gold="handbook", cause=gold_cause, rank=12)
     located = Outcome(
-        status=Status.MEASURED, value=GoldSearch(golds=(fate,), retrieved=3, depth=100)
+        status=Status.MEASURED, value=GoldSearch(golds=(gold,), retrieved=3, depth=100)
     )
+
     result = attribute(trace("It is 12 weeks.", gold_at=None, location=located))
+
     assert (result.cause, result.stage) == (cause, stage)
-    assert reported in result.detail
+    assert detail in result.detail
 
 
 def test_a_stage_that_failed_is_the_cause() -> None:
     failure = Failure(type="Timeout", message="30 s", stage="generate")
     broken = replace(trace(), generation=Outcome(status=Status.FAILED, failure=failure))
+
     result = attribute(broken)
+
     assert (result.cause, result.stage) == (Cause.FAILED, "generate")
     assert result.detail == "generate failed: Timeout: 30 s"
 
@@ -220,7 +236,7 @@ def test_a_validator_decides_where_no_gold_does_and_is_named(
 
 
 @pytest.mark.parametrize(
-    ("known", "basis"),
+    ("gold", "basis"),
     [
         ({"reference_context_ids": ("b", "d")}, Basis.IDS),
         ({"evidence": (Evidence(text="27 days of paid annual leave"),)}, Basis.TEXTS),
@@ -228,22 +244,24 @@ def test_a_validator_decides_where_no_gold_does_and_is_named(
     ],
 )
 def test_gold_is_followed_to_the_operator_that_dropped_it(
-    known: dict[str, Any], basis: Basis
+    gold: dict[str, Any], basis: Basis
 ) -> None:
     """Of two chunks that hold it, the one that stayed longest counts: rank 2 before step 2."""
-    case = replace(REFERENCE, **known)
+    case = replace(REFERENCE, **gold)
     texts = [OTHERS[0], LEAVE, OTHERS[1], f"Again: {LEAVE}"]
     retrieval: RetrievalResult[Any] = RetrievalResult(texts, context_ids=list("abcd"))
     steps = [build_operator({"action": "filter", "type": "top_k", "k": k}) for k in (3, 1)]
     after = post_retrieved(PostRetrieval(operators=tuple(steps)), case.query, retrieval)
+
     result = attribute(
         Trace(
             case=case,
             retrieval=Outcome(status=Status.MEASURED, value=retrieval),
             post_retrieval=Outcome(status=Status.MEASURED, value=after),
-            generation=said("12 weeks"),
+            generation=answered("12 weeks"),
         )
     )
+
     assert (result.cause, result.basis, result.rank) == (Cause.DROPPED, basis, 2)
     assert result.stage == "filter.top_k (step 2)"
     assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
@@ -272,39 +290,84 @@ def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_report
     response: str, golds: list[str], supported: bool | None, detail: str
 ) -> None:
     result = attribute(trace(response, case=replace(CASE, reference_context_ids=tuple(golds))))
+
     assert (result.shown, result.golds, result.supported) == (1, len(golds), supported)
     assert result.detail == f"Shown at rank 1, and the answer is wrong{detail}."
 
 
-def test_gold_is_looked_for_in_the_documents_by_id_and_by_text() -> None:
+DOCUMENTS = [Document(id="handbook", text=LEAVE)]
+
+
+def test_gold_that_is_a_document_is_not_absent() -> None:
+    result = corpus_gold([CASE], DOCUMENTS, Matching.AUTO)
+
+    assert result.documents == 1
+    assert dict(result.absent) == {}
+
+
+def test_gold_whose_id_no_document_has_is_absent() -> None:
     lost = replace(CASE, id="lost", reference_context_ids=("gone",), evidence=())
+
+    result = corpus_gold([CASE, lost], DOCUMENTS, Matching.AUTO)
+
+    assert dict(result.absent) == {"lost": ("gone",)}
+
+
+def test_gold_whose_text_is_in_a_document_is_not_absent() -> None:
     moved = replace(CASE, id="moved", reference_context_ids=("gone",))
-    documents = [Document(id="handbook", text=LEAVE)]
-    result = corpus_gold([CASE, lost, moved, UNANSWERABLE], documents, Matching.AUTO)
-    # The span of `moved` stands in a document.
-    assert (result.documents, dict(result.absent)) == (1, {"lost": ("gone",)})
-    other = replace(CASE, reference_context_ids=("handbook#3",), evidence=())  # another kind of id
-    assert not corpus_gold([other], documents, Matching.AUTO).absent
+
+    result = corpus_gold([CASE, moved], DOCUMENTS, Matching.AUTO)
+
+    assert dict(result.absent) == {}
+
+
+def test_a_case_that_cannot_be_answered_has_no_absent_gold() -> None:
+    result = corpus_gold([CASE, UNANSWERABLE], DOCUMENTS, Matching.AUTO)
+
+    assert dict(result.absent) == {}
+
+
+def test_gold_of_another_kind_of_id_is_not_called_absent() -> None:
+    chunk = replace(CASE, reference_context_ids=("handbook#3",), evidence=())
+
+    assert dict(corpus_gold([chunk], DOCUMENTS, Matching.AUTO).absent) == {}
 
 
 def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Path) -> None:
     gold = CorpusGold(documents=2, absent={"a": ("x",)})
+
     write_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}, gold)
+
     assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}) == gold
     assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "3"}) is None
 
 
-def test_causes_are_counted_in_the_order_of_the_stages() -> None:
+# --- causes of a run
+
+
+@pytest.fixture(name="causes")
+def causes_of_three_cases() -> tuple[CauseCount, ...]:
+    """Case "a" was right; the gold of "b" and "c" was not retrieved."""
     tally = CauseTally()
-    for id, gold_at in (("a", 1), ("b", None), ("c", None)):
-        said = "27 days" if gold_at else "12"
-        tally.add(id, attribute(trace(said, gold_at=gold_at)))
-    lost, right = tally.causes()
-    assert (lost.cause, lost.cases, right.cause, right.cases) == (
-        Cause.NOT_RETRIEVED,
-        2,
-        Cause.RIGHT,
-        1,
-    )
-    assert (lost.stages, lost.examples) == ((("retrieve", 2),), ("b", "c"))
-    assert lost.deciders == ((Decider.WORDS, 2),)
+    tally.add("a", attribute(trace("27 days", gold_at=1)))
+    tally.add("b", attribute(trace("12", gold_at=None)))
+    tally.add("c", attribute(trace("12", gold_at=None)))
+    return tally.causes()
+
+
+def test_causes_are_counted_in_the_order_of_the_stages(causes: tuple[CauseCount, ...]) -> None:
+    counts = [(count.cause, count.cases) for count in causes]
+    assert counts == [(Cause.NOT_RETRIEVED, 2), (Cause.RIGHT, 1)]
+
+
+def test_a_cause_has_its_stages_and_examples(causes: tuple[CauseCount, ...]) -> None:
+    not_retrieved, _ = causes
+
+    assert not_retrieved.stages == (("retrieve", 2),)
+    assert not_retrieved.examples == ("b", "c")
+
+
+def test_a_cause_has_what_decided_about_it(causes: tuple[CauseCount, ...]) -> None:
+    not_retrieved, _ = causes
+
+    assert not_retrieved.deciders == ((Decider.WORDS, 2),)

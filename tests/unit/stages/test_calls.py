@@ -1,11 +1,9 @@
-"""How a stage's calls are made: split to find the guilty, in threads, in an event loop."""
+"""How a stage's calls are made: split to find the guilty, plain and awaited."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +11,11 @@ from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
 from ragbench.errors import UnreachableError
-from ragbench.stages.calls import Manner, attempt_async, run_async, run_plain
+from ragbench.stages.calls import Manner, attempt_async, run_plain
 
 
 class Service:
-    """Doubles numbers, raises for a batch that holds a guilty one, and notes what it was asked."""
+    """Doubles numbers, raises for a batch that holds a guilty item, and notes what it was asked."""
 
     def __init__(self, guilty: frozenset[int] = frozenset()) -> None:
         self.guilty = guilty
@@ -26,7 +24,7 @@ class Service:
     def __call__(self, items: Sequence[int]) -> list[int]:
         self.calls.append(list(items))
         if self.guilty.intersection(items):
-            raise ValueError("a guilty one")
+            raise ValueError("a guilty item")
         return [item * 2 for item in items]
 
     async def later(self, items: Sequence[int]) -> list[int]:
@@ -35,46 +33,92 @@ class Service:
 
 
 RETRIEVE = Manner(stage="retrieve")
+PATIENCE = 30.0
+"""Seconds that no call of these tests takes."""
 
 
-def settle(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
-    done = run_plain(service, [items], RETRIEVE)
-    return [pair for part, outcomes in done for pair in zip(part, outcomes, strict=True)]
+# --- failures are narrowed down to the items that cause them
 
 
-def settle_async(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
-    async def run() -> list[tuple[int, Outcome[int]]]:
-        done = attempt_async(service.later, items, RETRIEVE)
-        return [pair async for part, found in done for pair in zip(part, found, strict=True)]
+Settled = list[tuple[int, Outcome[int]]]
+
+
+def settle(service: Service, items: Sequence[int]) -> Settled:
+    settled: Settled = []
+    for part, outcomes in run_plain(service, [items], RETRIEVE):
+        settled += zip(part, outcomes, strict=True)
+    return settled
+
+
+def settle_async(service: Service, items: Sequence[int]) -> Settled:
+    async def run() -> Settled:
+        settled: Settled = []
+        async for part, outcomes in attempt_async(service.later, items, RETRIEVE):
+            settled += zip(part, outcomes, strict=True)
+        return settled
 
     return asyncio.run(run())
 
 
+SIZES = st.integers(1, 40)
+GUILTY = st.frozensets(st.integers(0, 39))
+
+
+@pytest.mark.parametrize("settle_items", [settle, settle_async])
 @settings(max_examples=50)
-@given(st.integers(1, 40), st.sets(st.integers(0, 39)))
-def test_exactly_the_guilty_items_fail_of_functions_and_coroutines(
-    size: int, guilty: set[int]
+@given(SIZES, GUILTY)
+def test_exactly_the_guilty_items_fail(
+    settle_items: Callable[[Service, Sequence[int]], Settled], size: int, guilty: frozenset[int]
 ) -> None:
-    services = Service(frozenset(guilty)), Service(frozenset(guilty))
-    for found in (settle(services[0], range(size)), settle_async(services[1], range(size))):
-        assert [item for item, _ in found] == list(range(size))
-        for item, outcome in found:
-            failure = outcome.failure
-            if item in guilty:
-                assert failure is not None and outcome.status is Status.FAILED
-                assert (failure.type, failure.stage) == ("ValueError", "retrieve")
-            else:
-                assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
-    assert services[0].calls == services[1].calls
+    settled = settle_items(Service(guilty), range(size))
+
+    assert [item for item, _ in settled] == list(range(size))
+    for item, outcome in settled:
+        if item in guilty:
+            assert outcome.status is Status.FAILED
+            assert outcome.failure is not None
+            assert outcome.failure.type == "ValueError"
+            assert outcome.failure.stage == "retrieve"
+        else:
+            assert outcome.status is Status.MEASURED
+            assert outcome.value == item * 2
 
 
-@pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
+@settings(max_examples=50)
+@given(SIZES, GUILTY)
+def test_functions_and_coroutines_are_called_alike(size: int, guilty: frozenset[int]) -> None:
+    plain = Service(guilty)
+    coroutine = Service(guilty)
+
+    settle(plain, range(size))
+    settle_async(coroutine, range(size))
+
+    assert coroutine.calls == plain.calls
+
+
+def statuses(call: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int]) -> list[Status]:
+    results: list[Status] = []
+    for _, outcomes in run_plain(call, [items], RETRIEVE):
+        results += [outcome.status for outcome in outcomes]
+    return results
+
+
+def test_no_result_for_an_item_is_a_failure_that_says_so() -> None:
+    def call(_: Sequence[int]) -> list[int]:
+        return []
+
+    ((_, (outcome,)),) = run_plain(call, [[7]], RETRIEVE)
+
+    assert "retrieve returned 0 results for 1 queries" in str(outcome.failure)
+
+
+@pytest.mark.parametrize("values", [[], [1, 2, 3]], ids=["too few", "too many"])
 def test_another_number_of_results_than_items_fails_them(values: list[int]) -> None:
-    ((_, outcomes),) = run_plain(lambda _: values[:0], [[7]], RETRIEVE)
-    assert "retrieve returned 0 results for 1 queries" in str(outcomes[0].failure)
-    found = list(run_plain(lambda _: values, [[1, 2]], RETRIEVE))
-    expected = Status.MEASURED if len(values) == 1 else Status.FAILED
-    assert [o.status for _, outcomes in found for o in outcomes] == [expected, expected]
+    assert statuses(lambda _: values, [1, 2]) == [Status.FAILED, Status.FAILED]
+
+
+def test_items_are_measured_one_by_one_where_a_call_answers_one_alone() -> None:
+    assert statuses(lambda _: [1], [1, 2]) == [Status.MEASURED, Status.MEASURED]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
@@ -83,7 +127,75 @@ def test_code_that_wants_to_end_the_process_ends_its_call(error: BaseException) 
         raise error
 
     ((_, (outcome,)),) = run_plain(call, [[1]], RETRIEVE)
+
     assert f"retrieve: {type(error).__name__}" in str(outcome.failure)
+
+
+# --- an endpoint that cannot be reached
+
+
+class Unreachable:
+    """A call that reaches nobody, and notes how many items it was for."""
+
+    def __init__(self, *, answered_before: bool) -> None:
+        self.answered_before = answered_before
+        self.sizes: list[int] = []
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.sizes.append(len(items))
+        error = UnreachableError("nobody is there")
+        error.answered_before = self.answered_before
+        raise error
+
+
+def test_an_endpoint_that_never_answered_ends_the_run() -> None:
+    call = Unreachable(answered_before=False)
+
+    with pytest.raises(UnreachableError):
+        list(run_plain(call, [range(32), range(32)], RETRIEVE))
+
+    assert call.sizes == [32]
+
+
+def test_an_endpoint_that_answered_before_fails_each_item_and_is_not_asked_in_parts() -> None:
+    call = Unreachable(answered_before=True)
+
+    done = list(run_plain(call, [range(32), range(32)], RETRIEVE))
+
+    for _, outcomes in done:
+        assert [outcome.status for outcome in outcomes] == [Status.FAILED] * 32
+    assert call.sizes == [32, 32]
+
+
+def test_ctrl_c_in_a_call_ends_the_run() -> None:
+    def call(items: Sequence[int]) -> list[int]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_plain(call, [[1], [2]], Manner(stage="retrieve")))
+
+
+# --- an event loop
+
+
+def run_all(
+    call: Callable[[Sequence[int]], Awaitable[Sequence[int]]],
+    batches: Sequence[Sequence[int]],
+    *,
+    timeout: float | None = None,
+) -> list[Outcome[int]]:
+    """The outcomes of coroutines, in the order in which they finish."""
+    done: list[Outcome[int]] = []
+
+    manner = Manner(stage="retrieve", timeout=timeout)
+
+    async def ask() -> None:
+        for batch in batches:
+            async for _, outcomes in attempt_async(call, batch, manner):
+                done.extend(outcomes)
+
+    asyncio.run(ask())
+    return done
 
 
 def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
@@ -93,53 +205,9 @@ def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
         await inner
         return [1]
 
-    ((_, (outcome,)),) = run_all(call, [[1]])
+    (outcome,) = run_all(call, [[1]])
+
     assert outcome.status is Status.FAILED
-
-
-PATIENCE = 30.0
-"""Seconds after which a test that waits for another thread gives up."""
-
-
-def test_a_stop_among_threads_finishes_what_is_in_flight() -> None:
-    both, stop = threading.Barrier(2), threading.Event()
-    asked: list[int] = []
-
-    def call(items: Sequence[int]) -> list[int]:
-        asked.extend(items)
-        stop.set()
-        both.wait(PATIENCE)
-        return list(items)
-
-    def stopped() -> bool:
-        return stop.is_set() and len(asked) >= 2
-
-    batches = [[n] for n in range(10)]
-    done = list(run_plain(call, batches, Manner(stage="retrieve", concurrency=2, stopped=stopped)))
-    assert sorted(part[0] for part, _ in done) == [0, 1] == sorted(asked)
-
-
-@pytest.mark.parametrize("concurrency", [1, 2])
-def test_ctrl_c_in_a_call_ends_the_run(concurrency: int) -> None:
-    def call(items: Sequence[int]) -> list[int]:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(run_plain(call, [[1], [2]], Manner(stage="retrieve", concurrency=concurrency)))
-
-
-def run_all(
-    call: Callable[[Sequence[int]], Awaitable[Sequence[int]]],
-    batches: Sequence[Sequence[int]],
-    **options: Any,
-) -> list[tuple[list[int], list[Outcome[int]]]]:
-    done: list[tuple[list[int], list[Outcome[int]]]] = []
-
-    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        done.append((list(part), outcomes))
-
-    asyncio.run(run_async(call, batches, Manner(stage="retrieve", **options), finished))
-    return done
 
 
 def test_a_coroutine_that_hangs_is_cancelled() -> None:
@@ -154,46 +222,16 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
                 raise
         return list(items)
 
-    done = run_all(call, [[1], [2], [3]], timeout=0.05)
+    outcomes = run_all(call, [[1], [2], [3]], timeout=0.05)
+
     assert cancelled == [2]
-    assert [o.value for _, os in done for o in os] == [1, None, 3]
+    assert [outcome.value for outcome in outcomes] == [1, None, 3]
 
 
 def test_a_timeout_error_of_the_rag_is_its_own() -> None:
     async def call(items: Sequence[int]) -> list[int]:
         raise TimeoutError("the database")
 
-    ((_, (outcome,)),) = run_all(call, [[1]], timeout=PATIENCE)
+    (outcome,) = run_all(call, [[1]], timeout=PATIENCE)
+
     assert str(outcome.failure) == "retrieve: TimeoutError: the database"
-
-
-def test_what_storing_raises_comes_out_as_it_is() -> None:
-    async def call(items: Sequence[int]) -> list[int]:
-        return list(items)
-
-    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        asyncio.run(run_async(call, [[1], [2]], Manner(stage="r", concurrency=2), finished))
-
-
-@pytest.mark.parametrize("answered_before", [False, True])
-def test_what_cannot_be_reached_is_not_asked_in_parts(answered_before: bool) -> None:
-    asked: list[int] = []
-
-    def call(items: Sequence[int]) -> list[int]:
-        asked.append(len(items))
-        error = UnreachableError("nobody is there")
-        error.answered_before = answered_before
-        raise error
-
-    done = run_plain(call, [range(32), range(32)], Manner(stage="retrieve"))
-    if answered_before:  # each case has failed, the run may go on
-        found = [outcome for _, outcomes in done for outcome in outcomes]
-        assert [outcome.status for outcome in found] == [Status.FAILED] * 64
-        assert asked == [32, 32]
-    else:
-        with pytest.raises(UnreachableError):
-            list(done)
-        assert asked == [32]

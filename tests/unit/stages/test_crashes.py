@@ -21,23 +21,33 @@ from ragbench.errors import LLMUnreachableError, RunError
 from ragbench.stages.calls import ask_in_child
 from ragbench.stages.stage import InFlight
 
+# --- the file of the cases that are being asked
+
 
 def left_over(path: Path) -> Sequence[int]:
-    with InFlight.opened(path, 1) as found:
-        return found.left_over
+    """The cases that a run before had begun and not ended."""
+    with InFlight.opened(path, 1) as calls:
+        return calls.left_over
 
 
-# --- the file
-
-
-def test_what_is_left_over_stays_until_it_is_settled(tmp_path: Path) -> None:
+def test_cases_that_were_not_ended_are_left_over(tmp_path: Path) -> None:
     path = tmp_path / "in_flight"
     with InFlight.opened(path, 2) as calls:
         calls.begin([5, 6])
+
+    assert left_over(path) == [5, 6]
+
+
+def test_cases_that_are_left_over_stay_until_they_are_settled(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    with InFlight.opened(path, 2) as calls:
+        calls.begin([5, 6])
+
     with InFlight.opened(path, 1) as calls:
         calls.end([5])
         calls.begin([8])
         assert calls.left_over == [5, 6]  # 5 may be asked again, in a later stage
+
     assert left_over(path) == [6, 8]
 
 
@@ -48,18 +58,23 @@ def test_it_holds_what_a_set_would_hold(
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "in_flight"
     expected: set[int] = set()
+
     with InFlight.opened(path, 10) as calls:
         for begins, number in steps:
-            (calls.begin if begins else calls.end)([number])
-            expected = expected | {number} if begins else expected - {number}
+            if begins:
+                calls.begin([number])
+                expected.add(number)
+            else:
+                calls.end([number])
+                expected.discard(number)
+
     assert path.exists() is bool(expected)
     assert left_over(path) == sorted(expected)
 
 
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    missing = tmp_path / "missing" / "in_flight"
     with pytest.raises(RunError, match="in_flight cannot be written: "):
-        left_over(missing)
+        left_over(tmp_path / "missing" / "in_flight")
 
 
 # --- the child
@@ -71,6 +86,7 @@ def segfault() -> object:
 
 
 def poison(items: Sequence[str]) -> Sequence[object]:
+    """Does to its process what the item says; answers any other item in capitals."""
     (item,) = items
     ways: dict[str, Callable[[], object]] = {
         "segfault": segfault,
@@ -82,7 +98,9 @@ def poison(items: Sequence[str]) -> Sequence[object]:
         "wait": lambda: threading.Event().wait(60),
         "pid": os.getpid,
     }
-    return [ways[item]() if item in ways else item.upper()]
+    if item in ways:
+        return [ways[item]()]
+    return [item.upper()]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +116,24 @@ def poison(items: Sequence[str]) -> Sequence[object]:
 )
 def test_a_case_fails_by_what_it_does_to_its_process(item: str, failure: str) -> None:
     outcome = ask_in_child(poison, item, stage="retrieve")
+
     assert outcome.status is Status.FAILED
     assert failure in str(outcome.failure)
-    if item == "raise":
-        assert outcome.failure is not None and "in poison" in (outcome.failure.traceback or "")
 
 
-def test_any_other_case_is_answered_elsewhere() -> None:
+def test_a_failure_in_the_child_has_its_traceback() -> None:
+    outcome = ask_in_child(poison, "raise", stage="retrieve")
+
+    assert outcome.failure is not None
+    assert outcome.failure.traceback is not None
+    assert "in poison" in outcome.failure.traceback
+
+
+def test_any_other_case_is_answered() -> None:
     assert ask_in_child(poison, "yes", stage="retrieve").value == "YES"
+
+
+def test_a_case_is_answered_in_another_process() -> None:
     assert ask_in_child(poison, "pid", stage="retrieve").value != os.getpid()
 
 
@@ -119,6 +147,8 @@ def test_no_model_that_answers_is_no_fault_of_the_case() -> None:
 
 def test_a_case_that_never_answers_is_ended() -> None:
     started = time.perf_counter()
+
     outcome = ask_in_child(poison, "wait", stage="retrieve", timeout=0.2)
+
     assert str(outcome.failure) == "retrieve: StageTimeoutError: no answer within 0.2 s"
     assert time.perf_counter() - started < 4

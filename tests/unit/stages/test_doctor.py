@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragbench import Chunk
-from ragbench.core.validation import RetrievalDump, Verdict
+from ragbench.core.validation import RetrievalDoctor, RetrievalDump
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.validate import validate_query
 from ragbench.validators.lexical import LexicalValidator
@@ -15,79 +15,166 @@ from tests.cli.runs import lines
 QUERY = "How many days of paid leave do employees get?"
 LEAVE = "Employees get 27 days of paid leave a year."
 DESK = "The help desk is open from 8 to 17."
+ROOMS = [f"Room {number} has a window and a door." for number in range(6)]
 
 
-def judged(number: int, texts: list[str]) -> tuple[RetrievalDump, Verdict]:
-    sources = [{"source": "desk" if text == DESK else "handbook"} for text in texts]
-    chunks = tuple(
-        Chunk(id=f"c{at}", text=text, score=1.0 - 0.1 * at - 0.01 * number, metadata=sources[at])
-        for at, text in enumerate(texts)
-    )
-    dump = RetrievalDump(query_id=f"q{number}", query=QUERY, chunks=chunks)
-    return dump, validate_query(LexicalValidator(), dump)
+def retrieval_of(texts: list[str], *, number: int = 0) -> RetrievalDump:
+    """A retrieval whose scores fall by .1 with each rank, and by .01 with its number."""
+    chunks: list[Chunk] = []
+    for position, text in enumerate(texts):
+        source = "desk" if text == DESK else "handbook"
+        chunks.append(
+            Chunk(
+                id=f"c{position}",
+                text=text,
+                score=1.0 - 0.1 * position - 0.01 * number,
+                metadata={"source": source},
+            )
+        )
+    return RetrievalDump(query_id=f"q{number}", query=QUERY, chunks=tuple(chunks))
 
 
-def tally(*pools: list[str], earlier: dict[str, bool] | None = None) -> DoctorTally:
-    found = DoctorTally(earlier=earlier)
-    for number, texts in enumerate(pools):
-        found.add(*judged(number, texts))
-    return found
+def tally_of(*retrievals: list[str], earlier: dict[str, bool] | None = None) -> DoctorTally:
+    """The tally of the queries q0, q1 ..., which retrieved these texts."""
+    tally = DoctorTally(earlier=earlier)
+    for number, texts in enumerate(retrievals):
+        dump = retrieval_of(texts, number=number)
+        tally.add(dump, validate_query(LexicalValidator(), dump))
+    return tally
 
 
-def test_ranks_cut_offs_duplicates_and_sources() -> None:
-    others = [f"Room {at} has a window and a door." for at in range(6)]
-    found = tally([LEAVE, DESK], [DESK, LEAVE], [*others, LEAVE], [DESK, DESK]).result()
-    assert found.answer_ranks == {"1": 1, "2-5": 1, "6-20": 1, "21+": 0, "never": 1}
-    # The answers score 1.0, 1 - 0.1 - 0.01 and 1 - 0.6 - 0.02.
-    assert [one.keeps for one in found.cutoffs] == [0.9, 0.95, 0.99]
-    assert found.cutoffs[0].score == pytest.approx(0.38)
-    assert (found.duplicates.count, found.duplicates.total) == (1, 13)
-    sources = {one.source: (one.chunks, one.relevant) for one in found.sources}
+def findings_of(doctor: RetrievalDoctor) -> list[str]:
+    return [finding.text for finding in doctor.findings]
+
+
+# --- four queries: the answer at ranks 1, 2 and 7, and nowhere
+
+
+@pytest.fixture(name="doctor", scope="module")
+def doctor_of_four_queries() -> RetrievalDoctor:
+    return tally_of([LEAVE, DESK], [DESK, LEAVE], [*ROOMS, LEAVE], [DESK, DESK]).result()
+
+
+def test_answers_are_counted_by_rank(doctor: RetrievalDoctor) -> None:
+    assert doctor.answer_ranks == {"1": 1, "2-5": 1, "6-20": 1, "21+": 0, "never": 1}
+
+
+def test_a_cut_off_is_the_score_down_to_which_answers_are_kept(doctor: RetrievalDoctor) -> None:
+    # The answers score 1, 1 - .1 - .01 and 1 - .6 - .02; to keep 90% of three, all three.
+    assert [cutoff.keeps for cutoff in doctor.cutoffs] == [0.9, 0.95, 0.99]
+    assert doctor.cutoffs[0].score == pytest.approx(0.38)
+
+
+def test_repeated_chunks_are_counted(doctor: RetrievalDoctor) -> None:
+    # The last query has a text twice, of 2 + 2 + 7 + 2 chunks.
+    assert doctor.duplicates.count == 1
+    assert doctor.duplicates.total == 13
+
+
+def test_chunks_and_relevant_ones_are_counted_by_source(doctor: RetrievalDoctor) -> None:
+    sources = {source.source: (source.chunks, source.relevant) for source in doctor.sources}
     assert sources == {"handbook": (9, 3), "desk": (4, 0)}
-    assert [(one.query_id, one.reason) for one in found.weakest] == [("q3", "nothing relevant")]
-    assert any("below rank 5" in one.text and "rerank" in one.action for one in found.findings)
 
 
-def test_the_weakest_come_first_and_ten_of_them() -> None:
-    found = tally(*[[DESK]] * 12, [LEAVE], []).result()
-    assert len(found.weakest) == 10
-    assert found.weakest[0].reason == "nothing was retrieved"
-    assert [one.query_id for one in found.weakest[:4]] == ["q13", "q0", "q1", "q2"]
+def test_a_query_whose_answer_is_nowhere_is_weak(doctor: RetrievalDoctor) -> None:
+    (weakest,) = doctor.weakest
+
+    assert weakest.query_id == "q3"
+    assert weakest.reason == "nothing relevant"
+
+
+def test_answers_far_down_are_a_reason_to_rerank(doctor: RetrievalDoctor) -> None:
+    (finding,) = [finding for finding in doctor.findings if "below rank 5" in finding.text]
+
+    assert "rerank" in finding.action
+
+
+# --- the weakest queries
+
+
+@pytest.fixture(name="weak", scope="module")
+def doctor_of_thirteen_weak_queries() -> RetrievalDoctor:
+    """Twelve queries with nothing relevant, one with the answer, and one with nothing at all."""
+    irrelevant = [[DESK]] * 12
+    return tally_of(*irrelevant, [LEAVE], []).result()
+
+
+def test_the_weakest_queries_come_first(weak: RetrievalDoctor) -> None:
+    query_ids = [query.query_id for query in weak.weakest]
+
+    assert query_ids[:4] == ["q13", "q0", "q1", "q2"]
+    assert weak.weakest[0].reason == "nothing was retrieved"
+
+
+def test_ten_of_the_weakest_queries_are_listed(weak: RetrievalDoctor) -> None:
+    assert len(weak.weakest) == 10
 
 
 def test_an_empty_dump_has_no_findings() -> None:
-    found = DoctorTally().result()
-    assert (found.findings, found.cutoffs) == ((), ())
-    assert (found.duplicates.share, found.compared) == (None, None)
+    doctor = DoctorTally().result()
+
+    assert doctor.findings == ()
+    assert doctor.cutoffs == ()
+    assert doctor.duplicates.share is None
+    assert doctor.compared is None
 
 
-def test_two_dumps_are_compared_query_by_query(tmp_path: Path) -> None:
-    said = {f"q{number}": False for number in range(6)} | {"q9": True, "q1000": None}
-    rows = ({"query_id": id, "answer_present": present} for id, present in said.items())
-    before = earlier_verdicts(Path(lines(tmp_path / "a.jsonl", rows)))
-    assert "q1000" not in before
-    found = tally(*[[LEAVE]] * 6, earlier=before).result().compared
-    assert found is not None
-    assert (found.queries, found.won, found.lost) == (6, 6, 0)
-    assert found.p_value == pytest.approx(2 * 0.5**6)
+# --- two dumps
 
 
-def test_one_chunk_a_query_is_no_reason_for_fewer() -> None:
-    texts = {one.text for one in tally(*[[LEAVE]] * 20).result().findings}
-    assert "every answer stands at rank 1" not in texts
-    texts = {one.text for one in tally(*[[LEAVE, DESK]] * 20).result().findings}
-    assert "every answer stands at rank 1" in texts
+def test_verdicts_of_an_earlier_dump_are_read_without_the_undecided(tmp_path: Path) -> None:
+    rows = [
+        {"query_id": "q0", "answer_present": False},
+        {"query_id": "q1", "answer_present": True},
+        {"query_id": "q2", "answer_present": None},
+    ]
+
+    earlier = earlier_verdicts(Path(lines(tmp_path / "a.jsonl", rows)))
+
+    assert earlier == {"q0": False, "q1": True}
+
+
+def test_two_dumps_are_compared_query_by_query() -> None:
+    earlier = {"q0": False, "q1": False, "q2": False, "q3": False, "q4": False, "q5": False}
+    earlier["q9"] = True  # which this dump lacks
+
+    compared = tally_of(*[[LEAVE]] * 6, earlier=earlier).result().compared
+
+    assert compared is not None
+    assert (compared.queries, compared.won, compared.lost) == (6, 6, 0)
+    # Six coins that all fall alike.
+    assert compared.p_value == pytest.approx(2 * 0.5**6)
+
+
+# --- findings of scores and ranks
+
+
+def test_answers_at_rank_1_are_a_reason_for_fewer_chunks() -> None:
+    doctor = tally_of(*[[LEAVE, DESK]] * 20).result()
+
+    assert "every answer stands at rank 1" in findings_of(doctor)
+
+
+def test_where_one_chunk_is_retrieved_rank_1_is_no_reason_for_fewer() -> None:
+    doctor = tally_of(*[[LEAVE]] * 20).result()
+
+    assert "every answer stands at rank 1" not in findings_of(doctor)
 
 
 def test_cut_offs_of_distances_are_distances() -> None:
-    found = tally([LEAVE, DESK])
-    found.distances = True  # scores are then minus distances: 1.0 stands for one of -1
-    assert [one.score for one in found.result().cutoffs] == [-1.0, -1.0, -1.0]
+    tally = tally_of([LEAVE, DESK])
+    tally.distances = True  # a score of 1.0 is then a distance of -1.0
+
+    cutoffs = tally.result().cutoffs
+
+    assert [cutoff.score for cutoff in cutoffs] == [-1.0, -1.0, -1.0]
 
 
 def test_scores_that_rise_are_the_first_finding() -> None:
-    found = DoctorTally()
-    dump, _ = judged(0, [LEAVE, DESK])
-    dump = replace(dump, chunks=dump.chunks[::-1])
-    found.add(dump, validate_query(LexicalValidator(), dump))
-    assert found.result().findings[0].text.startswith("the scores rise")
+    dump = retrieval_of([LEAVE, DESK])
+    rising = replace(dump, chunks=dump.chunks[::-1])
+    tally = DoctorTally()
+
+    tally.add(rising, validate_query(LexicalValidator(), rising))
+
+    assert findings_of(tally.result())[0].startswith("the scores rise")

@@ -20,42 +20,78 @@ from ragbench.text.token_counter import counter_for_model
 from tests.unit.metrics.builders import generated, retrieved
 
 
-def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAnswers:
-    """What is reported of a variant whose cases are given these answers."""
-    cases = [
-        Case(id=str(at), query=str(at), reference_context_ids=("a",)) for at in range(len(prepared))
-    ]
-    found = retrieved("a", "b")
-    window = [Trace(case=one, retrieval=found, generation=NOT_GENERATED) for one in cases]
-    answering: Any = SimpleNamespace(answer=lambda query, left, said: prepared[int(query)])
-    one = Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),)))
-    counter = counter_for_model("")
-    trial = Trial(variant=one, counter=counter, matching=Matching.ID, answering=answering)
+def answers_of(*outcomes: Outcome[Any], price: Price | None = None) -> VariantAnswers:
+    """What is reported of a variant whose cases are answered like this, in order."""
+    retrieval = retrieved("a", "b")
+    window: list[Trace] = []
+    for number in range(len(outcomes)):
+        case = Case(id=str(number), query=str(number), reference_context_ids=("a",))
+        window.append(Trace(case=case, retrieval=retrieval, generation=NOT_GENERATED))
+    answering: Any = SimpleNamespace(answer=lambda query, *_: outcomes[int(query)])
+    trial = Trial(
+        variant=Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),))),
+        counter=counter_for_model(""),
+        matching=Matching.ID,
+        answering=answering,
+    )
+    plan = Plan(parse_metrics("hit_rate@1"), matching=Matching.ID)
+
     with ThreadPoolExecutor(2) as pool:
-        plan = Plan(parse_metrics("hit_rate@1"), matching=Matching.ID)
         trial.take(window, plan, trial, pool)
     report = trial.report((), is_first=True, price=price)
+
+    # Of the variant alone: the times of answers, of minutes in these tests, are apart.
     assert report.seconds_p50 < 1.0
     assert report.answers is not None
     return report.answers
 
 
-def answered(seconds: float | None = None, tokens: tuple[int, int] | None = None) -> Outcome[Any]:
-    usage = None if tokens is None else {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
+def answered(
+    *,
+    seconds: float | None = None,
+    prompt_tokens: int | None = None,
+    completion_tokens: int | None = None,
+) -> Outcome[Any]:
+    usage = None
+    if prompt_tokens is not None:
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     return generated("yes", metadata=usage, seconds=seconds)
 
 
 def test_times_of_answers_are_percentiles_that_were_measured() -> None:
-    """Of 100, 200 ... 500 the median is the third."""
-    shown = answers_of(*(answered(seconds=100.0 * at) for at in range(1, 6)))
-    assert (shown.seconds_p50, shown.seconds_p95) == (300.0, 500.0)
+    answers = answers_of(
+        answered(seconds=100.0),
+        answered(seconds=200.0),
+        answered(seconds=300.0),
+        answered(seconds=400.0),
+        answered(seconds=500.0),
+    )
+
+    assert answers.seconds_p50 == 300.0
+    assert answers.seconds_p95 == 500.0
 
 
-def test_what_answers_cost_is_known_where_all_report_their_tokens() -> None:
-    """10 and 30 tokens of prompt at 1 a million, 2 and 4 of answers at 10: 30 and 70 millionths."""
-    price = Price(input=Decimal(1), output=Decimal(10))
-    shown = answers_of(answered(tokens=(10, 2)), answered(tokens=(30, 4)), price=price)
-    assert (shown.answered, shown.prompt_tokens, shown.response_tokens) == (2, 20.0, 3.0)
-    assert shown.cost == pytest.approx(50e-6)
-    shown = answers_of(answered(tokens=(10, 2)), answered(), price=price)
-    assert (shown.prompt_tokens, shown.response_tokens, shown.cost) == (None, None, None)
+# In units of a million tokens.
+PRICE = Price(input=Decimal(1), output=Decimal(10))
+
+
+def test_tokens_of_answers_are_a_mean_and_their_cost_a_mean() -> None:
+    answers = answers_of(
+        answered(prompt_tokens=10, completion_tokens=2),
+        answered(prompt_tokens=30, completion_tokens=4),
+        price=PRICE,
+    )
+
+    assert answers.answered == 2
+    assert answers.prompt_tokens == 20.0
+    assert answers.response_tokens == 3.0
+    # 10 + 2 * 10 = 30 and 30 + 4 * 10 = 70 millionths.
+    assert answers.cost == pytest.approx(50e-6)
+
+
+def test_the_cost_is_not_known_where_an_answer_reports_no_tokens() -> None:
+    answers = answers_of(answered(prompt_tokens=10, completion_tokens=2), answered(), price=PRICE)
+
+    assert answers.prompt_tokens is None
+    assert answers.response_tokens is None
+    assert answers.cost is None
