@@ -188,9 +188,11 @@ class AnswerBeside(Beside):
 
     def only_repeats_question(self) -> bool:
         """Whether the question has all words of the answer, and not all of the reference."""
-        asked = stems(self.query_wording.tokens)
-        said = stems(self.answer_words)
-        return bool(said) and said <= asked and not stems(self.new_words) <= asked
+        question_stems = stems(self.query_tokens)
+        answer_stems = stems(self.answer_words)
+        if not answer_stems or not answer_stems <= question_stems:
+            return False
+        return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:
         """By the weights for a reference of its length."""
@@ -199,7 +201,7 @@ class AnswerBeside(Beside):
         return 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
 
     def declines(self) -> bool:
-        """Whether the answer begins with a refusal."""
+        """Whether the answer begins with a refusal to answer this question."""
         return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
