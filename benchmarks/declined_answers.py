@@ -2,7 +2,8 @@
 benchmarks.declined_answers DATA_DIR``.
 
 DATA_DIR holds ``mtragun_reference.jsonl`` (answers that people wrote, with what they say of the
-question), ``mtrag_human_eval.json`` (answers of two models) and ``*.passages.jsonl``, whose
+question), ``mtrag_human_eval.json`` (answers of two models), ``answers/*.jsonl`` (answers that
+people called right or wrong: who is right opens with no refusal) and ``*.passages.jsonl``, whose
 sentences are answers none of which declines, save for those that say what is not known.
 """
 
@@ -24,15 +25,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     data: Path = parser.parse_args().data
-    print("answers\tof\tdecline\tin part\tof all")
+    print("answers\tof\topen with a refusal\tdecline\tin part\tof all")
     _print("written by people", _written(data))
     _print("of models", _of_models(data))
+    for file in sorted(data.glob("answers/*.jsonl")):
+        _print(file.stem, _judged(file))
     started, count, declined = time.process_time(), 0, 0
     for sentence in _sentences(data):
         count += 1
         declined += read_answer(sentence).declines
     per = (time.process_time() - started) / count * 1e6
-    print(f"sentences of passages\t\t{declined}\t\t{count:,}\t{per:.0f} us each")
+    print(f"sentences of passages\t\t\t{declined}\t\t{count:,}\t{per:.0f} us each")
 
 
 def _print(whose: str, rows: Iterator[tuple[str, Reading]]) -> None:
@@ -42,7 +45,8 @@ def _print(whose: str, rows: Iterator[tuple[str, Reading]]) -> None:
     for of, counts in sorted(found.items()):
         whole = sum(n for reading, n in counts.items() if reading.declines)
         part = sum(n for reading, n in counts.items() if reading.in_part)
-        print(f"{whose}\t{of}\t{whole}\t{part}\t{counts.total()}")
+        opening = sum(n for reading, n in counts.items() if reading.opens)
+        print(f"{whose}\t{of}\t{opening}\t{whole}\t{part}\t{counts.total()}")
 
 
 def _written(data: Path) -> Iterator[tuple[str, Reading]]:
@@ -62,6 +66,12 @@ def _of_models(data: Path) -> Iterator[tuple[str, Reading]]:
     for row in whole["evaluations"]:
         if row["model_id"] != "reference":
             yield said[row["task_id"]], read_answer(row["model_response"])
+
+
+def _judged(file: Path) -> Iterator[tuple[str, Reading]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield "called right" if row["right"] else "called wrong", read_answer(row["response"])
 
 
 def _sentences(data: Path) -> Iterator[str]:

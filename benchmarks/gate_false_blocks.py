@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ragbench import RegressionQuestion, decide
 from ragbench.stats.decide import ChangeKind, Decision, decide_family
-from ragbench.stats.mean import Interval, mean_interval, student_p_value
+from ragbench.stats.mean import MeanInterval, mean_interval, student_p_value
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
@@ -314,7 +314,7 @@ def coverage(rng: Generator, trials: int) -> Iterator[list[str]]:
         ]
 
 
-def holds(interval: Interval) -> bool:
+def holds(interval: MeanInterval) -> bool:
     if interval.low is None or interval.high is None:
         return False
     return interval.low <= -0.05 <= interval.high

@@ -18,7 +18,7 @@ import numpy as np
 
 from ragbench import Case
 from ragbench.core.case_table import clusters_among
-from ragbench.stats.mean import Interval, Label, mean_interval
+from ragbench.stats.mean import Label, MeanInterval, mean_interval
 
 Gold = tuple[str, ...]
 Generator = np.random.Generator
@@ -93,7 +93,7 @@ def answers(rng: Generator, golds: Sequence[Gold]) -> list[float]:
     return [float(one) for one in rng.random(len(golds)) < chance]
 
 
-def cell(found: Sequence[Interval], true: Sequence[float]) -> str:
+def cell(found: Sequence[MeanInterval], true: Sequence[float]) -> str:
     """Coverage, with three decimals as on a screen, and mean width; without an interval, none."""
     held, wide = list[bool](), list[float]()
     for one, truth in zip(found, true, strict=True):

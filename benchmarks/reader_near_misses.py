@@ -26,7 +26,7 @@ from benchmarks.train_validator.everyday import items
 from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection, Pool, build_pools
 from benchmarks.validation_quality import DATA
-from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
+from ragbench.text.pair_reader import ReaderFiles, find_reader_files
 from ragbench.validators.self_test import AnsweredQuestion, QuestionAndText, answering_sentence
 
 PASSED = 0.9
@@ -53,7 +53,7 @@ def main() -> None:
     given = _arguments()
     cache = ScoreCache(given.cache, only_known=False)
     for folder in given.readers:
-        logits = _logits(cache, find_onnx_files(str(folder)))
+        logits = _logits(cache, find_reader_files(str(folder)))
         print(json.dumps({"reader": str(folder), "data": "everyday", **_everyday(logits)}))
         for name in given.only or DATA:
             read, protocols = DATA[name]
@@ -79,7 +79,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _logits(cache: ScoreCache, files: OnnxFiles) -> Logits:
+def _logits(cache: ScoreCache, files: ReaderFiles) -> Logits:
     def read(query: str, texts: Sequence[str]) -> list[float]:
         found, _ = cache.readings_of(files, query, texts, max_length=512, threads=2)
         # Where a second tower speaks, the lower of both counts, as in the validator.

@@ -9,7 +9,8 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel, PairReading, load_pair_classifier
+from ragbench.text.onnx_model import OnnxTextModel, load_pair_classifier
+from ragbench.text.pair_reader import PairReading, ReaderFiles
 from ragbench.validators import local
 
 _FIELDS = tuple(one.name for one in fields(PairReading))
@@ -33,7 +34,7 @@ class ScoreCache:
         setattr(local, "readings_of", self.readings_of)  # noqa: B010 (a function of a module)
 
     def readings_of(
-        self, files: OnnxFiles, query: str, texts: Sequence[str], **settings: Any
+        self, files: ReaderFiles, query: str, texts: Sequence[str], **settings: Any
     ) -> tuple[list[PairReading], tuple[str, ...]]:
         kind = f"reader {local.digest_of(files.model)}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]
@@ -45,13 +46,13 @@ class ScoreCache:
         rows = [self._known[_key(kind, query, text)] for text in texts]
         return [PairReading(**dict(zip(_FIELDS, row, strict=False))) for row in rows], told
 
-    def is_reader(self, files: OnnxFiles) -> bool:
+    def is_reader(self, files: ReaderFiles) -> bool:
         """Whether a model has spans, too."""
         return {"start", "end"} <= set(
             OnnxTextModel(files.model, files.tokenizer, kind="reader").outputs
         )
 
-    def logits_of(self, files: OnnxFiles, query: str, texts: Sequence[str]) -> list[float]:
+    def logits_of(self, files: ReaderFiles, query: str, texts: Sequence[str]) -> list[float]:
         """What a cross-encoder without spans says of texts: of a long one, of its best window."""
         kind = f"cross-encoder {local.digest_of(files.model)}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]

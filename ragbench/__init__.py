@@ -1,8 +1,8 @@
 """ragbench: what a RAG system retrieves, what it answers, and what that is worth.
 
 Everything that users of the library need is importable from here, and loaded when it is first
-used: ``from ragbench import RAGInterface, evaluate, read_cases``. A name in any other module may
-move without notice.
+used: ``from ragbench import RAGInterface, evaluate, read_cases``. Types that only stand in fields
+and methods are in `ragbench.records`. A name in any other module may move without notice.
 """
 
 from __future__ import annotations

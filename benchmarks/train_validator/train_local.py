@@ -22,7 +22,7 @@ from benchmarks.score_cache import ScoreCache
 from benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
-from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
+from ragbench.text.pair_reader import ReaderFiles, find_reader_files
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, prepare_question, read_in_windows
 from ragbench.validators.local import (
@@ -65,8 +65,8 @@ def main() -> None:
     _learn(rows)
 
 
-def _files(given: argparse.Namespace) -> OnnxFiles:
-    return shipped_reader() if given.reader is None else find_onnx_files(given.reader)
+def _files(given: argparse.Namespace) -> ReaderFiles:
+    return shipped_reader() if given.reader is None else find_reader_files(given.reader)
 
 
 def _arguments() -> argparse.Namespace:
@@ -156,7 +156,8 @@ def _learn(rows: list[Rows]) -> None:
         "pool": stored([(0,), (1,)], POOL_FEATURES, pool_slopes, pool_bias),
         "thresholds": {
             "relevant": round(relevant, 4),
-            "present": {one: round(limit, 4) for one, limit in limits.items()},
+            # Where a Yes begins if `validation_worth` finds no better place.
+            "present": round(limits["document-absent"], 4),
         },
     }
     (WEIGHTS / "local.json").write_text(json.dumps(value, indent=1) + "\n", "utf-8")

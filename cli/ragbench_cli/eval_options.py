@@ -126,9 +126,10 @@ class Asking(Record):
     turns: Annotated[Literal["recorded", "own"], option(rare=True)] = "recorded"
     """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
     after turn."""
-    concurrency: Annotated[int | None, option(min=1)] = None
-    """Concurrent calls. By default 1, or the pipeline's setting; more than 1 needs a RAG that
-    allows it."""
+    concurrency: Annotated[str | None, option("N")] = None
+    """Calls in flight: a number, or 'auto'. By default auto for coroutines and addresses, which
+    begins with 4 and goes up to 16 as long as the RAG bears it; 1 for a plain function or class, or
+    the pipeline's setting. More than 1 needs a RAG that allows it."""
     timeout: Annotated[float | None, option("SECONDS")] = None
     """Time limit per query, in seconds."""
     repeats: Annotated[int, option("--rag-repeats", min=1)] = 1

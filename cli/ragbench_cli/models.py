@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from ragbench.core.metric import Metric
+    from ragbench.io.yaml_file import YamlFile
     from ragbench.llm.budget import Budget, Receipt
     from ragbench.llm.session import Chat, ModelClients
     from ragbench.llm.settings import LLMSettings
@@ -110,21 +111,32 @@ def config_section(
         config: the file that the user names; without one, it is ragbench.yaml.
         name: of the section.
     """
-    from ragbench.io.yaml_file import read_yaml
-
-    if config is None and not _DEFAULT_CONFIG.is_file():
+    file = _config_file(config)
+    if file is None:
         return {}, ""
-    path = config or _DEFAULT_CONFIG
-    file = read_yaml(path)
-    if not isinstance(cast("object", file.value), dict):
-        raise DataError([file.problem((), "must hold sections such as llm")])
-    section = cast("dict[str, object]", file.value).get(name)
+    section = file.value.get(name)
     if section is None:
-        return {}, str(path)
+        return {}, file.path
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     settings = cast("dict[object, object]", section)
-    return {str(name): value for name, value in settings.items()}, str(path)
+    return {str(name): value for name, value in settings.items()}, file.path
+
+
+def _config_file(config: Path | None) -> YamlFile | None:
+    """The configuration file, an object of sections; None where there is none.
+
+    Args:
+        config: the file that the user names; without one, it is ragbench.yaml.
+    """
+    from ragbench.io.yaml_file import read_yaml
+
+    if config is None and not _DEFAULT_CONFIG.is_file():
+        return None
+    file = read_yaml(config or _DEFAULT_CONFIG)
+    if not isinstance(cast("object", file.value), dict):
+        raise DataError([file.problem((), "must hold sections such as llm")])
+    return file
 
 
 @contextmanager
@@ -153,9 +165,16 @@ class JudgeChoice(Record):
     """Do not try the models before the first judgement."""
 
 
+NO_JUDGE = "off"
+"""In place of a model: no judge, whatever ragbench.yaml says."""
+
+
 class ModelChoice(JudgeChoice):
     """The models of an evaluation."""
 
+    judge: Annotated[str | None, option("MODEL")] = None
+    """Model that judges whether the answers are right; 'off' for none. Same as --llm-model MODEL
+    with the metric correctness. Also 'judge: MODEL' in ragbench.yaml. See docs/judging.md."""
     dry_run: bool = False
     """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
     its answers are kept for the run."""
@@ -167,6 +186,64 @@ class ModelChoice(JudgeChoice):
     repeats: Annotated[int, option("--judge-repeats", min=1, rare=True)] = 1
     """How many times each case is judged. A score is the mean; the report shows how far the judge
     agrees with itself."""
+
+
+def with_judge(choice: ModelChoice) -> ModelChoice:
+    """The models of an evaluation, with the judge of its answers as the language model.
+
+    Raises:
+        ConfigError: the options name two models.
+        DataError: what ragbench.yaml says of the judge is no name.
+    """
+    judge = choice.judge
+    if judge is None:
+        judge = _configured_judge(choice.llm.config)
+        if judge is not None and judge != NO_JUDGE:
+            judge = choice.llm.model or judge  # an option goes before the file
+    if judge is None or judge == NO_JUDGE:
+        return structs.replace(choice, judge=None)
+    if choice.llm.model not in (None, judge):
+        raise ConfigError(
+            f"--judge {judge} and --llm-model {choice.llm.model} name two models, and a command "
+            "asks one: leave one of them out. Further judges are named with --panel"
+        )
+    return structs.replace(choice, judge=judge, llm=structs.replace(choice.llm, model=judge))
+
+
+def _configured_judge(config: Path | None) -> str | None:
+    """The model that a configuration file names as the judge of answers; None where it has none."""
+    file = _config_file(config)
+    if file is None:
+        return None
+    judge = file.value.get("judge")
+    if judge is False:  # YAML reads off so
+        return NO_JUDGE
+    if judge is not None and not (isinstance(judge, str) and judge.strip()):
+        message = "must be the name of a model, such as 'judge: qwen3'; its address goes under llm"
+        raise DataError([file.problem(("judge",), message)])
+    return judge
+
+
+def configured_rubrics(config: Path | None) -> dict[str, str]:
+    """The criteria in words of a configuration file, by name.
+
+    Raises:
+        DataError: one has no words.
+    """
+    file = _config_file(config)
+    section = None if file is None else file.value.get("rubrics")
+    if file is None or section is None:
+        return {}
+    if not isinstance(section, dict):
+        message = "must hold criteria such as 'polite: The answer is polite.'"
+        raise DataError([file.problem(("rubrics",), message)])
+    rubrics: dict[str, str] = {}
+    for name, words in cast("dict[object, object]", section).items():
+        if not isinstance(words, str) or not words.strip():
+            message = f"'{name}' must be a criterion in words, such as 'The answer is polite.'"
+            raise DataError([file.problem(("rubrics", str(name)), message)])
+        rubrics[str(name)] = words
+    return rubrics
 
 
 class ModelsInUse:

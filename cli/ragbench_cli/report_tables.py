@@ -13,6 +13,7 @@ from ragbench.views.document import number_text
 from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.metric_table import headings_without_room, metric_cell, metric_columns
 from ragbench.views.report import sharing_remark
+from ragbench.views.words import words_lines
 from ragbench_cli.output import Blocks, Cell, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
             verdicts.append([f"  {name}", *cells])
         yield ""
         yield table(run_document.VERDICT_COLUMNS[:-1], verdicts)
-        yield f"  by {validation.validator}, which says yes only where it is sure."
+        yield f"  by {validation.validator}"
+        for line in words_lines(validation.words):
+            yield f"  {line}"
         yield f"  {run_document.quality_text(validation)}"
         if validation.unmatched:
             yield f"  {validation.unmatched:,} cases with a verdict have no answer, no abstention"

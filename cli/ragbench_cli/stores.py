@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
@@ -26,6 +26,7 @@ from ragbench.search.pipeline.strategies import (
     Strategy,
     StrategyName,
     filter_problem,
+    variable_of,
 )
 from ragbench.search.stores.attached import attach
 from ragbench.search.stores.base import NORMAL, Effort
@@ -35,8 +36,17 @@ from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench_cli import console
 from ragbench_cli.options import completed, json_object, mapping, option
 
-Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
-"""Gives what is found for each of some questions."""
+
+class Searcher(NamedTuple):
+    """A search that is made once, for all batches of questions."""
+
+    strategy: Strategy
+    search: Search
+
+    def ask(self, texts: Sequence[str]) -> list[list[Chunk]]:
+        """The chunks that are found for each question."""
+        with console.users_code():  # an embedder may be the user's own
+            return self.strategy.retrieve(texts, self.search)
 
 
 class Opened(NamedTuple):
@@ -49,15 +59,8 @@ class Opened(NamedTuple):
     has_words: bool
     has_vectors: bool
 
-    def search_function(self) -> Ask:
-        """A function that searches by the chosen strategy, which is made once for all batches."""
-        strategy = self.strategy(self.name)
-
-        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.users_code():  # an embedder may be the user's own
-                return strategy.retrieve(texts, self.search)
-
-        return ask
+    def searcher(self) -> Searcher:
+        return Searcher(self.strategy(self.name), self.search)
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
         """The collection with all of its rankings, to be searched in every way."""
@@ -91,11 +94,9 @@ class SearchChoice(Record):
     store: str
     where: CollectionChoice
     settings: RetrievalSettings
-    """Of a collection of ragbench's own; the user's options override the environment's."""
-    strategy: str | None = None
-    """None unless the user names one."""
-    score_threshold: float | None = None
-    """None unless the user names one."""
+    """The user's options override the environment's."""
+    names_strategy: bool
+    """Whether the user names the strategy. A default gives way to what the collection can do."""
     sparse_cache: str | None = None
     """A folder or off; None for the usual place."""
     allow_incomplete: bool = False
@@ -113,7 +114,7 @@ class SearchChoice(Record):
         with embedder_of(where.embedder, where.embedder_setting) as embedder, ExitStack() as stack:
             # With neither an embedder nor a search by words alone, another program's collection
             # cannot be searched: the error is then that of our own.
-            may_be_foreign = embedder is not None or self.strategy == "sparse"
+            may_be_foreign = embedder is not None or self._named_strategy == "sparse"
             opened: Opened | None = None
             if not is_foreign and not (may_be_foreign and is_read_only(self.store)):
                 try:
@@ -124,6 +125,10 @@ class SearchChoice(Record):
             if opened is None:
                 opened = stack.enter_context(self._foreign(embedder, filters))
             yield opened
+
+    @property
+    def _named_strategy(self) -> StrategyName | None:
+        return self.settings.strategy if self.names_strategy else None
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
@@ -151,7 +156,7 @@ class SearchChoice(Record):
             strategy = settings.strategy
             has_vectors = collection.has_vectors
             # The default is a search by both. One by vectors that the user names is an error here.
-            if self.strategy is None and strategy != "sparse" and not has_vectors:
+            if not self.names_strategy and strategy != "sparse" and not has_vectors:
                 strategy = "sparse"
                 console.say(
                     "searched by words (sparse): the collection was indexed with no embedder"
@@ -163,7 +168,7 @@ class SearchChoice(Record):
     def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
         """A collection that another program filled."""
         where = self.where
-        strategy_name = cast("StrategyName", self.strategy or "dense")
+        strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
         if embedder is None and strategy_name != "sparse":
             raise ConfigError(
@@ -182,11 +187,11 @@ class SearchChoice(Record):
 
         fields = FieldMapping.of(mapping(where.map or (), "--field"))
         with attach(self.store, where.collection, fields, native_filter=native) as collection:
-            for line in collection.notes(by_words=self.strategy != "dense"):
+            for line in collection.notes(by_words=self._named_strategy != "dense"):
                 console.say(line)
             _warn(filter_problem(collection, filters))
-            # What the scores of another program mean is not known: no threshold but the user's.
-            search = Search(k=self.settings.top_k, threshold=self.score_threshold, filters=filters)
+            settings = self.settings
+            search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
             has_words = collection.words is not None
             yield Opened(strategy, strategy_name, search, has_words, embedder is not None)
             # Known only once rows were read.
@@ -277,6 +282,13 @@ def search_settings(options: object = None) -> RetrievalSettings:
         if value is not None:
             changes[name] = value
     return replace(RetrievalSettings.from_environment(os.environ), **changes)
+
+
+def names_strategy(options: object = None) -> bool:
+    """Whether the user names a strategy, by an option or in the environment."""
+    if getattr(options, "strategy", None) is not None:
+        return True
+    return variable_of("strategy", os.environ) is not None
 
 
 def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, Any]:

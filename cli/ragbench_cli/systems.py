@@ -40,7 +40,8 @@ class System(NamedTuple):
     description: dict[str, Any]
     """What distinguishes it from others; the same description may reuse its results."""
     post_retrieval: PostRetrieval | None = None
-    concurrency: int = 1
+    concurrency: int | None = None
+    """Calls in flight that its description asks for; None where it asks for none."""
     chats: tuple[Chat, ...] = ()
     documents: Callable[[], Iterable[Document]] | None = None
     """Gives what it searches; None where only the system knows."""

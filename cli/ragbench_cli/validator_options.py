@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from ragbench.core.record import Record, field, replace
+from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
@@ -59,6 +60,9 @@ class ValidatorChoice(Record):
     """Which validator judges: lexical (words only), local (a reader model on this machine; needs
     the extra onnx), llm (a language model) or cascade (lexical first, the llm where it is unsure).
     auto: local if its extra is installed, else lexical."""
+    reader: Annotated[str | None, option("NAME_OR_FOLDER", rare=True)] = None
+    """Model that local reads with, in place of the bundled one: a folder, or owner/name on the
+    Hugging Face hub. Cross-encoders, and models of question answering or entailment."""
     validator_args: ValidatorArgsOption = None
     llm: LLMChoice = field(default_factory=LLMChoice)
 
@@ -69,7 +73,9 @@ class ValidatorChoice(Record):
 
         if self.name != DEFAULT_VALIDATOR:
             return self
-        return replace(self, name=default_validator())
+        # Only local reads with a model: where its extra is missing, that is the error.
+        name = default_validator() if self.reader is None else "local"
+        return replace(self, name=name)
 
 
 class CalibratedChoice(ValidatorChoice):
@@ -94,6 +100,10 @@ def validator_maker(
         settings |= json_object(choice.validator_args, "--validator-args")
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         settings["calibration"] = str(choice.calibration)
+    if choice.reader is not None:
+        if choice.name != "local":
+            raise ConfigError(f"--reader is for --validator local, not for {choice.name}")
+        settings["reader"] = choice.reader
     if choice.name == "cascade":
         settings = {"first": "lexical", "second": "llm", **settings}
     if '"llm"' not in json.dumps(settings):  # in a cascade at any depth

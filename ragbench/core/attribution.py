@@ -125,6 +125,16 @@ class Attribution(Record):
     used."""
     decided_by: Decider = Decider.NONE
     """What decided ``answer``."""
+    reason: str = ""
+    """Why ``answer`` is so: what a judge says of it, or what was compared. Empty where people
+    decided, and where only the words were weighed."""
+
+    @property
+    def explanation(self) -> str:
+        """The cause in a sentence, and why the answer is right or wrong where that is known."""
+        if not self.reason:
+            return self.detail
+        return f"{self.detail} By {self.decided_by.value}: {self.reason}"
 
 
 class AnswerCounts(Record):

@@ -114,11 +114,10 @@ class LoopThread:
     which it was opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "ragbench-llm") -> None:
+        """Starts the thread, with a name by which tools show it."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="ragbench-llm", daemon=True
-        )
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -131,10 +130,9 @@ class LoopThread:
             return  # the thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
-    def _begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
+    def begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
         """Starts a coroutine in the loop; a call from the loop itself would wait for ever."""
         if self._thread is threading.current_thread():
             work.close()
@@ -143,7 +141,7 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
         """Runs a coroutine to its end, from another thread."""
-        future = self._begin(work)
+        future = self.begin(work)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -162,7 +160,7 @@ class LoopThread:
         """
         # A value is in a tuple of one, since it may be None; None itself marks the end.
         reports: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
-        future = self._begin(work(lambda value: reports.put((value,))))
+        future = self.begin(work(lambda value: reports.put((value,))))
         future.add_done_callback(lambda _: reports.put(None))
         try:
             is_over = False
@@ -188,12 +186,16 @@ _LAST_SECONDS = 0.5
 
 
 async def _end_tasks() -> None:
-    """Cancels all tasks of the running loop but this one, and waits for their end."""
+    """Cancels all tasks of the running loop but this one, and waits for their end.
+
+    Asynchronous generators that nobody has read to their end are closed.
+    """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     if tasks:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -29,7 +29,12 @@ class Chunk(Record):
     text: str
     """The passage itself."""
     score: float | None = None
-    """How well it fits the query, higher is better; None when the source gave no score."""
+    """How well it fits the query, higher is better; None when the source gave no score.
+
+    A search of ragbench gives a dense one's cosine on the embedder's scale (0 is unrelated), a
+    sparse one's BM25 as a share of the question's words, or a hybrid one's fused rank, which only
+    orders; the cosine and the BM25 of a fused chunk are in ``metadata["ranked_by"]``.
+    """
     document_id: str | None = None
     """The document that it was cut from; None when unknown."""
     start: int | None = None

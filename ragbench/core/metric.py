@@ -20,6 +20,11 @@ from ragbench.core.record import Record
 
 ParameterValue = str | int | float | bool
 
+RUBRIC = "rubric:"
+"""Begins the names of metrics that users describe in words: ``rubric:NAME``."""
+CORRECTNESS = "correctness"
+"""The metric of a judge that compares answers with their references."""
+
 _BARE = re.compile(r"[\w.+-]+", re.ASCII)
 """Texts that need no quotes as a parameter's value."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import traceback
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -222,6 +223,23 @@ class JudgeStep(Record):
     when both were unknown."""
     not_sent: tuple[str, ...] = ()
     """Parameters that the endpoint refused, such as ``temperature``."""
+
+
+ANSWER_VERDICTS: Mapping[str, Mapping[str, float]] = {
+    "CorrectnessVerdict": {"right": 1.0, "partly": 0.5, "wrong": 0.0},
+    "RubricVerdict": {"pass": 1.0, "fail": 0.0},
+}
+"""The verdicts on a whole answer with their values, by the kind of reply that holds them beside a
+reason."""
+
+
+def verdict_reason(judgements: Sequence[Judgement]) -> str:
+    """Why the first judge of a whole answer says what it says; empty where none gives a reason."""
+    for judgement in judgements:
+        for step in judgement.steps:
+            if step.asked in ANSWER_VERDICTS:
+                return str(step.answer["reason"])
+    return ""
 
 
 class Judgement(Record):

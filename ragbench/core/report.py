@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from ragbench.core.attribution import AnswerCounts, Attribution, Cause, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
-from ragbench.core.metric import Direction, Metric
+from ragbench.core.metric import CORRECTNESS, Direction, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Repeats, Status
 from ragbench.core.record import Record, field
 from ragbench.core.story import CaseStory
@@ -64,6 +64,8 @@ class JurorScore(Record):
     """Cases with a verdict that none of its quotes proves."""
     score: float | None
     """The mean of its values; None when it gave none."""
+    verdicts: Mapping[str, int] = {}
+    """As those of its `JudgeLine`."""
 
 
 class JurorPair(Record):
@@ -105,6 +107,9 @@ class JudgeLine(Record):
     """Sentences that the judge called supported, at least in part."""
     unproved_sentences: int = 0
     """Of those, how many no quote proves: they are in no score."""
+    verdicts: Mapping[str, int] = {}
+    """Replies by verdict, those that were not given included: right, partly and wrong, or pass and
+    fail. Empty where the judge gives no verdict on the whole answer."""
     jurors: tuple[JurorScore, ...] = ()
     """Each judge of a panel, in its order; empty where a single judge was asked."""
     pairs: tuple[JurorPair, ...] = ()
@@ -157,8 +162,14 @@ class Correction(Record):
 
 WORDS_RIGHT = "answer_correct"
 """The metric by which words say whether an answer is right."""
-JUDGED_RIGHT = ("ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy")
-"""Judged metrics of whether an answer is right; they take precedence over those by words."""
+JUDGED_RIGHT = (
+    CORRECTNESS,
+    "ragas:answer_correctness",
+    "ragas:factual_correctness",
+    "ragas:answer_accuracy",
+)
+"""Judged metrics of whether an answer is right: they go before those by words, and the first of
+them before the others."""
 
 
 _DERIVED_FROM_WORDS = "right"

@@ -13,6 +13,48 @@ from ragbench.core.record import Record, field
 from ragbench.core.roles import FieldRole
 
 
+class AnswerWord(StrEnum):
+    """How sure it is that the chunks hold the answer; each word has a known worth."""
+
+    YES = "yes"
+    LIKELY = "likely"
+    PERHAPS = "perhaps"
+    PROBABLY_NOT = "probably not"
+    NO = "no"
+    NOT_JUDGED = "not judged reliably"
+    """In place of a Yes, where a Yes is known to be worth little: tables of figures, and questions
+    of several sentences."""
+
+
+class AnswerWorth(Record):
+    """How often a word was true: the share of pools with this word that held the answer."""
+
+    share: float
+    low: float | None = None
+    """The share in the worst of the domains that it was measured on; None after a calibration."""
+    high: float | None = None
+    """The share in the best of these domains; None after a calibration."""
+    labels: int = 0
+    """Labels of your own that the share comes from; 0 for the domains that ragbench measured."""
+
+    def __str__(self) -> str:
+        share = f"{100 * self.share:.0f} %"
+        if self.labels:
+            return f"{share}, calibrated on {self.labels:,} labels of yours"
+        if self.low is not None and self.high is not None:
+            share += f" ({100 * self.low:.0f} to {100 * self.high:.0f} by domain)"
+        return f"{share}, not calibrated on your data"
+
+
+class WordCount(Record):
+    """How many queries have a word, and how often that word was true."""
+
+    word: AnswerWord
+    count: int
+    worth: AnswerWorth | None
+    """After a calibration on average over these queries; None where it is not known."""
+
+
 class Share(Record):
     """A share of things that were counted, with its interval."""
 
@@ -147,6 +189,9 @@ class DumpSummary(Record):
     chunks: int
     relevant_chunks: int
     answer_present: Share
+    words: tuple[WordCount, ...] = ()
+    """Queries by the word for their probability, the surest first; empty where the validator's
+    words were not measured."""
     quality: Mapping[str, int]
     warnings: tuple[WarningCount, ...]
     problems: tuple[str, ...]
@@ -258,6 +303,11 @@ class Verdict(Record):
     """Whether the answer is in the chunks; true only when that is nearly certain."""
     answer_probability: float
     """Calibrated probability that at least one chunk contains the answer, in [0, 1]."""
+    answer_word: AnswerWord | None = None
+    """The probability in a word; None where nobody has measured what the validator's words are
+    worth."""
+    answer_worth: AnswerWorth | None = None
+    """How often that word was true; None where that is not known."""
     evidence: tuple[EvidenceQuote, ...]
     """The parts of the chunks with the answer; empty unless it is present or partly present."""
     retrieval_quality: RetrievalQuality
@@ -303,6 +353,8 @@ class ValidationTable(Record):
     verdicts: int
     quality: Mapping[str, int]
     answer_present: Share
+    words: tuple[WordCount, ...] = ()
+    """Cases by the word for their probability, the surest first."""
     matrix: tuple[MatrixCell, ...]
     """Four cells: present and answered, present and abstained, absent and answered, absent and
     abstained."""

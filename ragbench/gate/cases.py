@@ -16,7 +16,7 @@ from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.plugins import NDArray, np
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import MeanInterval, mean_interval
 
 _PREFERRED_METRICS = {
     "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
@@ -108,7 +108,7 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     return bool(2 * times_passed >= len(applicable))
 
 
-def interval_of(run: RunScores, column: MetricColumn) -> Interval:
+def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
     """The mean of a metric over the cases that were measured; its ends where its level is known."""
     values = run.cells(column.name).values
     clusters = run.clusters

@@ -17,7 +17,7 @@ from ragbench.gate.figures import DERIVED
 from ragbench.gate.words import worded
 from ragbench.plugins import Integers, np
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import MeanInterval, mean_interval
 from ragbench.stats.paired import CaseScores, PairedSample, paired_columns
 
 _HALF = 0.5
@@ -406,7 +406,7 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
     )
 
 
-def _untested_drop(question: DropQuestion, interval: Interval) -> Drop:
+def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
     """How a metric moved, as if nothing had been tested.
 
     Args:

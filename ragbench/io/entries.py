@@ -162,7 +162,7 @@ LOOK = 1000
 
 @dataclass(kw_only=True)
 class EntrySource(AbstractContextManager["EntrySource"]):
-    """Cases with what is recorded for them; read from the start at each iteration.
+    """Cases with their recorded outcomes; read from the start at each iteration.
 
     Bad records are left out and raised together at the end of each iteration.
     """

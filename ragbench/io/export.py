@@ -14,6 +14,7 @@ import orjson
 
 from ragbench.core.case import Case, Evidence, Expectation, Turn
 from ragbench.core.outcome import Cell, Outcome, Status
+from ragbench.core.readable_metadata import readable
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
@@ -41,7 +42,7 @@ class Scores(Record):
 
 @dataclass(kw_only=True, slots=True)
 class Exported:
-    """What was written where; a writer counts in it."""
+    """The files of an export, with counts that the writer keeps."""
 
     paths: tuple[Path, ...]
     written: int = 0
@@ -157,7 +158,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
 
 
 def _cell(kind: ColumnKind, value: Any) -> Any:
-    """A value as its column holds it, with credentials hidden.
+    """A value as its column holds it, without embeddings, and with credentials hidden.
 
     `written_whole` hides them in files of text alone: a Parquet file would hold them.
     """
@@ -170,7 +171,7 @@ def _cell(kind: ColumnKind, value: Any) -> Any:
     if kind is ColumnKind.NUMBER:
         return float(value)
     if kind is ColumnKind.JSON:
-        value = json_text(value)
+        value = json_text(readable(value))
     return hidden(value)
 
 

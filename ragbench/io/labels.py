@@ -31,7 +31,7 @@ LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 
 
 class LabelledClaim(Record):
-    """A claim with what people say of whether its evidence supports it."""
+    """A claim with the labels of people: whether its evidence supports it."""
 
     id: str
     claim: str

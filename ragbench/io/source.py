@@ -27,7 +27,7 @@ from ragbench.masking import mask_url
 
 @dataclass(kw_only=True, slots=True)
 class Problems:
-    """What was found wrong so far, in the order of the file.
+    """The problems of a source so far, in the order of the file.
 
     Example:
         >>> problems = Problems()

@@ -56,6 +56,8 @@ def failed_verdict_object(
         "relevance": {},
         "answer_present": None,
         "answer_probability": None,
+        "answer_word": None,
+        "answer_worth": None,
         "evidence": [],
         "retrieval_quality": None,
         "message": f"Failed: {failure.type}: {failure.message}",

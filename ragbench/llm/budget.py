@@ -350,7 +350,7 @@ def amount_of(amount: str | Decimal, name: str) -> Decimal:
 
 
 class Budget:
-    """What may be spent, by all clients together, in however many event loops and threads.
+    """The limit of costs for all clients together, in any number of event loops and threads.
 
     Before a request is sent, the most that it can cost is set aside; afterwards what it did cost is
     booked. So the sum of what was spent and of what is in flight never exceeds the limit, however

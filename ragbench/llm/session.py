@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -187,6 +188,11 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         """Runs a coroutine next to the clients and gives its result."""
         models = self.models
         return self._thread.run(work(models))
+
+    def begin(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> Future[ValueT]:
+        """Starts a coroutine next to the clients, and gives what its result will be in."""
+        models = self.models
+        return self._thread.begin(work(models))
 
     def stream(
         self, work: Callable[[ModelClients, Callable[[ValueT], None]], Coroutine[Any, Any, None]]

@@ -1,9 +1,6 @@
 """How calls are made: how many, when again, when no more; requests through the openai package.
 
-How many requests are in flight follows additive increase, multiplicative decrease (Chiu and Jain
-1989, "Analysis of the increase and decrease algorithms for congestion avoidance"), with TCP's slow
-start until the first decrease. A rate limit halves the number. A server error says little about
-load: only when most of the latest calls end in errors or time outs is the number halved for them.
+How many requests are in flight, `ragbench.core.concurrency` says.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragbench.core.checked import AboveZero, Checked, NotNegative, Positive
+from ragbench.core.concurrency import AdaptiveLimit
 from ragbench.core.origin import accounted
 from ragbench.core.record import Record
 from ragbench.errors import InterruptedRunError, LLMStoppedError, LLMUnreachableError
@@ -131,39 +129,16 @@ _LONGEST_WAIT = 30.0
 """Seconds before the first repetition of a request, and before any."""
 _FIRST_LIMIT = 8
 """Requests in flight to begin with."""
-_WINDOW = 16
-"""How many of the latest calls say whether most of them fail."""
-_STREAK = 3
-"""Rate limits in a row after which nobody calls until the first of the waits is over."""
 
 
-class Concurrency:
+class Concurrency(AdaptiveLimit):
     """Gives out slots for requests, as many at a time as the endpoint bears. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        self._most = most
+        super().__init__(most, first=_FIRST_LIMIT, now=clock.now)
         self._clock = clock
-        self._limit = float(min(_FIRST_LIMIT, most))
-        """How many may be in flight; its fraction grows until it is one more."""
-        self.in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         """The turns of calls that wait for a slot, first come first served."""
-        self._epoch = 0
-        """How often the limit was lowered."""
-        self._rising_fast = True
-        """Whether the limit has never been lowered: then it doubles with each round of calls."""
-        self._latest: deque[bool] = deque(maxlen=_WINDOW)
-        """Whether each of the latest calls was answered."""
-        self._limited_in_row = 0
-        self._earliest = 0.0
-        """Rate limits in a row, and the first time at which one of those calls may come again."""
-        self._paused_until = 0.0
-        """Until when the endpoint has asked everybody to wait."""
-
-    @property
-    def limit(self) -> int:
-        """How many requests may be in flight just now."""
-        return int(self._limit)
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[int]:
@@ -175,70 +150,16 @@ class Concurrency:
         while True:
             await self._acquire()
             # The endpoint may have asked everybody to wait while this call stood in line.
-            wait = self._paused_until - self._clock.now()
+            wait = self.pause
             if wait <= 0:
                 break
             # No slot is held while waiting: a call that is cancelled here has none to give back.
             self._release()
             await self._clock.sleep(wait)
         try:
-            yield self._epoch
+            yield self.epoch
         finally:
             self._release()
-
-    def succeeded(self, left: int | None = None) -> None:
-        """A call was answered: a little more may be in flight.
-
-        Args:
-            left: how many more calls the endpoint says it takes just now.
-        """
-        self._latest.append(True)
-        self._limited_in_row = 0
-        self._paused_until = 0.0
-        # With fewer in flight, nobody has tried whether as many as the limit are borne.
-        if self.in_flight * 2 >= self._limit:
-            step = 1.0 if self._rising_fast else 1.0 / self._limit
-            self._limit = min(self._limit + step, float(self._most))
-            self._wake()
-        if left is not None:
-            self._limit = min(self._limit, float(max(1, left)))
-
-    def rate_limited(self, epoch: int, wait: float) -> None:
-        """The endpoint said that there were too many calls (429).
-
-        Args:
-            wait: seconds after which that call may come again.
-        """
-        self._lower(epoch)
-        may_return = self._clock.now() + wait
-        if self._limited_in_row:
-            may_return = min(self._earliest, may_return)
-        self._earliest = may_return
-        self._limited_in_row += 1
-        # Several in a row with nothing answered between: the limit is everybody's. Otherwise each
-        # call that waits for its turn would use up a request to hear the same.
-        if self._limited_in_row >= _STREAK:
-            self._paused_until = max(self._paused_until, self._earliest)
-
-    def failed(self, epoch: int) -> None:
-        """A call ended in a server error, a lost connection or a time out."""
-        self._latest.append(False)
-        calls = len(self._latest)
-        most_failed = sum(self._latest) * 2 < calls
-        if calls >= _WINDOW // 2 and most_failed:
-            self._lower(epoch)
-            self._latest.clear()
-
-    def _lower(self, epoch: int) -> None:
-        """Halves the limit, unless that has happened since the call began.
-
-        Args:
-            epoch: as `slot` gave it to the call. Calls of one burst are one sign, not many.
-        """
-        if epoch == self._epoch:
-            self._limit = max(1.0, self._limit / 2)
-            self._epoch += 1
-            self._rising_fast = False
 
     async def _acquire(self) -> None:
         """Waits until it is this call's turn."""
@@ -253,16 +174,16 @@ class Concurrency:
             if turn.done() and not turn.cancelled():
                 self._release()  # it was this call's turn already: the next call gets its slot
             else:
-                with suppress(ValueError):  # `_wake` may have taken it out already
+                with suppress(ValueError):  # `_rose` may have taken it out already
                     self._waiting.remove(turn)
             raise
 
     def _release(self) -> None:
         """Gives a slot back, and at once to a call that waits for one."""
         self.in_flight -= 1
-        self._wake()
+        self._rose()
 
-    def _wake(self) -> None:
+    def _rose(self) -> None:
         """Gives free slots to the calls that wait for one."""
         while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from ragbench.core.case import Case
@@ -38,7 +37,7 @@ def exact_match(
         "how texts are made alike: for any script, as SQuAD's script does, not",
     ] = "multilingual",
 ) -> float:
-    """1 when the answer equals a reference after normalisation, else 0."""
+    """1 when the answer equals a reference, normalised as in SQuAD, in any script; else 0."""
     if normalise == "none" or response == reference:
         return float(response == reference)
     tokens = _TOKENS[normalise]
@@ -48,7 +47,7 @@ def exact_match(
 
 @metric(group="generator", abstains=True, aliases=("F1",), cite=_SQUAD)
 def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilingual") -> float:
-    """F1 of the tokens that answer and reference share; characters in Chinese."""
+    """F1 of the tokens that answer and reference share, as in SQuAD; characters in Chinese."""
     if response == reference:
         return 1.0
     tokens_of = _TOKENS[normalise]
@@ -120,24 +119,54 @@ def edit_similarity(response: str, reference: str) -> float:
     return 1 - Levenshtein.normalized_distance(reference, response)
 
 
+_LIN = "Lin 2004, ROUGE: A Package for Automatic Evaluation of Summaries; rouge_score"
+_Stemmer = Annotated[bool, "whether words are compared by their Porter stems"]
+
+
+def _load_rouge() -> Any:
+    """The package of the published implementation."""
+    return require("rouge_score.rouge_scorer", extra="text")
+
+
 @metric(
     group="generator",
     abstains=True,
     extra="text",
-    prepare=lambda: require("rouge_score.rouge_scorer", extra="text"),
-    cite="Lin 2004, ROUGE: A Package for Automatic Evaluation of Summaries",
+    prepare=_load_rouge,
+    cite=_LIN,
+    version=2,
 )
-def rouge(
-    response: str,
-    reference: str,
-    *,
-    variant: Annotated[
-        Literal["rouge1", "rouge2", "rougeL"],
-        "single tokens, pairs of tokens, or longest common subsequence",
-    ] = "rougeL",
-) -> float:
-    """F-measure of shared n-grams or of the longest common subsequence."""
-    return float(_rouge(variant).score(reference, response)[variant].fmeasure)
+def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
+    """F-measure of shared words, as in rouge_score: of letters a-z and digits."""
+    return _rouge("rouge1", response, reference, stemmer)
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    extra="text",
+    prepare=_load_rouge,
+    cite=_LIN,
+    version=2,
+)
+def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
+    """F-measure of shared pairs of words, as in rouge_score: of letters a-z and digits."""
+    return _rouge("rouge2", response, reference, stemmer)
+
+
+@metric(
+    name="rougeL",
+    group="generator",
+    abstains=True,
+    extra="text",
+    aliases=("rouge",),
+    prepare=_load_rouge,
+    cite=_LIN,
+    version=2,
+)
+def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
+    """F-measure of the longest common subsequence, as in rouge_score: of letters a-z and digits."""
+    return _rouge("rougeL", response, reference, stemmer)
 
 
 @metric(
@@ -148,7 +177,7 @@ def rouge(
     cite="Papineni et al. 2002; Post 2018, A Call for Clarity in Reporting BLEU Scores",
 )
 def bleu(response: str, references: Sequence[str]) -> float:
-    """Sentence BLEU with effective order, divided by 100."""
+    """Sentence BLEU of sacrebleu, divided by 100; of characters where words have no spaces."""
     # Without effective order, an answer of fewer than four tokens is always 0.
     text = "".join(references)
     tokenizer = "13a"
@@ -168,17 +197,25 @@ def bleu(response: str, references: Sequence[str]) -> float:
     cite="Popović 2015, chrF: character n-gram F-score for automatic MT evaluation",
 )
 def chrf(response: str, references: Sequence[str]) -> float:
-    """F-score of shared character n-grams (chrF2), divided by 100."""
+    """F-score of shared character n-grams (chrF2 of sacrebleu), divided by 100."""
     return _sentence_score(_sacrebleu("CHRF"), response, references)
 
 
+_ROUGE_READS = re.compile("[a-z0-9]")
+_NO_ROUGE = Skip("ROUGE reads a-z and 0-9, and the reference has neither: use token_f1 or chrf")
+
+
+def _rouge(variant: str, response: str, reference: str, stemmer: bool) -> float | Skip:
+    """A score of rouge_score; none where its tokenizer leaves nothing of the reference."""
+    if reference.strip() and not _ROUGE_READS.search(reference.lower()):
+        return _NO_ROUGE
+    return float(_rouge_scorer(variant, stemmer).score(reference, response)[variant].fmeasure)
+
+
 @cache
-def _rouge(variant: str) -> Any:
-    """The scorer of a variant of ROUGE, such as ``rougeL``, that reads words of all languages."""
-    package: Any = require("rouge_score.rouge_scorer", extra="text")
-    # Its own tokeniser drops everything but a-z and 0-9.
-    tokeniser = SimpleNamespace(tokenize=multilingual_tokens)
-    return package.RougeScorer([variant], tokenizer=tokeniser)
+def _rouge_scorer(variant: str, stemmer: bool) -> Any:
+    """The scorer of one variant of ROUGE, such as ``rougeL``."""
+    return _load_rouge().RougeScorer([variant], use_stemmer=stemmer)
 
 
 # Wide ranges take milliseconds to compile: re does it once, when they are first used.

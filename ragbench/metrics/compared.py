@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragbench.metrics.word_lists import affixes, opposites, phrases, word_list
 from ragbench.text.amounts import Agreement, Amount, Wording, wording
-from ragbench.text.declining import read_answer
+from ragbench.text.declining import opens_with_refusal, read_answer
 from ragbench.text.letters import as_written
 
 LONGEST = 20_000
@@ -471,7 +471,7 @@ class Beside:
 
     def declines(self) -> bool:
         """The answer begins with a refusal, and says little of the reference's own words."""
-        return read_answer(self.response).opens
+        return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
         """The reference itself says that there is no answer."""

@@ -124,7 +124,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     if not answer.is_long and answer.is_open():
         likely = min(likely, OPEN)
     is_nothing_said = not said and features.get("unlike", 1.0)
-    if is_nothing_said:
+    if is_nothing_said or answer.only_repeats_question():
         likely = min(likely, NOT_SAID)
     return AnswerVerdict(max(likely, UNSAID), "by its words" if likely >= _LEAST_RIGHT else "")
 
@@ -184,6 +184,12 @@ class AnswerBeside(Beside):
     def comparison(self) -> Comparison:
         """What can be compared says."""
         return self.compared()
+
+    def only_repeats_question(self) -> bool:
+        """Whether the question has all words of the answer, and not all of the reference."""
+        asked = stems(self.query_wording.tokens)
+        said = stems(self.answer_words)
+        return bool(said) and said <= asked and not stems(self.new_words) <= asked
 
     def contradiction(self) -> str | None:
         """What the answer says otherwise than the reference; None where nothing is seen."""

@@ -231,7 +231,9 @@ def gold_of(
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
         grade_by_id = {id: grade for id, grade in grades.items() if grade > 0 or not only_relevant}
-        if not grade_by_id:
+        # Without a relevant document trec_eval counts 0; but a question without an answer has none.
+        is_unanswerable = case.answerable is False and max(grade_by_id.values(), default=0) < 1
+        if not grade_by_id or is_unanswerable:
             return _NO_GOLD
         has_ids = result.context_ids is not None
         # An empty retrieval can be recognized by id or document, too.

@@ -82,8 +82,8 @@ class AtLeast(Record, kw_only=False):
     value: float
 
 
-class Options(TypedDict, total=False):
-    """What can be said of a metric besides its function."""
+class MetricOptions(TypedDict, total=False):
+    """The properties of a metric besides its function, each of them optional."""
 
     name: str
     """How it is written and shown; the function's name when not given."""
@@ -133,10 +133,10 @@ def metric(function: FunctionT, /) -> FunctionT: ...
 
 
 @overload
-def metric(**options: Unpack[Options]) -> Callable[[FunctionT], FunctionT]: ...
+def metric(**options: Unpack[MetricOptions]) -> Callable[[FunctionT], FunctionT]: ...
 
 
-def metric(function: Any = None, /, **options: Unpack[Options]) -> Any:
+def metric(function: Any = None, /, **options: Unpack[MetricOptions]) -> Any:
     """Makes a function a metric; it can still be called as before.
 
     Its positional parameters say by their names what it is given of each case: see `ARGUMENTS`. A
@@ -150,7 +150,7 @@ def metric(function: Any = None, /, **options: Unpack[Options]) -> Any:
 
     Args:
         function: the function, where the decorator is written without parentheses.
-        **options: see `Options`.
+        **options: see `MetricOptions`.
 
     Raises:
         ConfigError: a parameter has a name that means nothing, or no default.
@@ -223,7 +223,7 @@ class _Signature:
             place = f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
         raise ConfigError(f"{place}the metric '{self.name}' {problem}")
 
-    def definition(self, options: Options) -> MetricDefinition:
+    def definition(self, options: MetricOptions) -> MetricDefinition:
         """The metric's definition, from the function and what else is said of it.
 
         Raises:
@@ -234,9 +234,9 @@ class _Signature:
         cutoff = options.get("cutoff")
         aggregate = options.get("aggregate")
         facts = {name: value for name, value in options.items() if name in _FACTS}
-        unknown = options.keys() - Options.__annotations__.keys()
+        unknown = options.keys() - MetricOptions.__annotations__.keys()
         if unknown:
-            self.refuse(f"has the option {_unknown(min(unknown), Options.__annotations__)}")
+            self.refuse(f"has the option {_unknown(min(unknown), MetricOptions.__annotations__)}")
         if options.get("probability") and (options.get("low", 0), options.get("high", 1)) != (0, 1):
             self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):

@@ -6,6 +6,8 @@ A place is a document's where documents are what is relevant, else a chunk's; se
 What trec_eval does not have, a chunk that holds several gold contexts and several chunks that hold
 the same one, is in `Ranking`: precision, hit rate and MRR ask whether a chunk is relevant, nDCG and
 MAP what it brings that is new, recall which gold contexts were found.
+
+A case with judgements, none of which is of a high enough grade, counts 0 in all of them.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from typing import Annotated, Literal
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Skip
 from ragbench.core.record import Record
-from ragbench.metrics.matching import NO_GOLD
 from ragbench.metrics.metric import AtLeast, metric
 
 _MANNING = "Manning, Raghavan and Schütze 2008, Introduction to Information Retrieval, ch. 8"
+_VERSION = 2
+"""2: a case without a document of a high enough grade counts 0; some metrics skipped it."""
 _HIGHEST = 15
 """The highest grade of nDCG(dcg=exp-log2)."""
 
@@ -131,40 +134,32 @@ def ranking_of(matched: Matched) -> Ranking:
     return _of_slots(tuple(slots), matched.grades)
 
 
-@metric(group="retriever", cutoff="k", aliases=("R",), cite=_MANNING)
-def recall(
-    ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+@metric(group="retriever", cutoff="k", aliases=("R",), cite=_MANNING, version=_VERSION)
+def recall(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of the relevant contexts that are among the first k retrieved."""
     ranking = ranking.judged() if judged_only else ranking
     relevant = ranking.relevant(rel)
     if not relevant:
-        return _no_relevant(ranking, rel)
+        return 0.0
     grades: Sequence[int] = ranking.grades[:k]
     if ranking.ranks is not None:  # a chunk may hold several gold contexts, and each counts
         grades = [grade for grade, rank in ranking.ranks if rank <= k]
     return len([grade for grade in grades if grade >= rel]) / relevant
 
 
-@metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
+@metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING, version=_VERSION)
 def precision(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+) -> float:
     """Share of the first k places that hold a relevant chunk; missing places count."""
     ranking = ranking.judged() if judged_only else ranking
-    if ranking.golds[0] < 1:
-        return _NOTHING_RELEVANT
     return len([grade for grade in ranking.grades[:k] if grade >= rel]) / k
 
 
-@metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING)
-def hit_rate(
-    ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+@metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING, version=_VERSION)
+def hit_rate(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """1 when a relevant chunk is among the first k, else 0."""
     ranking = ranking.judged() if judged_only else ranking
-    if ranking.golds[0] < 1:
-        return _NOTHING_RELEVANT
     return float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
 
 
@@ -174,16 +169,17 @@ def hit_rate(
     cutoff="k",
     aliases=("RR",),
     cite="Kantor and Voorhees 2000, The TREC-5 Confusion Track",
+    version=_VERSION,
 )
 def reciprocal_rank(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+) -> float:
     """1 / rank of the first relevant chunk, 0 when there is none."""
     ranking = ranking.judged() if judged_only else ranking
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
-    return 0.0 if ranking.golds[0] >= 1 else _NOTHING_RELEVANT
+    return 0.0
 
 
 @metric(
@@ -192,14 +188,15 @@ def reciprocal_rank(
     cutoff="k",
     aliases=("AP",),
     cite="Harman 1992, Evaluation Issues in Information Retrieval",
+    version=_VERSION,
 )
 def average_precision(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+) -> float:
     """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
     ranking = ranking.judged() if judged_only else ranking
-    if ranking.golds[0] < rel:
-        return _no_relevant(ranking, rel)
+    if not ranking.relevant(rel):
+        return 0.0
     relevant = 0
     precisions = 0.0
     for rank, gain in enumerate(ranking.gains[:k], 1):
@@ -214,6 +211,7 @@ def average_precision(
     group="retriever",
     cutoff="k",
     cite="Järvelin and Kekäläinen 2002, Cumulated Gain-based Evaluation of IR Techniques",
+    version=_VERSION,
 )
 def ndcg(
     ranking: Ranking,
@@ -221,11 +219,11 @@ def ndcg(
     k: int | None = None,
     dcg: Annotated[Literal["log2", "exp-log2"], "gain of a grade g: g itself, or 2^g - 1"] = "log2",
     judged_only: JudgedOnly = False,
-) -> float | Skip:
+) -> float:
     """Gain by grade, discounted by the logarithm of the rank, against the best order."""
     ranking = ranking.judged() if judged_only else ranking
-    if ranking.golds[0] < 1:
-        return _NOTHING_RELEVANT
+    if not ranking.relevant():
+        return 0.0
     gains: Sequence[int] = ranking.gains[:k]
     ideal: Sequence[int] = ranking.ideal[:k]
     if dcg == "exp-log2":
@@ -257,46 +255,29 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     """Share of the first k chunks with a judgement: how far to trust the rest."""
     grades = ranking.grades[:k]
     if not grades:
-        return _NOTHING_RETRIEVED
+        return Skip("nothing was retrieved")
     return (len(grades) - grades.count(UNJUDGED)) / len(grades)
 
 
-@metric(group="retriever", aliases=("SetP",), cite=_MANNING)
-def set_precision(
-    ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False
-) -> float | Skip:
+@metric(group="retriever", aliases=("SetP",), cite=_MANNING, version=_VERSION)
+def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of all retrieved chunks that are relevant."""
     ranking = ranking.judged() if judged_only else ranking
     return precision(ranking, k=max(len(ranking.grades), 1), rel=rel)
 
 
-@metric(group="retriever", aliases=("SetR",), cite=_MANNING)
-def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
+@metric(group="retriever", aliases=("SetR",), cite=_MANNING, version=_VERSION)
+def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
     """Share of the relevant contexts that were retrieved at any rank."""
     return recall(ranking, k=len(ranking.grades), rel=rel)
 
 
-@metric(group="retriever", aliases=("SetF",), cite=_MANNING)
-def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float | Skip:
+@metric(group="retriever", aliases=("SetF",), cite=_MANNING, version=_VERSION)
+def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Harmonic mean of set_precision and set_recall."""
     ranking = ranking.judged() if judged_only else ranking
     precision = set_precision(ranking, rel=rel)
-    if isinstance(precision, Skip):
-        return precision
     recall = set_recall(ranking, rel=rel)
-    if isinstance(recall, Skip):
-        return recall
     if not recall:
         return 0.0
     return 2 * precision * recall / (precision + recall)
-
-
-_NOTHING_RELEVANT = Skip(NO_GOLD)
-_NOTHING_RETRIEVED = Skip("nothing was retrieved")
-
-
-def _no_relevant(ranking: Ranking, level: int) -> Skip:
-    """Why nothing can be measured: no gold context has a high enough grade."""
-    if ranking.golds[0] < 1:
-        return _NOTHING_RELEVANT
-    return Skip(f"no context has a grade of {level} or more")

@@ -19,9 +19,16 @@ from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
-from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
+from ragbench.core.metric import (
+    RUBRIC,
+    Metric,
+    MetricDefinition,
+    Parameter,
+    ParameterValue,
+)
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.ledger.fingerprint import fingerprint
@@ -47,6 +54,7 @@ _FAMILIES = (
     "ragbench.metrics.hops",
     "ragbench.metrics.ragas",
     "ragbench.metrics.support",
+    "ragbench.metrics.correctness",
 )
 """Modules of ragbench's own metrics; one is imported when a name is looked for in it."""
 
@@ -74,6 +82,9 @@ DEFAULT = (
     "abstention_recall",
 )
 """The names of what a run measures when nothing else is asked for."""
+
+
+_NO_RUBRICS: Mapping[str, str] = MappingProxyType({})
 
 
 @cache
@@ -136,10 +147,18 @@ def find_definition(name: str) -> MetricDefinition:
     raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
 
 
-def parse_metric(given: MetricLike) -> Metric:
-    """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``."""
+def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS) -> Metric:
+    """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``.
+
+    Args:
+        rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
+    """
     if isinstance(given, Metric):
         return given
+    if isinstance(given, str) and given.startswith(RUBRIC):
+        from ragbench.metrics.rubric import parse_rubric  # of few runs
+
+        return parse_rubric(given, rubrics)
     if isinstance(given, str):
         name, texts, k = read_spelling(given)
         written = find_definition(name)
@@ -161,12 +180,15 @@ def parse_metric(given: MetricLike) -> Metric:
     return bound(_identified(definition), values, cutoff)
 
 
-def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
+def parse_metrics(
+    metrics: str | Iterable[MetricLike], *, rubrics: Mapping[str, str] = _NO_RUBRICS
+) -> tuple[Metric, ...]:
     """Reads a list of metrics, keeping its order and dropping repetitions.
 
     Args:
         metrics: a text with commas or spaces between them, or one text, function or metric each.
             A text that begins with + adds to the default ones.
+        rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
 
     Raises:
         ConfigError: some are wrong; the message holds one line for each of those.
@@ -185,8 +207,12 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
     problems: list[str] = []
     for item in items:
         try:
-            metric = parse_metric(item)
+            metric = parse_metric(item, rubrics=rubrics)
             if parsed.setdefault(metric.name, metric).identity != metric.identity:
+                if metric.name.startswith(RUBRIC):
+                    raise ConfigError(
+                        f"two rubrics are called '{metric.name}': give one another name"
+                    )
                 places = " and ".join(m.definition.scorer for m in (parsed[metric.name], metric))
                 raise ConfigError(
                     f"two metrics are called '{metric.name}', {places}: give yours another name, "
@@ -321,9 +347,19 @@ _ARGUMENT = re.compile(
 _PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
 
 
+_RUBRIC = re.compile(rf"(?<![^\s,]){RUBRIC}[^\s,=]*=")
+
+
 def split_metrics(text: str) -> list[str]:
-    """Splits a list of metrics at commas and white space outside parentheses."""
-    return _PART.findall(text)
+    """Splits a list of metrics at commas and white space outside parentheses.
+
+    A criterion, ``rubric:NAME=WORDS``, is the last of its list: its words may hold commas.
+    """
+    rubric = _RUBRIC.search(text)
+    if rubric is None:
+        return _PART.findall(text)
+    start = rubric.start()
+    return [*_PART.findall(text[:start]), text[start:]]
 
 
 def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from ragbench.core.calling import with_deadline
 from ragbench.core.chat import ChatModel
 from ragbench.core.checked import AboveZero, Checked, Filled, Positive
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.core.record import replace
-from ragbench.errors import InterfaceError
+from ragbench.errors import InputError, InterfaceError, StageTimeoutError
 from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import (
     age_text,
+    chunk_of,
     known_time,
     made_from,
     passages_task,
@@ -28,6 +30,7 @@ from ragbench.post.chunks import (
 from ragbench.post.operator import (
     ChunkNeighbours,
     ChunkSearch,
+    Found,
     OperatorInput,
     OperatorOutput,
     RankedChunk,
@@ -116,6 +119,8 @@ class Neighbours(Checked):
     """How many chunks are widened."""
     top_k: Positive = 2
     """How many neighbours to ask for at each."""
+    timeout: AboveZero | None = 5.0
+    """Seconds that a call of the service may take; null for no limit."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Widens the first chunks in their order.
@@ -127,7 +132,9 @@ class Neighbours(Checked):
         widened: list[RankedChunk] = []
         for entry in context.chunks[: self.first]:
             neighbours: list[Chunk] = []
-            for neighbour in _neighbours_of(self.service, entry.chunk.id, self.top_k):
+            for neighbour in _found_by(
+                self.service.neighbours, entry.chunk.id, self.top_k, self.timeout
+            ):
                 if neighbour.chunk.id not in present_ids:
                     neighbours.append(neighbour.chunk)
             present_ids.update(chunk.id for chunk in neighbours)
@@ -240,19 +247,46 @@ Fusion = Literal["concat", "interleave", "weighted", "rrf"]
 Rankings = Sequence[Sequence[RankedChunk]]
 
 
-def newcomers(chunks: Sequence[Chunk]) -> list[RankedChunk]:
-    """What a user's service gave, checked, as chunks that retrieval did not give."""
-    for chunk in chunks:
-        if not isinstance(chunk, Chunk):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
-            raise InterfaceError(f"the chunk service gave {type(chunk).__name__}, not a Chunk")
+def newcomers(found: Sequence[Found]) -> list[RankedChunk]:
+    """What a user's service returned, checked, as chunks that retrieval did not return."""
+    chunks: list[Chunk] = []
+    for position, item in enumerate(found):
+        chunk = item if isinstance(item, Chunk) else _chunk_of_service(item, position)
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
+        chunks.append(chunk)
     return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
 
 
-def _neighbours_of(service: ChunkNeighbours, chunk_id: str, top_k: int) -> list[RankedChunk]:
-    """At most `top_k` neighbours of a chunk, also where the service gives more than asked."""
-    return newcomers(service.neighbours(chunk_id, top_k))[:top_k]
+def _chunk_of_service(item: object, position: int) -> Chunk:
+    """The chunk of a mapping that a user's service returned."""
+    where = f"result {position} of the chunk service"
+    try:
+        chunk = chunk_of(item, where)
+    except InputError as error:  # which would end the run: a service may fail for one question
+        raise InterfaceError(str(error)) from None
+    if not chunk.id:
+        raise InterfaceError(f"{where} names no 'id', 'entry_id' or 'node_id'")
+    return chunk
+
+
+def _found_by(
+    ask: Callable[[str, int], Sequence[Found]], about: str, top_k: int, timeout: float | None
+) -> list[RankedChunk]:
+    """What a service finds in time: at most ``top_k``, also where it returns more than asked."""
+    if timeout is None:
+        return newcomers(ask(about, top_k))[:top_k]
+
+    def ask_each(texts: Sequence[str]) -> Sequence[Sequence[Found]]:
+        return [ask(text, top_k) for text in texts]
+
+    try:
+        found = with_deadline(ask_each, timeout)([about])[0]
+    except StageTimeoutError:
+        raise StageTimeoutError(
+            f"the chunk service gave no answer within {timeout:g} s: set a longer 'timeout'"
+        ) from None
+    return newcomers(found)[:top_k]
 
 
 def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:
@@ -332,6 +366,8 @@ class LinkExpand(Checked):
     """How results join the present chunks; see `ragbench.post.augment.fuse`."""
     weight: AboveZero = 0.5
     """Of results, against 1 for the present chunks; for ``weighted`` and ``rrf``."""
+    timeout: AboveZero | None = 5.0
+    """Seconds that a call of the service may take; null for no limit."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """Fuses the present chunks with those that are up to ``depth`` links away.
@@ -348,7 +384,7 @@ class LinkExpand(Checked):
                 if id in expanded_ids:
                     continue
                 expanded_ids.add(id)
-                for entry in _neighbours_of(self.service, id, self.top_k):
+                for entry in _found_by(self.service.neighbours, id, self.top_k, self.timeout):
                     if entry.chunk.id not in linked:
                         linked[entry.chunk.id] = entry
                         next_frontier.append(entry.chunk.id)
@@ -381,6 +417,8 @@ class QueryMerge(Checked):
     """Further queries."""
     fusion: Fusion = "concat"
     """How the rankings become one; see `ragbench.post.augment.fuse`."""
+    timeout: AboveZero | None = 5.0
+    """Seconds that a call of the service may take; null for no limit."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """Asks each further query once and fuses the rankings; the present chunks weigh 1."""
@@ -388,8 +426,6 @@ class QueryMerge(Checked):
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)
-            chunks = newcomers(self.service.search(text, query.top_k))
-            # A user's service may give more than it was asked for.
-            rankings.append(chunks[: query.top_k])
+            rankings.append(_found_by(self.service.search, text, query.top_k, self.timeout))
             weights.append(query.weight)
         return _fused_output(rankings, self.fusion, weights)

@@ -105,7 +105,7 @@ _RERANK_SETTINGS = ("top_k", "timeout", "on_error")
 
 
 class Resources(Record):
-    """What operators may need that no configuration file can hold."""
+    """The service, language model and folder of operators, which no configuration file can hold."""
 
     service: ChunkSearch | ChunkNeighbours | None = None
     """Where the chunks came from, as far as it can be asked."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from ragbench.core.chat import Message, task_messages
 from ragbench.core.chunk import Chunk
+from ragbench.core.readable_metadata import DERIVED
 from ragbench.core.record import Record, replace
 from ragbench.errors import InputError
 from ragbench.io.only import seconds_of
@@ -51,9 +52,6 @@ def numbers_schema(key: str, count: int) -> Schema[list[int]]:
 
 
 # --- chunks with new texts
-
-DERIVED = "derived"
-"""The metadata key of the list of changes that a text went through, oldest first."""
 
 
 def rewritten(
@@ -161,7 +159,7 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
     chunks: list[Chunk] = []
     for position, item in enumerate(cast("Sequence[Any]", items)):
-        chunks.append(_chunk(position, item))
+        chunks.append(chunk_of(item, f"memory_data[{position}]"))
     all_ids = {chunk.id for chunk in chunks}
     earlier_ids = {""}  # an item without an id has an empty one
     for position, chunk in enumerate(chunks):
@@ -206,9 +204,14 @@ def written_back(
     return new_items
 
 
-def _chunk(position: int, item: object) -> Chunk:
-    """A chunk of an item whose fields a user's own program wrote: each is checked."""
-    where = f"memory_data[{position}]"
+def chunk_of(item: object, where: str) -> Chunk:
+    """A chunk of an item whose fields a user's own program wrote: each is checked.
+
+    Its id is empty where the item names none.
+
+    Args:
+        where: the item's place, for errors.
+    """
     values = _mapping(item, where)
     metadata = _mapping(values.get("metadata") or {}, f"{where}: metadata")
     text = values.get("text")

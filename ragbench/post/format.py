@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 from msgspec import Meta
 
 from ragbench.core.checked import Checked, Filled, NotNegative, refuse
+from ragbench.core.readable_metadata import readable_metadata
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 
 
@@ -92,7 +93,9 @@ _RANKING_FIELDS = ("rank", "score", "initial_rank", "initial_score")
 class JsonFormat(Checked):
     """Writes a JSON array with an object a chunk. Unknown values are null.
 
-    Values in metadata that JSON does not know are written as text; NaN and infinities as null.
+    Metadata come without embeddings and internal fields, see
+    `ragbench.core.readable_metadata`. Values that JSON does not know are written as text; NaN and
+    infinities as null.
     """
 
     name = "format.structured"
@@ -104,7 +107,7 @@ class JsonFormat(Checked):
         "score",
         "metadata",
     )
-    """Fields of each object, in this order."""
+    """Fields of each object, in this order; metadata without embeddings and internal fields."""
     indent: NotNegative | None = None
     """Spaces a level; all in one line when not given."""
 
@@ -116,7 +119,8 @@ class JsonFormat(Checked):
             for field in self.fields:
                 # An entry has a score, too, and its chunk the one that retrieval gave.
                 holder = entry if field in _RANKING_FIELDS else entry.chunk
-                values[field] = _plain(getattr(holder, field))
+                value = getattr(holder, field)
+                values[field] = _plain(readable_metadata(value) if field == "metadata" else value)
             objects.append(values)
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
@@ -26,7 +26,7 @@ class Query(Record):
 
 
 class RankedChunk(Record):
-    """A chunk with where it stands and where it stood. The chunk itself is never changed."""
+    """A chunk with its present rank and score and those of retrieval; the chunk never changes."""
 
     chunk: Chunk
     """The same object that retrieval gave."""
@@ -64,7 +64,7 @@ def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
 
 
 class OperatorInput(Record):
-    """What stands before an operator."""
+    """The query and the chunks before an operator."""
 
     query: Query
     """The question that the chunks were retrieved for."""
@@ -75,7 +75,7 @@ class OperatorInput(Record):
 
 
 class OperatorOutput(Record):
-    """What an operator gives back."""
+    """The result of an operator."""
 
     chunks: tuple[RankedChunk, ...]
     """The chunks in their new order; their ranks are set anew."""
@@ -117,11 +117,16 @@ def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
     return tuple(entries)
 
 
+Found: TypeAlias = Chunk | Mapping[str, Any]
+"""What a service returns: a chunk, or a mapping with ``text``, an id (``id``, ``entry_id`` or
+``node_id``), and where they are known ``score`` and ``metadata``."""
+
+
 @runtime_checkable
 class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
-    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+    def search(self, query: str, top_k: int) -> Sequence[Found]:
         """Finds the best chunks for a query, best first, at most ``top_k``."""
         ...
 
@@ -130,6 +135,6 @@ class ChunkSearch(Protocol):
 class ChunkNeighbours(Protocol):
     """Finds chunks by a chunk."""
 
-    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
+    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Found]:
         """Finds chunks that are linked with a chunk, or stand beside it."""
         ...

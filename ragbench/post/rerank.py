@@ -95,7 +95,7 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
 
 
 class Reranked(Record):
-    """What came of one reranking."""
+    """The result of one reranking."""
 
     chunks: tuple[RankedChunk, ...]
     """The chunks that are kept, best first, ranks from 1; the incoming order after a failure."""

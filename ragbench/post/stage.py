@@ -13,13 +13,14 @@ from ragbench.core.biography import POST_RETRIEVE, Step
 from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
+from ragbench.core.readable_metadata import DERIVED
 from ragbench.core.record import Record
 from ragbench.core.result import RetrievalResult
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError, warn
 from ragbench.io.values import as_list, as_object
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore
-from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
+from ragbench.post.chunks import chunks_of, query_of, written_back
 from ragbench.post.operator import (
     Operator,
     OperatorInput,
@@ -32,13 +33,13 @@ from ragbench.post.operator import (
 )
 from ragbench.post.rerank import Rerank, Reranker, stored, with_members
 
-POST_RETRIEVAL_VERSION = 5
+POST_RETRIEVAL_VERSION = 6
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
 
 class PostRetrieved(Record):
-    """What stands between retrieval and generation for one question."""
+    """The result of post-retrieval for one question."""
 
     chunks: tuple[RankedChunk, ...]
     """The final chunks, best first (or in the order that a format operator gave), ranks from 1."""
@@ -153,8 +154,11 @@ class PostRetrieval(Checked):
                 handed on.
 
         Returns:
-            A new mapping with the final ``memory_data``, and ``history_text``. What was given
-            stays as it is.
+            A new mapping with the final ``memory_data``, ``history_text``, and ``steps``: of each
+            operator its name (``operator``), whether it changed anything for generation
+            (``acted``), its ``notes``, and its ``failures`` as texts. What was given stays as it
+            is. A failure is a `RagbenchWarning`, too, and so is a step that did nothing and notes
+            why.
 
         Raises:
             InputError: ``memory_data``, an item in it or ``now`` is nothing of the kind.
@@ -163,7 +167,16 @@ class PostRetrieval(Checked):
         chunks = chunks_of(data)
         result = self.run(query_of(data), chunks)
         items = written_back(data, chunks, result.chunks, self.score_field)
-        return {**data, "memory_data": items, "history_text": result.history_text}
+        steps: list[dict[str, Any]] = []
+        for step in result.steps:
+            steps.append(_step_item(step))
+            _warn_of(step)
+        return {
+            **data,
+            "memory_data": items,
+            "history_text": result.history_text,
+            "steps": steps,
+        }
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -253,6 +266,29 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
         made=tuple(made),
         wrote_text=output.history_text is not None,
     )
+
+
+def _step_item(step: Step) -> dict[str, Any]:
+    """What an operator did, as an item of `PostRetrieval.execute`."""
+    return {
+        "operator": step.operator,
+        "acted": step.acted,
+        "notes": list(step.notes),
+        "failures": [str(failure) for failure in step.failures],
+    }
+
+
+def _warn_of(step: Step) -> None:
+    """Warns the caller of `PostRetrieval.execute` of what failed, or did nothing for a reason."""
+    problems = [f"{failure.type}: {failure.message}" for failure in step.failures]
+    if problems:
+        outcome = "failed, and the chunks went on without it"
+    elif step.notes and not step.acted:
+        outcome = "changed nothing"
+        problems = list(step.notes)
+    else:
+        return
+    warn(f"{step.operator} {outcome}: {'; '.join(problems)}", level=3)
 
 
 def _origins(chunk: Chunk) -> tuple[str, ...]:

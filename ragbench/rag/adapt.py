@@ -144,6 +144,7 @@ def _family_parts(obj: object, family: str) -> Parts:
     if inspect.isclass(obj) or isinstance(obj, str):
         source = as_rag(cast("object", obj))
     if isinstance(source, RAGBase):
+        # It derives every form from those that it has: the two with metadata lose nothing.
         rag = cast("RAGBase[Any]", source)
         methods: dict[str, Callable[..., Any]] = {}
         if family in rag.families:
@@ -155,9 +156,12 @@ def _family_parts(obj: object, family: str) -> Parts:
         shapes = shapes_of(obj)
         own_names = interface_methods(obj)
         has_family = any(FORMS[name].family == family for name in own_names)
+        # Here a chain takes contexts, which it would not as a whole system. Methods with the
+        # interface's names come first, but where the framework means something else by them.
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
                 return shape.slots[family](obj)
+        # A function alone does not say what it does; the argument that it is given as does.
         if callable(obj) and not own_names and not shapes:
             return _retriever(obj) if family == "retrieval" else _generator(obj)
         parts = _parts(obj).only(family)
@@ -245,6 +249,7 @@ def _generator(function: Callable[..., Any]) -> Parts:
     takes_contexts = accepts_second_argument(function)
 
     def ask(query: str, contexts: list[str], **said: Any) -> Any:
+        """Asks the function, with the contexts where it takes them."""
         if takes_contexts:
             return function(query, contexts, **said)
         return function(query, **said)
@@ -279,6 +284,7 @@ def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Ca
     """A function that takes ``top_k`` by that name, of one that takes it in a way of its own."""
 
     def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
+        """Asks the function for so many contexts, or refuses where it takes no number."""
         extra, options = pass_top_k(way, top_k, where)
         return function(query, *extra, **options, **said)
 
@@ -297,15 +303,18 @@ def _method(
     read = read_retrieval if form in RETRIEVAL else read_generation
 
     def result(value: object, size: int) -> Any:
+        """Reads what the function returned: of a batch each value, checked to be one a query."""
         if form.batch:
             return [read(item, where) for item in to_batch(value, size, where)]
         return read(value, where)
 
     def call(query: Any, *more: Any, **options: Any) -> Any:
+        """The method for a plain function."""
         size = len(query)  # counted first: a method may empty what it is given
         return result(ask(query, *more, **options), size)
 
     async def acall(query: Any, *more: Any, **options: Any) -> Any:
+        """The method for a coroutine function."""
         size = len(query)
         return result(await ask(query, *more, **options), size)
 

@@ -162,6 +162,7 @@ def takes_history(rag: Any, name: str) -> bool:
 
 def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
     """What calls a batch method that the user wrote, as `derived` calls others."""
+    # Without a number to be asked for, how the method takes one makes no difference.
     top_k_parameter = None
     if top_k is not None:
         top_k_parameter = top_k_of_method(type(cast("object", rag)), name)
@@ -169,6 +170,7 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
     history_keyword = rag.histories.get(name)
 
     def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
+        """Calls the method; what was said before goes to it only where it takes that."""
         history: dict[str, Any] = {}
         if history_keyword is not None and said is not None:
             history[history_keyword] = said
@@ -222,15 +224,21 @@ def _derive(
                 options = {**options, history_keyword: said[position]}
             value = yield method(*arguments, *extra, **options)
             values.append(value)
-    results: list[Any] = []
-    for value in values:
-        if form in RETRIEVAL:
-            retrieval = to_retrieval_result(value, where)
-            results.append(retrieval if form.rich else _as_list(retrieval.contexts))
-        else:
-            answer = to_generation_result(value, where)
-            results.append(answer if form.rich else answer.response)
+    results = [_in_form(form, value, where) for value in values]
     return results if form.batch else results[0]
+
+
+def _in_form(form: MethodForm, value: object, where: str) -> Any:
+    """What a user's method returned, checked, as the form that is asked for gives it."""
+    if form in RETRIEVAL:
+        retrieval = to_retrieval_result(value, where)
+        if form.rich:
+            return retrieval
+        return _as_list(retrieval.contexts)
+    answer = to_generation_result(value, where)
+    if form.rich:
+        return answer
+    return answer.response
 
 
 def _as_list(contexts: Sequence[str]) -> list[str]:
@@ -278,6 +286,7 @@ class PartialBatchError(InterfaceError):
     """
 
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
+        """Holds the results and exceptions of a batch, in the order of its queries."""
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]

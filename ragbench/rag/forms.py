@@ -96,7 +96,9 @@ def written(cls: type) -> frozenset[str]:
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
     """The families that a class says it has; refuses names that are none."""
-    families = frozenset([names] if isinstance(names, str) else names)
+    if isinstance(names, str):  # as families="retrieval", whose letters would be taken for names
+        names = [names]
+    families = frozenset(names)
     if not families or not families <= set(FAMILIES):
         raise InterfaceError(
             f"class {cls.__name__}: families must name {' or '.join(FAMILIES)}, "
@@ -179,7 +181,7 @@ def top_k_of_method(cls: type, name: str) -> str | None:
     Old classes write ``retrieve(self, query, k=5)`` as well as ``retrieve(self, query, *, top_k)``
     and ``retrieve(self, query)``; all three are called in the way that fits.
     """
-    # Read through the class, a plain function still has `self` and the two others have it not.
+    # Read through the class, a plain method still takes `self`; static and class methods do not.
     skipped = 1 if inspect.isfunction(inspect.getattr_static(cls, name)) else 0
     return top_k_of_function(getattr(cls, name), skipped=skipped)
 
@@ -187,23 +189,23 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """How a function whose first argument is the query, or the queries, takes ``top_k``."""
     parameters = parameters_of(function)
-    if parameters is None:
+    if parameters is None:  # in C, without a signature: it is called as the interface says
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
         return "top_k"
     names = [parameter.name for parameter in parameters]
     if not HISTORY.isdisjoint(names):
         # By name: a history may stand before it.
-        positional = [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind in _POSITIONAL and parameter.name not in HISTORY
-        ]
+        positional: list[str] = []
+        for parameter in parameters:
+            if parameter.kind in _POSITIONAL and parameter.name not in HISTORY:
+                positional.append(parameter.name)
         behind_query = positional[1 + skipped :]
         return behind_query[0] if behind_query else None
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
-    return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
+    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return "top_k" if takes_any_keyword else None
 
 
 def pass_top_k(
@@ -239,6 +241,7 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
+    """Names of a function's parameters; none for a function whose signature cannot be read."""
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 

@@ -17,10 +17,15 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 
 
 def shapes_of(obj: object) -> list[Shape]:
-    """What an object looks like; of several frameworks where it looks like several."""
+    """What an object looks like; of several frameworks where it looks like several.
+
+    The caller refuses an object of several shapes rather than guess, and one of none.
+    """
     shapes: list[Shape] = []
     if _has(obj, "invoke"):
         shapes.append(_langchain_shape(obj))
+    # Both halves of a pair: an object with ``query`` alone may be anything. An engine comes first,
+    # because some engines retrieve, too, and their answers would be lost.
     if _has(obj, "query", "aquery"):
         name = "a LlamaIndex query engine"
         shapes.append(Shape(name=name, parts=_llamaindex_engine, own_names=True))
@@ -30,6 +35,7 @@ def shapes_of(obj: object) -> list[Shape]:
     if _has(obj, "run", "inputs", "outputs"):
         shapes.append(Shape(name="a Haystack pipeline", parts=_haystack_pipeline))
     elif _has(obj, "run") and "query" in parameter_names(cast("Any", obj).run):
+        # Every component has ``run``; those that are asked a question take one.
         shapes.append(Shape(name="a Haystack component", parts=_haystack_component))
     return shapes
 
@@ -66,32 +72,46 @@ def _langchain_retriever(obj: Any) -> Parts:
     Others are cut to it.
     """
     where = f"{type(obj).__name__}.invoke"
-    search = getattr(obj, "_get_relevant_documents", None)
-    takes_extra_arguments = False
-    if search is not None:
-        for parameter in parameters_of(search) or ():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                takes_extra_arguments = True
+    takes_extra_arguments = _takes_keywords(getattr(obj, "_get_relevant_documents", None))
 
     def options(top_k: int | None) -> dict[str, int]:
+        """The arguments that ask for so many documents, where the retriever takes any."""
         if not takes_extra_arguments:
             refuse_beyond(top_k, getattr(obj, "k", None), where)
             return {}
-        return {} if top_k is None else {"k": top_k}
+        if top_k is None:
+            return {}
+        return {"k": top_k}
+
+    def search(query: str, top_k: int | None) -> object:
+        """One query, asked by ``invoke``."""
+        return obj.invoke(query, **options(top_k))
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
         """Many queries in one call of the framework, which may run them at once."""
         values = obj.batch(queries, **options(top_k))
         return [cut(read_retrieval(value, where), top_k) for value in values]
 
-    parts = _retrieving(obj, where, lambda query, top_k: obj.invoke(query, **options(top_k)))
+    parts = _retrieving(obj, where, search)
     return _and_batch(parts, "batch_retrieve_with_metadata", batch)
 
 
+def _takes_keywords(search: Callable[..., Any] | None) -> bool:
+    """Whether a retriever's search takes any keyword: LangChain passes on those of ``invoke``."""
+    if search is None:
+        return False
+    parameters = parameters_of(search) or ()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
 def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
-    """A RAG that only retrieves, by a function of the query and ``top_k``."""
+    """A RAG that only retrieves, by a function of the query and ``top_k``.
+
+    Where the framework takes no number, or gives more, the result is cut to ``top_k``.
+    """
 
     def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        """The interface's method: the framework's documents as a result, at most ``top_k``."""
         return cut(read_retrieval(search(query, top_k), where), top_k)
 
     return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
@@ -116,9 +136,11 @@ def _langchain_chain(obj: Any) -> Parts:
     history = _HISTORY if _takes_history(_input_names(obj)) else None
 
     def ask(query: str, chat_history: Said = ()) -> Any:
+        """Asks the chain once; what it returns holds contexts and answer."""
         return obj.invoke(wrap(query, chat_history))
 
     def ask_batch(queries: list[str], chat_history: Sequence[Said] = ()) -> list[Any]:
+        """Asks for several queries at once; one that fails gives its exception, not the batch's."""
         histories = chat_history or [()] * len(queries)
         inputs = [wrap(query, said) for query, said in zip(queries, histories, strict=True)]
         return list(obj.batch(inputs, return_exceptions=True))
@@ -133,6 +155,7 @@ def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = Non
     input_of = wrap or _generator_input(obj)
 
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
+        """The interface's method: the chain's answer from these contexts."""
         return read_generation(obj.invoke(input_of(query, contexts)), where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
@@ -147,9 +170,9 @@ def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = Non
 
 
 _QUERY_NAMES = ("query", "question", "input", "user_input", "text")
-
-
+"""Keys under which chains take the query; the first that an input has is filled."""
 _HISTORY = "chat_history"
+"""LangChain's usual key for the turns of a conversation before the query."""
 _ANY = "root"
 """The key of an input that is a mapping of which LangChain knows no key."""
 
@@ -160,12 +183,16 @@ def _takes_history(names: Sequence[str]) -> bool:
 
 
 def _query_input(obj: object, where: str) -> Callable[..., Any]:
-    """How a chain wants the query: as it is, or in a mapping; with what was said before."""
+    """A function from the query, and what was said before, to the input that a chain takes.
+
+    That is the query as it is, or a mapping with the query under the chain's own key. A chain that
+    needs anything else is refused here, before the first question.
+    """
     names = _input_names(obj)
     takes_history = _takes_history(names)
     query_name = _first_of(_QUERY_NAMES, names)
     if query_name is None and len(names) == 1:
-        query_name = names[0]
+        query_name = names[0]  # a single key holds the query, whatever it is called
     if set(names) - {query_name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
@@ -173,6 +200,7 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
         )
 
     def wrapped(query: str, said: Said = ()) -> Any:
+        """The input for one query, in the form that the chain takes."""
         if query_name is None:
             return query
         keys: Sequence[str] = (query_name,)
@@ -196,6 +224,7 @@ def _first_of(candidates: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
+"""Keys under which chains that only generate take the contexts."""
 
 
 def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
@@ -205,6 +234,7 @@ def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
     """
     if _schema(obj, "get_input_jsonschema").get("type") == "string":
         return lambda query, contexts: query
+    # A chain that does not say what it takes is given the keys of LangChain's own examples.
     names = _input_names(obj) or ["question", "context"]
     query_name = _first_of(_QUERY_NAMES, names)
     context_name = _first_of(_CONTEXT_NAMES, names)
@@ -213,7 +243,13 @@ def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
             f"{type(obj).__name__} takes {', '.join(names)}: to generate, it must take the query "
             f"({', '.join(_QUERY_NAMES)}) and the contexts ({', '.join(_CONTEXT_NAMES)})"
         )
-    return lambda query, contexts: {query_name: query, context_name: "\n\n".join(contexts)}
+
+    def wrapped(query: str, contexts: Sequence[str]) -> dict[str, str]:
+        """The input for one query with its contexts, under the chain's own keys."""
+        # One text with a blank line between contexts: a prompt takes texts, not lists.
+        return {query_name: query, context_name: "\n\n".join(contexts)}
+
+    return wrapped
 
 
 def _input_names(obj: object) -> list[str]:
@@ -221,7 +257,8 @@ def _input_names(obj: object) -> list[str]:
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
         return [str(key) for key in cast("list[object]", keys)]
-    return list(as_object(_schema(obj, "get_input_jsonschema").get("properties")))
+    schema = _schema(obj, "get_input_jsonschema")
+    return list(as_object(schema.get("properties")))
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
@@ -238,6 +275,7 @@ def _llamaindex_retriever(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.retrieve"
 
     def search(query: str, top_k: int | None) -> object:
+        """One query; more nodes than the retriever was built for cannot be had."""
         refuse_beyond(top_k, getattr(obj, "similarity_top_k", None), where)
         return obj.retrieve(query)
 
@@ -249,11 +287,12 @@ def _llamaindex_engine(obj: Any) -> Parts:
     return OneCall(obj, obj.query, f"{type(obj).__name__}.query").parts()
 
 
-_QUERY_SOCKETS = ("query", "question")
-_ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
-
-
 # --- Haystack
+
+_QUERY_SOCKETS = ("query", "question")
+"""Names of components' inputs that take the question."""
+_ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
+"""Names of components' outputs that hold the answer, in the order in which they are looked for."""
 
 
 def _haystack_component(obj: Any) -> Parts:
@@ -262,6 +301,7 @@ def _haystack_component(obj: Any) -> Parts:
     keyword = keyword_for_top_k(obj.run)
 
     def search(query: str, top_k: int | None) -> object:
+        """One query, with ``top_k`` where the component takes a number."""
         options: dict[str, int] = {}
         if keyword is not None and top_k is not None:
             options[keyword] = top_k
@@ -285,6 +325,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
     answers = [name for name, names in outputs.items() if not names.isdisjoint(_ANSWER_SOCKETS)]
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
+        """Runs the pipeline once, and gives its documents and its answer."""
         data: dict[str, dict[str, Any]] = {}
         for component, socket in sockets:
             data.setdefault(component, {})[socket] = query
@@ -292,9 +333,12 @@ def _haystack_pipeline(obj: Any) -> Parts:
             for component in sources:
                 if "top_k" in inputs.get(component, {}):
                     data.setdefault(component, {})["top_k"] = top_k
-        return _flat(obj.run(data, include_outputs_from={*sources, *answers}), sources, answers)
+        # Named, because documents that a later component takes are not given out otherwise.
+        outputs_of_run = obj.run(data, include_outputs_from={*sources, *answers})
+        return _flat(outputs_of_run, sources, answers)
 
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
+        """The answer of a pipeline that shows no documents: it finds its own, whatever is given."""
         return read_generation(ask(query), where)
 
     if sources and answers:
@@ -313,13 +357,18 @@ def _haystack_pipeline(obj: Any) -> Parts:
 def _haystack_outputs(obj: Any) -> dict[str, frozenset[str]]:
     """The names of what each component gives, also of what another component takes."""
     option = "include_components_with_connected_outputs"
-    options = {option: True} if option in parameter_names(obj.outputs) else {}
+    options: dict[str, bool] = {}
+    if option in parameter_names(obj.outputs):  # older releases do not have it
+        options[option] = True
     outputs = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
     return {component: frozenset(names) for component, names in outputs.items()}
 
 
 def _last_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
-    """The components whose documents no other component turns into documents again."""
+    """The components whose documents no other component turns into documents again.
+
+    All of them, where the pipeline shows no connections, or where they lead in a circle.
+    """
     sources = [component for component, names in outputs.items() if "documents" in names]
     graph = getattr(obj, "graph", None)
     edges = {tuple(edge)[:2] for edge in getattr(graph, "edges", ())}
@@ -331,7 +380,10 @@ def _last_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
 
 
 def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[tuple[str, str]]:
-    """Component and name of each input that takes the query."""
+    """Component and name of each input that takes the query.
+
+    A pipeline that needs anything else is refused here, before the first question.
+    """
     chosen: list[tuple[str, str]] = []
     missing: list[str] = []
     for component, sockets in inputs.items():
@@ -351,7 +403,10 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
 
 
 def _flat(outputs: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
-    """One mapping of what came out: the documents, and the first answer there is."""
+    """One mapping of what came out: the documents, and the first answer there is.
+
+    A pipeline gives a mapping for each component, and answers are read from a single one.
+    """
     flat: dict[str, Any] = {}
     if sources:
         documents: list[Any] = []

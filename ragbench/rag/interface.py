@@ -105,6 +105,9 @@ class RAGBase(Generic[MetaT]):
     """Those that take what was said before a query, each with its parameter for that."""
     is_async: ClassVar[bool] = False
     """Whether the methods are coroutines."""
+    bears_calls: bool = False
+    """Whether several calls may be in flight without the user saying so: coroutines and addresses
+    are made for that, and code of the user's may not be."""
     _routes: ClassVar[Mapping[str, Route]] = {}
     _abstract: ClassVar[bool] = False
 
@@ -115,6 +118,7 @@ class RAGBase(Generic[MetaT]):
         config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
+        """Keeps the configuration; subclasses need not call this, see `OwnConfig`."""
         self.config = RAGConfig() if config is None else config
 
     def __init_subclass__(
@@ -252,44 +256,45 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
     """
 
     is_async: ClassVar[bool] = True
+    bears_calls = True
     _methods_are_derived: ClassVar[bool] = True
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        """See `RAGInterface.retrieve`."""
+        """Returns the contexts for one query, best first."""
         return await derived_async(self, "retrieve", [query], top_k=top_k)
 
     async def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
     ) -> RetrievalResult[MetaT]:
-        """See `RAGInterface.retrieve_with_metadata`."""
+        """Returns the contexts for one query with ids, scores and metadata."""
         return await derived_async(self, "retrieve_with_metadata", [query], top_k=top_k)
 
     async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
-        """See `RAGInterface.batch_retrieve`."""
+        """Returns the contexts for several queries, in their order."""
         return await derived_async(self, "batch_retrieve", queries, top_k=top_k)
 
     async def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
-        """See `RAGInterface.batch_retrieve_with_metadata`."""
+        """Returns the results for several queries, in their order. ragbench calls this one."""
         return await derived_async(self, "batch_retrieve_with_metadata", queries, top_k=top_k)
 
     async def generate(self, query: str, contexts: list[str]) -> str:
-        """See `RAGInterface.generate`."""
+        """Returns the answer to one query with these contexts."""
         return await derived_async(self, "generate", [query], [contexts])
 
     async def generate_with_metadata(
         self, query: str, contexts: list[str]
     ) -> GenerationResult[MetaT]:
-        """See `RAGInterface.generate_with_metadata`."""
+        """Returns the answer to one query with candidates, confidence and metadata."""
         return await derived_async(self, "generate_with_metadata", [query], [contexts])
 
     async def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
-        """See `RAGInterface.batch_generate`."""
+        """Returns the answers to several queries, in their order."""
         return await derived_async(self, "batch_generate", queries, contexts_list)
 
     async def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
-        """See `RAGInterface.batch_generate_with_metadata`."""
+        """Returns the results for several queries, in their order. ragbench calls this one."""
         return await derived_async(self, "batch_generate_with_metadata", queries, contexts_list)

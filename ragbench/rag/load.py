@@ -97,7 +97,10 @@ def stage_origin(
 
 
 def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
-    """What all classes of the user's say of a stage; None where one of them says nothing."""
+    """What all classes of the user's say of a stage; None where one of them says nothing.
+
+    With a version of each, stored outcomes need no look at files to be used again.
+    """
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
     versions: list[object] = []
     for source in sources:
@@ -159,6 +162,7 @@ def load_rag(
             if function not in (None, target):
                 reason = "it takes no question, and was called to make one: "
             raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
+    # By the function itself: its source is part of the description, its arguments are in another.
     if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag
@@ -179,9 +183,12 @@ def _factory_or_system(
             required.append(name)
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
+    # One parameter is left to be filled: the question. A configuration is none.
     if len(required) == 1 and required[0] != "config" and not makes_rag:
         _arguments(function, user_arguments, spec)  # refuses unknown ones
-        return functools.partial(function, **user_arguments) if user_arguments else function
+        if not user_arguments:
+            return function
+        return functools.partial(function, **user_arguments)
     if inspect.iscoroutinefunction(function):
         raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
     if required[:1] == ["self"]:
@@ -252,11 +259,15 @@ def _arguments(
 
 def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     """A configuration of the class that its parameter is annotated with, if that is clear."""
+    # Of ``MyConfig | None`` the class counts; where several are left, none of them is clear.
     options: tuple[Any, ...] = (hint,)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         options = typing.get_args(hint)
     no_class = (types.NoneType, inspect.Parameter.empty)
-    classes = [option for option in options if inspect.isclass(option) and option not in no_class]
+    classes: list[type[Any]] = []
+    for option in options:
+        if inspect.isclass(option) and option not in no_class:
+            classes.append(option)
     cls: type[Any] = classes[0] if len(classes) == 1 else RAGConfig
     try:
         if issubclass(cls, RAGConfig):
@@ -279,6 +290,7 @@ def _accepted(target: Callable[..., Any]) -> str:
 
 
 def _is_named(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``."""
     return parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
@@ -357,6 +369,7 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         stages = [_retrieving(endpoint), _generating(endpoint)]
     rag: Any = compose("HTTPRag", stages)
     rag.adapts = (endpoint,)
+    rag.bears_calls = True
     rag.close = endpoint.close
     rag.rebuild = partial(http_rag, url, **options)
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
@@ -366,11 +379,13 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that retrieves, always asked in batches."""
 
     def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+        """A retrieval out of the fields of an answer, checked."""
         return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
 
     def retrieve(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[RetrievalResult[Metadata]]:
+        """The interface's method: one request for all queries."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
         return endpoint.settled("/retrieve", payload, read)
 
@@ -381,11 +396,13 @@ def _generating(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that generates from contexts, always asked in batches."""
 
     def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+        """A generation out of the fields of an answer, checked."""
         return to_generation_result(GenerationResult.from_mapping(fields), where)
 
     def generate(
         queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
     ) -> list[GenerationResult[Metadata]]:
+        """The interface's method: one request for all queries with their contexts."""
         contexts = [list(of_query) for of_query in contexts_list]
         payload = {"queries": queries, "contexts": contexts, **_said(history)}
         return endpoint.settled("/generate", payload, read)
@@ -400,10 +417,12 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     def ask_batch(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[Any]:
+        """The fields of the answer to each query, or the exception that it failed with."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
         return endpoint.results("/answer", payload, lambda fields, _: dict(fields))
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
+        """The fields of the answer to one query."""
         return settled(ask_batch([query], top_k, [history]), where)[0]
 
     call = OneCall(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history")

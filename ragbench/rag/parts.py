@@ -131,6 +131,7 @@ class AdaptedRAG:
         return (self.rebuild, ())
 
     def __repr__(self) -> str:
+        """By what it adapts: the class was made for this object and has no name of its own."""
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
 
 
@@ -149,6 +150,7 @@ def compose(
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method_name, method in methods.items():
         function = method
+        # One class has either kind: what ragbench calls is awaited, or it is not.
         if is_async and not is_coroutine(method):
             function = functools.partial(asyncio.to_thread, method)
             # With the marks that an adapter set on it; see `taking_history`.
@@ -156,11 +158,12 @@ def compose(
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default(function, top_k)
         namespace[method_name] = staticmethod(function)
+    families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
     adapted_class = types.new_class(
         name,
         (AdaptedRAG, AsyncRAGInterface if is_async else RAGInterface),
-        {"families": {FORMS[method_name].family for method_name in methods}},
+        {"families": families},
         lambda body: body.update(namespace),
     )
     rag = adapted_class()
@@ -189,6 +192,7 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
+        """The retrieval method, with the default where the call names no number."""
         if top_k is None:
             top_k = default
         return function(queries, top_k, **said)

@@ -35,6 +35,8 @@ def _names(of: str) -> tuple[str, ...]:
 
 
 class _Item(Record, kw_only=False):
+    """One document of a foreign retrieval, whatever its shape was; nothing of it is checked yet."""
+
     text: str
     id: object = None
     score: object = None
@@ -49,6 +51,7 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
         return _document_from_mapping(value, where)
     if isinstance(value, (list, tuple)):
         documents = cast("Sequence[object]", value)
+        # Strings alone hold neither ids nor scores that would have to be read.
         if all(isinstance(document, str) for document in documents):
             return RetrievalResult(cast("Sequence[str]", documents))
         items = [_item(document, position, where) for position, document in enumerate(documents)]
@@ -86,11 +89,17 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
 
     Ids and scores are given for all or for none: a result has no place for a missing one.
     """
-    ids: list[Any] = [item.id for item in items]
-    scores: list[Any] = [item.score for item in items]
-    metadata = [item.metadata or {} for item in items]
+    texts: list[str] = []
+    ids: list[Any] = []
+    scores: list[Any] = []
+    metadata: list[Mapping[str, Any]] = []
+    for item in items:
+        texts.append(item.text)
+        ids.append(item.id)
+        scores.append(item.score)
+        metadata.append(item.metadata or {})
     return RetrievalResult(
-        [item.text for item in items],
+        texts,
         context_ids=ids if None not in ids else None,
         scores=scores if all(map(_is_score, scores)) else None,
         context_metadata=metadata if any(metadata) else None,
@@ -257,9 +266,12 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
 
     Its parts are known by their types, and a tuple that could be read in two ways is refused.
     """
-    lists = [part for part in parts if _role(part) == "contexts"]
-    answers = [part for part in parts if _role(part) == "answer"]
-    metadata = [part for part in parts if _role(part) == "metadata"]
+    lists: list[Any] = []
+    answers: list[Any] = []
+    metadata: list[Any] = []
+    members = {"contexts": lists, "answer": answers, "metadata": metadata}
+    for part in parts:
+        members[_role(part)].append(part)
     if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:
         kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
         raise InterfaceError(
@@ -267,6 +279,7 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
             "and at most one mapping of metadata; return a mapping to name more"
         )
     generation = read_generation(answers[0], where)
+    # What the answer says of itself counts more than what is beside it.
     if metadata and generation.metadata is None:
         generation = replace(generation, metadata=metadata[0])
     return read_retrieval(lists[0], where), generation

@@ -15,11 +15,12 @@ from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
 from ragbench.core.outcome import Cell
+from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
-from ragbench.metrics.correct import answer_correct, sure_verdict
+from ragbench.metrics.correct import sure_verdict, verdict
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.plan import Compared
 from ragbench.stages.biography import biography_of
@@ -71,8 +72,12 @@ class FoundGold(NamedTuple):
             total = sum(grade > 0 for grade in after.grades)
             if total:
                 basis = Basis.IDS if after.is_by_id else Basis.TEXTS
-                retrieved = _gold_by_chunk(before) if isinstance(before, Matched) else []
-                shown = retrieved if after is before else _gold_by_chunk(after)
+                retrieved: list[frozenset[int]] = []
+                if isinstance(before, Matched):
+                    retrieved = _gold_by_chunk(before)
+                shown = retrieved
+                if after is not before:
+                    shown = _gold_by_chunk(after)
                 return cls(basis, total, retrieved, shown)
         return cls._by_reference(trace)
 
@@ -113,8 +118,10 @@ def _answer_by_chunk(
     chunks: list[frozenset[int]] = []
     for context in result.contexts:
         text = normalised(context)
-        is_answering = any(holds_answer(text, answer) for answer in answers)
-        chunks.append(frozenset((0,)) if is_answering else _NO_GOLD)
+        if any(holds_answer(text, answer) for answer in answers):
+            chunks.append(frozenset((0,)))
+        else:
+            chunks.append(_NO_GOLD)
     return chunks
 
 
@@ -126,9 +133,12 @@ class _CheckedAnswer(NamedTuple):
 
     answer: Answer
     decided_by: Decider
+    reason: str = ""
 
 
-def _checked_answer(trace: Trace, label: float | None, correctness: Cell | None) -> _CheckedAnswer:
+def _checked_answer(
+    trace: Trace, label: float | None, correctness: Cell | None, judge_reason: str
+) -> _CheckedAnswer:
     """How an answer compares with the right one: by people, or else a judge, or else its words."""
     outcome = trace.generation
     if outcome.value is None:
@@ -142,12 +152,13 @@ def _checked_answer(trace: Trace, label: float | None, correctness: Cell | None)
     if has_declined:
         return _CheckedAnswer(Answer.DECLINED, Decider.DATA)
     if correctness is not None and correctness.value is not None:
-        return _CheckedAnswer(_answer_by_value(correctness.value), Decider.JUDGE)
+        return _CheckedAnswer(_answer_by_value(correctness.value), Decider.JUDGE, judge_reason)
     references = trace.case.references
     if not references:
         return _CheckedAnswer(Answer.UNCHECKED, Decider.NONE)
-    probability = answer_correct(trace.case.query, outcome.value.response, references)
-    return _CheckedAnswer(_ANSWER_BY_WORDS[sure_verdict(probability)], Decider.WORDS)
+    by_words = verdict(trace.case.query, outcome.value.response, references)
+    answer = _ANSWER_BY_WORDS[sure_verdict(by_words.probability)]
+    return _CheckedAnswer(answer, Decider.WORDS, by_words.reason)
 
 
 def _answer_by_value(value: float) -> Answer:
@@ -223,6 +234,7 @@ def attribute(
     corpus: CorpusGold | None = None,
     label: float | None = None,
     correctness: Cell | None = None,
+    judge_reason: str = "",
 ) -> Attribution:
     """The cause of a case.
 
@@ -236,14 +248,28 @@ def attribute(
         label: what people say of the answer, from 0 (wrong) to 1 (right).
         correctness: what a judge says of it, on the same scale. Without a value of either, the
             words of response and reference decide.
+        judge_reason: why the judge says so, in its own words.
     """
-    checked = _checked_answer(trace, label, correctness)
+    checked = _checked_answer(trace, label, correctness, judge_reason)
+    attribution = _attribution(trace, checked, matches, biography, corpus)
+    return replace(attribution, reason=checked.reason) if checked.reason else attribution
+
+
+def _attribution(
+    trace: Trace,
+    checked: _CheckedAnswer,
+    matches: Mapping[str, Compared] | None,
+    biography: Biography | None,
+    corpus: CorpusGold | None,
+) -> Attribution:
+    """The cause of a case whose answer is compared already; see `attribute`."""
     by_failure = _by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
     case = trace.case
     if is_unanswerable(case):
         return _of_unanswerable(checked)
+    # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
     if case.judgements is not None and not any(case.judgements.values()):
         return _without_retrieval(checked)
     if matches is None:
@@ -258,9 +284,9 @@ def attribute(
         return by_gold
     # That no chunk holds the words of the reference says little: a validator that sees an answer in
     # the chunks knows better.
-    verdict = None if trace.validation is None else trace.validation.value
-    if verdict is not None and (by_gold is None or verdict.answer_present):
-        return _by_verdict(verdict, checked)
+    evidence = None if trace.validation is None else trace.validation.value
+    if evidence is not None and (by_gold is None or evidence.answer_present):
+        return _by_verdict(evidence, checked)
     if by_gold is not None:
         return by_gold
     return _without_basis(trace, checked)
@@ -283,7 +309,11 @@ def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
 
 
 def is_unanswerable(case: Case) -> bool:
-    """Whether a case is known to have no answer."""
+    """Whether a case is known to have no answer: by its own label, or by gold that is empty.
+
+    An empty list of gold says so only where there is no reference either: an answer may need no
+    document at all.
+    """
     if case.answerable is not None:
         return not case.answerable
     has_empty_gold = case.reference_context_ids == () or case.grades == {}
@@ -355,7 +385,9 @@ _CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
     """The cause as a validator's verdict on the shown chunks says: an estimate."""
     meaning = _MEANINGS[checked.answer]
-    cause = meaning.gold_shown if verdict.answer_present else meaning.gold_absent
+    cause = meaning.gold_absent
+    if verdict.answer_present:
+        cause = meaning.gold_shown
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,

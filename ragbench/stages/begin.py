@@ -73,8 +73,14 @@ class BegunRun:
     """The manifest as readers of the folder find it; None before it is written."""
 
     def find_stages(self, selected: SelectedCases, in_loop: InLoop) -> None:
-        """Finds the run's stages and its setting; all cases must be in the journal."""
-        evaluation, journal, reuse = self.evaluation, self.journal, self.reuse
+        """Finds the run's stages and its setting; all cases must be in the journal.
+
+        The setting is a digest of all that outcomes depend on: a later command goes on with a run
+        only where it comes to the same.
+        """
+        evaluation = self.evaluation
+        journal = self.journal
+        reuse = self.reuse
         recorded: Mapping[str, int] = {}
         if not journal.was_empty:
             recorded = journal.recorded_counts()
@@ -92,13 +98,14 @@ class BegunRun:
                     f"{case} is another one now, though nothing that is compared has changed"
                 )
                 stages = call_stages(evaluation, absent, reuse.generations)
-        # How outcomes are scored is not part of the setting.
-        identities = [
-            (stage.name, stage.identity.hex())
-            for stage in stages
-            if not isinstance(stage, AbsentStage)
-        ]
-        judge = None if self.draft.judge is None else self.draft.judge["fingerprint"]
+        # How outcomes are scored is not part of the setting: they stay as they are.
+        identities: list[tuple[str, str]] = []
+        for stage in stages:
+            if not isinstance(stage, AbsentStage):
+                identities.append((stage.name, stage.identity.hex()))
+        judge = None
+        if self.draft.judge is not None:
+            judge = self.draft.judge["fingerprint"]
         self.setting = bytes.fromhex(fingerprint((cases_digest, identities, judge, absent)))
         dataset = replace(self.draft.dataset, fingerprint=cases_digest, cases=count)
         self.stages = stages
@@ -107,11 +114,12 @@ class BegunRun:
     def add_notes(self, selected: SelectedCases) -> None:
         """Adds to the manifest what a reader of the report must know of the cases."""
         notes = [*self.draft.notes]
-        if count := selected.declining:
+        count = selected.declining
+        if count:
+            verb = "is" if count == 1 else "are"
             notes.append(
-                f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
-                "the reference says that there is no answer. `answerable` in the dataset overrides "
-                "that."
+                f"{counted(count, 'case')} {verb} taken as unanswerable: the reference says that "
+                "there is no answer. `answerable` in the dataset overrides that."
             )
         self.manifest = replace(self.manifest, notes=(*notes, *self.journal.runs.notes))
 
@@ -120,7 +128,9 @@ class BegunRun:
 
         Until then the run has none, so that another process would begin anew.
         """
-        journal, matching = self.journal, Matching(self.manifest.settings["matching"])
+        journal = self.journal
+        # Read before the stages are found: that begins the manifest anew from its draft.
+        matching = Matching(self.manifest.settings["matching"])
         journal.was_empty = False  # also where not all cases were placed
         self.find_stages(selected, in_loop)
         journal.runs.keep(setting=self.setting)
@@ -155,9 +165,14 @@ def begin(
 ) -> BegunRun:
     """Opens a folder's journal for the length of a stack, with the cases of a run, and begins it.
 
-    The cases are not read where the folder's latest run was asked for the same.
+    There are three ways. Where the folder's latest run was asked for the same, the cases are not
+    read, and its report is shown. Where nobody is asked and the folder is new, each window of cases
+    is scored while it is read. Else all cases are placed in the journal first.
 
     Args:
+        watch: sees what the user's system opens, asks and starts.
+        in_loop: runs coroutines, where there is an event loop for them.
+        fresh: whether the folder's earlier run is put aside.
         anew: why nothing that is stored may be used again; empty where it may.
     """
     draft = draft_manifest(evaluation, selected)
@@ -178,12 +193,14 @@ def begin(
         windows=journal.cases(),
     )
     has_run = journal.runs.number > 0
-    may_stand = bool(selected.content) and not fresh and has_run
-    may_stand = may_stand and journal.runs.stands(request_digest(draft, selected, folder))
+    may_stand = False
+    if selected.content and has_run and not fresh:
+        may_stand = journal.runs.stands(request_digest(draft, selected, folder))
     asks_nobody = (
         not evaluation.stages and evaluation.judge is None and evaluation.settings.corpus is None
     )
-    if asks_nobody and not fresh and not has_run and selected.is_recorded:
+    is_first = not fresh and not has_run
+    if asks_nobody and is_first and selected.is_recorded:
         absent = {"retrieve": NOT_RECORDED, "generate": NOT_RECORDED}
         begun.stages = call_stages(evaluation, absent, {})
         begun.windows = _placed_windows(begun, selected, in_loop)
@@ -211,7 +228,8 @@ def _placed_windows(
     Nothing is read back from the journal, which would take a quarter more time. Where it is
     stopped, the run is of the cases so far, and the next command goes on from there.
     """
-    journal, count = begun.journal, 0
+    journal = begun.journal
+    count = 0
     journal.runs.begin(b"")  # the setting is known at the end
     try:
         for window in journal.placed(selected, journal.runs.epoch):
@@ -228,7 +246,12 @@ def _placed_windows(
 
 def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
     """What the manifest says before a case is read."""
-    settings, selection = evaluation.settings, selected.selection
+    settings = evaluation.settings
+    selection = selected.selection
+    packages: dict[str, str] = {}
+    for name, version, _ in distributions():
+        if name in _NOTED_PACKAGES:
+            packages[name] = version
     return Manifest(
         dataset=DatasetInfo(
             name=settings.name or "dataset",
@@ -246,7 +269,7 @@ def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
         ),
         metrics=tuple(map(MetricInfo.of, evaluation.metrics)),
         settings={**evaluation.said, "matching": str(settings.matching)},
-        packages={name: version for name, version, _ in distributions() if name in _NOTED_PACKAGES},
+        packages=packages,
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
         roles=tuple(settings.roles),
@@ -258,10 +281,13 @@ def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) 
     """A digest of all that a run's report depends on; empty where that cannot be known.
 
     It cannot where a metric is judged or is the user's own, since such a metric may read anything.
+    A folder of repeated runs has a report over all of them, which one request does not say.
     """
-    is_open = draft.judge is not None or any(info.definition["digest"] for info in draft.metrics)
-    is_known = bool(selected.content) and not is_open and folder.manifest.is_file()
-    if not is_known or repeat_folders(folder.path):
+    is_judged = draft.judge is not None
+    has_own_metric = any(info.definition["digest"] for info in draft.metrics)
+    if not selected.content or is_judged or has_own_metric:
+        return b""
+    if not folder.manifest.is_file() or repeat_folders(folder.path):
         return b""
     parts = (selected.content.encode(), fingerprint(draft).encode(), folder.manifest.read_bytes())
     return digest(parts)
@@ -306,13 +332,17 @@ class SelectedCases:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a first look at the source shows what a system retrieved, or answered."""
+        """Whether a first look at the source shows what a system retrieved, or answered.
+
+        Such cases are scored while they are read, where nobody is asked.
+        """
         if not isinstance(self.cases, EntrySource):
             return False
         recorded = self.cases.info.recorded.keys()
         return bool(recorded) and recorded <= {"retrieve", "generate"}
 
     def __iter__(self) -> Iterator[Case | Entry]:
+        """Reads the source once, case by case, and counts what the run must know of all of them."""
         is_empty = True
         chosen = self.cases
         if self.selection is not ALL_CASES:
@@ -346,8 +376,10 @@ def _read_as_asked(entry: Entry, case: Case) -> Entry:
     A recorded answer counts as declined where an asked one would.
     """
     outcome = entry.recorded.get("generate")
-    is_answer = outcome is not None and outcome.status is Status.MEASURED
-    if outcome is not None and is_answer and outcome.value is not None and abstained(outcome.value):
+    answer = None
+    if outcome is not None and outcome.status is Status.MEASURED:
+        answer = outcome.value
+    if outcome is not None and answer is not None and abstained(answer):
         declined = replace(outcome, status=Status.ABSTAINED)
         return Entry(case=case, recorded={**entry.recorded, "generate": declined})
     if case is entry.case:

@@ -28,7 +28,7 @@ from ragbench.metrics.summary import most_frequent
 
 ValueT = TypeVar("ValueT")
 
-_GoldHeld = dict[str, tuple[int, ...]]
+_GoldByChunk = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that the chunk holds."""
 _Ranks = Mapping[str, int]
 """By chunk id its rank, at one time: as retrieved, or after an operator."""
@@ -51,17 +51,17 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     for step in steps:
         states.append(best_ranks([id for id, _ in step.left]))
     gold = gold_of(trace.case, result, matching)
-    held: list[_GoldHeld] | None = None
+    gold_states: list[_GoldByChunk] | None = None
     fates: tuple[GoldFate, ...] = ()
     no_gold = None
     if isinstance(gold, Skip):
         no_gold = gold.reason
     else:
-        held = _gold_held(gold, retrieved, result, steps)
-        fates = _fates(gold, states, held)
+        gold_states = _gold_held(gold, retrieved, result, steps)
+        fates = _fates(gold, states, gold_states)
     return Biography(
         operators=tuple(step.operator for step in steps),
-        lives=_lives(states, steps, held),
+        lives=_lives(states, steps, gold_states),
         gold=fates,
         no_gold=no_gold,
         acted=tuple(step.acted for step in steps),
@@ -74,12 +74,12 @@ def _gold_held(
     retrieved: RetrievalResult[Any],
     result: RetrievalResult[Any],
     steps: Sequence[Step],
-) -> list[_GoldHeld]:
+) -> list[_GoldByChunk]:
     """Which gold contexts each chunk holds, as retrieved and after each operator."""
-    held: _GoldHeld = {}
+    gold_by_chunk: _GoldByChunk = {}
     for chunk in retrieved.to_chunks():
-        held.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
-    by_state = [held]
+        gold_by_chunk.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
+    by_state = [gold_by_chunk]
 
     # The result has each chunk whole, as the last step that changed it left it. Of what steps
     # before that made of it, only the text is stored, and of a chunk that was made not even that.
@@ -90,32 +90,35 @@ def _gold_held(
             last_change[id] = position
 
     for position, step in enumerate(steps):
-        held = dict(held)
+        gold_by_chunk = dict(gold_by_chunk)
         new_texts: list[tuple[str, str | None]] = [*step.rewrote]
         for id, _ in step.made:
             new_texts.append((id, None))
         for id, text in new_texts:
             if last_change[id] == position and id in final_chunks:
                 chunk = final_chunks[id]
-                held[id] = gold.held_by(id, chunk.metadata, chunk.text)
+                gold_by_chunk[id] = gold.held_by(id, chunk.metadata, chunk.text)
             elif text is not None and gold.matching is Matching.TEXT:
-                held[id] = gold.held_by(id, {}, text)
-            elif id not in held:
+                gold_by_chunk[id] = gold.held_by(id, {}, text)
+            elif id not in gold_by_chunk:
                 # Made and dropped again: only its id can say what it is.
-                held[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, {}, "")
-        by_state.append(held)
+                by_text = gold.matching is Matching.TEXT
+                gold_by_chunk[id] = () if by_text else gold.held_by(id, {}, "")
+        by_state.append(gold_by_chunk)
     return by_state
 
 
-def _fates(gold: Gold, states: Sequence[_Ranks], held: Sequence[_GoldHeld]) -> tuple[GoldFate, ...]:
+def _fates(
+    gold: Gold, states: Sequence[_Ranks], gold_states: Sequence[_GoldByChunk]
+) -> tuple[GoldFate, ...]:
     """What became of each gold context."""
     fates: list[GoldFate] = []
     for label, number in gold.labels.items():
         ranks: list[int | None] = []
         last_chunk: str | None = None
         last_state: int | None = None
-        for position, (state, gold_held) in enumerate(zip(states, held, strict=True)):
-            chunk = _first_holding(number, state, gold_held)
+        for position, (state, gold_by_chunk) in enumerate(zip(states, gold_states, strict=True)):
+            chunk = _first_holding(number, state, gold_by_chunk)
             if chunk is None:
                 ranks.append(None)
             else:
@@ -136,16 +139,16 @@ def _fates(gold: Gold, states: Sequence[_Ranks], held: Sequence[_GoldHeld]) -> t
     return tuple(fates)
 
 
-def _first_holding(number: int, state: _Ranks, held: _GoldHeld) -> str | None:
+def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> str | None:
     """The first chunk that holds a gold context, in one order of the chunks."""
     for id in state:
-        if number in held.get(id, ()):
+        if number in gold_by_chunk.get(id, ()):
             return id
     return None
 
 
 def _lives(
-    states: Sequence[_Ranks], steps: Sequence[Step], held: Sequence[_GoldHeld] | None
+    states: Sequence[_Ranks], steps: Sequence[Step], gold_states: Sequence[_GoldByChunk] | None
 ) -> tuple[ChunkLife, ...]:
     """What became of each chunk, in the order in which they came in."""
     rewritten: dict[str, list[int]] = {}
@@ -160,7 +163,7 @@ def _lives(
             entered.setdefault(id, position)
     lives: list[ChunkLife] = []
     for id, position in entered.items():
-        gold = () if held is None else held[position].get(id, ())
+        gold = () if gold_states is None else gold_states[position].get(id, ())
         life = ChunkLife(
             id=id,
             ranks=tuple(state.get(id) for state in states),
@@ -210,14 +213,14 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
     held_by_chunk: dict[int, tuple[int, ...]] = {}
     chunks = result.to_chunks()
     for position, chunk in enumerate(chunks):
-        held = gold.held_by(chunk.id, chunk.metadata, chunk.text)
-        if held:
-            held_by_chunk[position] = held
+        labels = gold.held_by(chunk.id, chunk.metadata, chunk.text)
+        if labels:
+            held_by_chunk[position] = labels
     order: list[int] = []
     covered: set[int] = set()
 
     def gain(position: int) -> tuple[int, int]:
-        # Of two chunks that add the same, the one that stands before the other.
+        """The grades that a chunk adds; of two that add the same, the earlier one is greater."""
         added = [grades[label] for label in held_by_chunk[position] if label not in covered]
         return sum(added), -position
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +30,8 @@ from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, 
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, StoredOutcome
-from ragbench.stages.calls import TIMED_OUT, Manner, ask_in_child, run_async, run_plain
-from ragbench.stages.stage import STOPPED, InLoop, Running, settle_stored
+from ragbench.stages.calls import TIMED_OUT, Done, Manner, ask_in_child, attempt_async, run_plain
+from ragbench.stages.stage import STOPPED, InLoop, Running, Stage, settle_stored
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -71,6 +79,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
     takes_batches: bool = False
     """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
     it is in the journal as soon as it is finished."""
+    asks_system: bool = False
+    """Whether the system is asked, which says how many calls of it may be in flight; else code of
+    ours or an operator of the user's is called."""
     status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
     """Whether a value is an answer or an abstention."""
     is_incomplete: Callable[[bytes], bool] = lambda _: False
@@ -85,6 +96,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             self._ask_workers(todo, self.pool, run)
         elif todo:
             self._ask(todo, run)
+        # Nothing but a stop leaves a case without an outcome: a failure is one, too.
         if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
 
@@ -100,24 +112,25 @@ class CallStage(Record, Generic[InputT, ValueT]):
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(name, [row.number for row in window])
         for row in window:
+            # What the source recorded counts, whatever the stage would say now.
             stored = stored_outcomes.get((row.number, RECORDED))
             if stored is not None:
                 recorded += 1
                 failed += settle_stored(name, row, stored, journal)
                 continue
-            given = self.reads(row)
-            if isinstance(given, StageOutcome):
-                row.settled[name] = given
-                failed += given.outcome.status is Status.FAILED
+            stage_input = self.reads(row)
+            if isinstance(stage_input, StageOutcome):
+                row.settled[name] = stage_input
+                failed += stage_input.outcome.status is Status.FAILED
                 continue
-            key = fixed_digest(self.identity, given.digest)
+            key = fixed_digest(self.identity, stage_input.digest)
             stored = stored_outcomes.get((row.number, key))
             if stored is not None and run.retry_failed:
                 has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
                 if has_failed:
                     stored = None
             if stored is None:
-                todo.append(Work(row, key, given.input))
+                todo.append(Work(row, key, stage_input.input))
             else:
                 reused += 1
                 failed += settle_stored(name, row, stored, journal)
@@ -126,7 +139,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         return todo
 
     def keep(
-        self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
+        self, batch: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
         """Stores what was asked for, and settles it as a later run will read it.
 
@@ -136,7 +149,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         """
         name = self.name
         stored: list[Outcome[ValueT]] = []
-        for work, outcome in zip(asked, outcomes, strict=True):
+        for work, outcome in zip(batch, outcomes, strict=True):
             try:
                 if outcome.value is not None:
                     outcome = replace(outcome, status=self.status(outcome.value))
@@ -161,13 +174,13 @@ class CallStage(Record, Generic[InputT, ValueT]):
             run.giving_up.answered.add(name)
         # Only now: a case that takes the process down while it is stored is found, too.
         if run.in_flight is not None:
-            run.in_flight.end([work.row.number for work in asked])
+            run.in_flight.end([work.row.number for work in batch])
         run.journal.flush(if_due=True)
-        run.settled(name, len(asked), failed=failed)
+        run.settled(name, len(batch), failed=failed)
 
     def ask_once(
         self,
-        given: InputT,
+        stage_input: InputT,
         in_loop: InLoop = None,
         *,
         timeout: float | None = None,
@@ -182,15 +195,16 @@ class CallStage(Record, Generic[InputT, ValueT]):
         manner = Manner(stage=self.name, timeout=timeout, final=final)
         answers: list[Outcome[ValueT]] = []
         if self.call is not None:
-            for _, outcomes in run_plain(self.call, [[given]], manner):
+            for _, outcomes in run_plain(self.call, [[stage_input]], manner):
                 answers += outcomes
         elif self.call_async is not None:
+            attempt = attempt_async(self.call_async, [stage_input], manner)
 
-            def finished(_: Sequence[InputT], outcomes: list[Outcome[ValueT]]) -> None:
-                answers.extend(outcomes)
+            async def ask() -> None:
+                async for _, outcomes in attempt:
+                    answers.extend(outcomes)
 
-            calls = run_async(self.call_async, [[given]], manner, finished)
-            (in_loop or asyncio.run)(calls)
+            (in_loop or asyncio.run)(ask())
         return answers[0]
 
     def _ask_workers(
@@ -212,43 +226,50 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 ahead.settle()
         ahead.settle_all()
 
-    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
-        """Asks in this process, but for the cases that an earlier one died with."""
+    def manner(self, run: Running) -> Manner:
+        """How the stage's calls are made in a run."""
         in_flight = run.in_flight
-        if in_flight is not None and in_flight.left_over:
-            todo = self._ask_suspects(todo, {*in_flight.left_over}, run)
 
         def begun(batch: Sequence[Work[InputT]]) -> None:
+            """Notes the cases before they are asked: a process that dies shows which these were."""
             if in_flight is not None:
                 in_flight.begin([work.row.number for work in batch])
 
-        manner = Manner(
+        return Manner(
             stage=self.name,
-            concurrency=run.calls.concurrency,
             timeout=run.calls.timeout,
             stopped=run.stopped,
             begun=begun,
             split=partial(run.warn_of_split, self.name),
         )
-        batches = _batches(todo, run.calls.batch_size if self.takes_batches else 1)
-        call = self.call
-        call_async = self.call_async
-        if call is not None:
-            answered = run_plain(
-                lambda batch: call([work.input for work in batch]), batches, manner
-            )
-            for batch, outcomes in answered:
-                self.keep(batch, outcomes, run)
-        elif call_async is not None:
-            calls = run_async(
-                lambda batch: call_async([work.input for work in batch]),
-                batches,
-                manner,
-                partial(self.keep, run=run),
-            )
-            (run.in_loop or asyncio.run)(calls)
 
-    def _ask_suspects(
+    def attempt(
+        self, batch: Sequence[Work[InputT]], manner: Manner
+    ) -> Iterator[Done[Work[InputT], ValueT]]:
+        """Asks for a batch in the calling thread; gives outcomes for it, or for parts of it."""
+        call = self.call
+        if call is None:
+            raise RunError(f"{self.name} is a coroutine function: its calls are awaited in a flow")
+        return run_plain(lambda part: call([work.input for work in part]), [batch], manner)
+
+    def attempt_async(
+        self, batch: Sequence[Work[InputT]], manner: Manner
+    ) -> AsyncIterator[Done[Work[InputT], ValueT]]:
+        """The same for a stage whose call is a coroutine function."""
+        call: Any = self.call_async
+        return attempt_async(lambda part: call([work.input for work in part]), batch, manner)
+
+    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        """Asks in this process and thread, but for the cases that an earlier one died with."""
+        in_flight = run.in_flight
+        if in_flight is not None and in_flight.left_over:
+            todo = self.ask_suspects(todo, {*in_flight.left_over}, run)
+        manner = self.manner(run)
+        for batch in _batches(todo, run.calls.batch_size if self.takes_batches else 1):
+            for part, outcomes in self.attempt(batch, manner):
+                self.keep(part, outcomes, run)
+
+    def ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
     ) -> Sequence[Work[InputT]]:
         """Asks each suspect in a process of its own, and gives back those left to ask.
@@ -260,7 +281,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         call_async: Any = self.call_async
 
         def call(inputs: Sequence[InputT]) -> Sequence[ValueT]:
-            return asyncio.run(call_async(inputs)) if self.call is None else self.call(inputs)
+            """Asks the system; coroutines get a loop of their own, as the child has none."""
+            if self.call is not None:
+                return self.call(inputs)
+            return asyncio.run(call_async(inputs))
 
         remaining: list[Work[InputT]] = []
         for work in todo:
@@ -273,6 +297,16 @@ class CallStage(Record, Generic[InputT, ValueT]):
                     continue
             remaining.append(work)
         return remaining
+
+
+def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
+    """Whether several calls of some stage may be in flight in this process, or are awaited."""
+    for stage in stages:
+        if isinstance(stage, CallStage) and stage.pool is None:
+            is_awaited = stage.call_async is not None
+            if is_awaited or run.most_calls > 1:
+                return True
+    return False
 
 
 def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
@@ -310,7 +344,7 @@ class Ahead(Generic[InputT, ValueT]):
                     if self.run.stopped():
                         break
         except RagbenchError as error:
-            # Stopped: the signal that stops this process has ended its workers, too.
+            # When stopped this is no error: the signal to this process has ended its workers, too.
             if not (self.run.stopped() and isinstance(error, RunError)):
                 self.finish()  # what was answered is kept
                 raise

@@ -1,4 +1,4 @@
-"""A stage's calls: in turn, in threads, in a loop; the guilty item found.
+"""A stage's calls: plain ones and coroutines; the guilty item found.
 
 A case that takes the process down is found by the next run, and asked in a process of its own: the
 numbers of the calls in flight are written to a small file that is mapped into memory, which takes
@@ -9,18 +9,16 @@ just these cases once more.
 from __future__ import annotations
 
 import asyncio
-import queue
 import signal
 import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.core.record import Record, replace
+from ragbench.core.record import Record
 from ragbench.errors import (
     InterfaceError,
     LLMStoppedError,
@@ -45,8 +43,6 @@ class Manner(Record):
     """How a stage's calls are made."""
 
     stage: str
-    concurrency: int = 1
-    """Calls in flight."""
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
@@ -56,6 +52,8 @@ class Manner(Record):
     """Given the items of each call before it is made, in any thread."""
     split: Callable[[int, BaseException], None] = lambda _size, _error: None
     """Given how many items a call was for that failed and is made again in parts, and why."""
+    met: Callable[[BaseException], None] = lambda _: None
+    """Given each error of a call, or of an item of it, in any thread."""
 
 
 def run_plain(
@@ -64,10 +62,8 @@ def run_plain(
     manner: Manner,
 ) -> Iterator[Done[ItemT, ValueT]]:
     """Calls a stage for batches and, where it raises, for ever smaller parts of one."""
-    if manner.concurrency > 1 and len(batches) > 1:
-        yield from _threaded(call, batches, manner)
-        return
     limited = call if manner.timeout is None else with_deadline(call, manner.timeout)
+    # Taken from the end, where the halves of a batch that failed are put: they come next.
     waiting = [*reversed(batches)]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -91,7 +87,11 @@ async def attempt_async(
     items: Sequence[ItemT],
     manner: Manner,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
-    """Awaits a stage for one batch and, where it raises, for ever smaller parts of it."""
+    """Awaits a stage for one batch and, where it raises, for ever smaller parts of it.
+
+    A call that takes too long is cancelled.
+    """
+    limited = call if manner.timeout is None else with_async_deadline(call, manner.timeout)
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -99,7 +99,7 @@ async def attempt_async(
         started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
         try:
-            answer = await call(part)
+            answer = await limited(part)
         except _CAUGHT as error:
             # Only a task that the user's code waited for may have been cancelled, not this one.
             task = asyncio.current_task()
@@ -131,12 +131,14 @@ def _outcomes(
     seconds: float,
 ) -> list[Outcome[Any]]:
     """One outcome an item; none where the call failed and its halves are to be called instead."""
-    stage, size = manner.stage, len(part)
+    stage = manner.stage
+    size = len(part)
     values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if isinstance(values, BaseException):
         if size > 1 and not isinstance(values, UnreachableError):
+            manner.met(values)
             manner.split(size, values)
             half = size // 2
             waiting += [part[half:], part[:half]]  # the last is taken next
@@ -148,84 +150,12 @@ def _outcomes(
         if isinstance(value, NoContextsError):
             outcomes.append(Outcome(status=Status.SKIPPED, reason=str(value), **timing))
         elif isinstance(value, BaseException):
+            manner.met(value)
             failure = Failure.of(value, stage=stage)
             outcomes.append(Outcome(status=Status.FAILED, failure=failure, **timing))
         else:
             outcomes.append(Outcome(status=Status.MEASURED, value=value, **timing))
     return outcomes
-
-
-_Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
-"""Batches that are done; an error that ends the run; None when a thread has no more to do."""
-
-
-def _threaded(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
-    batches: Sequence[Sequence[ItemT]],
-    manner: Manner,
-) -> Iterator[Done[ItemT, ValueT]]:
-    """Calls a stage for batches in several threads; gives what is done in the caller's thread."""
-    waiting: queue.SimpleQueue[Sequence[ItemT]] = queue.SimpleQueue()
-    finished: _Finished[ItemT, ValueT] = queue.SimpleQueue()
-    abandoned = threading.Event()
-    for batch in batches:
-        waiting.put(batch)
-    halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
-
-    def work() -> None:
-        try:
-            with suppress(queue.Empty):
-                while not halted.stopped():
-                    for done in run_plain(call, [waiting.get_nowait()], halted):
-                        finished.put(done)
-        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
-            finished.put(error)
-        finally:
-            finished.put(None)
-
-    workers = min(manner.concurrency, len(batches))
-    for _ in range(workers):
-        # Daemon threads: a second Ctrl-C must end the process although a call hangs.
-        threading.Thread(target=work, name=f"ragbench-{manner.stage}", daemon=True).start()
-    try:
-        while workers:
-            done = finished.get()
-            if done is None:
-                workers -= 1
-            elif isinstance(done, BaseException):
-                raise done
-            else:
-                yield done
-    finally:
-        abandoned.set()
-
-
-async def run_async(
-    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
-    batches: Sequence[Sequence[ItemT]],
-    manner: Manner,
-    finished: Callable[[Sequence[ItemT], list[Outcome[ValueT]]], None],
-) -> None:
-    """Runs batches through a coroutine function, in the running event loop.
-
-    A call that takes too long is cancelled.
-    """
-    limited = call if manner.timeout is None else with_async_deadline(call, manner.timeout)
-    remaining = iter(batches)
-
-    async def work() -> None:
-        for batch in remaining:
-            async for done in attempt_async(limited, batch, manner):
-                finished(*done)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(manner.concurrency, len(batches))):
-                group.create_task(work())
-    except BaseExceptionGroup as errors:
-        # The task group wraps errors; callers catch the error itself.
-        error = errors.exceptions[0]
-        raise error from error.__cause__
 
 
 # --- cases that take the process down
@@ -241,6 +171,8 @@ def ask_in_child(
     call: Call[ItemT, ValueT], item: ItemT, *, stage: str, timeout: float | None = None
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
+
+    The child is a fork, so that it has the system as it is here, models in memory included.
 
     Args:
         timeout: seconds from the start of the process on; None for no limit.
@@ -265,7 +197,9 @@ def ask_in_child(
     try:
         data = _received(ours, process, timeout)
     finally:
-        process.join(0 if data is None else _ENDING_SECONDS)
+        # One that gave no answer in time is not waited for.
+        seconds = 0 if data is None else _ENDING_SECONDS
+        process.join(seconds)
         if process.exitcode is None:
             process.kill()
             process.join()
@@ -278,9 +212,11 @@ def ask_in_child(
             raise answer
         return answer
     if data is None:
-        kind, message = TIMED_OUT, f"no answer within {timeout:g} s"
+        kind = TIMED_OUT
+        message = f"no answer within {timeout:g} s"
     else:
-        kind, message = "ProcessDied", f"took the process down ({_ending(code)})"
+        kind = "ProcessDied"
+        message = f"took the process down ({_ending(code)})"
     failure = Failure(type=kind, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 

@@ -3,6 +3,9 @@
 Nobody labels them. A sentence copied from a case's own contexts is supported; one out of another
 case's contexts is not, nor is a copied one with another number in it; and an instruction to call a
 claim supported changes nothing of it. How often the judge is wrong about them stands in the report.
+
+A judge of whether answers are right reads answers in their place: the case's own reference is
+right; another case's is not, nor is the own one with another number.
 """
 
 from __future__ import annotations
@@ -30,7 +33,12 @@ from ragbench.core.trace import Trace
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import write_atomic
 from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import INJECTION, reads_canaries
+from ragbench.metrics.judging import (
+    ANSWER_INJECTION,
+    INJECTION,
+    reads_answer_canaries,
+    reads_canaries,
+)
 from ragbench.stages.judge import Judging
 from ragbench.text.quotes import find_quote
 from ragbench.text.sentences import split_sentences
@@ -41,21 +49,25 @@ class CanaryKind(StrEnum):
     """How a canary was made, and so whether it is supported."""
 
     COPIED = "copied"
-    """A sentence of the case's own contexts: supported."""
+    """A sentence of the case's own contexts: supported. As an answer: its own reference, right."""
     FOREIGN = "foreign"
-    """A sentence of another case's contexts: not supported."""
+    """A sentence of another case's contexts: not supported. As an answer: its reference, wrong."""
     ALTERED = "altered"
-    """A sentence of the case's own contexts with another number: contradicted."""
+    """A copied sentence or reference with another number: contradicted."""
     INJECTED = "injected"
-    """A foreign sentence, with an instruction to call it supported."""
+    """A foreign sentence or reference, with an instruction to call it supported, or right."""
 
 
 class Canary(NamedTuple):
+    """A claim whose truth is known, with the contexts that it is judged by."""
+
     id: str
     kind: CanaryKind
     question: str
     claim: str
     contexts: tuple[str, ...]
+    reference: str = ""
+    """The right answer, where the claim is an answer; else empty."""
 
     @property
     def trace(self) -> Trace:
@@ -63,13 +75,15 @@ class Canary(NamedTuple):
         answer = GenerationResult(self.claim, abstained=False)  # however it reads
         retrieved = RetrievalResult(list(self.contexts))
         return Trace(
-            case=Case(id=self.id, query=self.question),
+            case=Case(id=self.id, query=self.question, reference=self.reference or None),
             retrieval=Outcome(status=Status.MEASURED, value=retrieved),
             generation=Outcome(status=Status.MEASURED, value=answer),
         )
 
 
 class _Source(NamedTuple):
+    """A case that canaries can be made of."""
+
     id: str
     question: str
     contexts: tuple[str, ...]
@@ -89,7 +103,6 @@ _FEWEST_OWN = 2
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
     """Makes canaries of a run's own texts; the same run and seed give the same ones."""
-    # By a digest of seed and id: which cases are drawn does not depend on their order.
     ranked = heapq.nsmallest(count * _POOL, _usable(traces, seed), key=lambda item: item[0])
     sources = [source for _, source in ranked]
     sources_by_word = Counter[str]()
@@ -103,11 +116,20 @@ def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]
     by_kind: list[list[Canary]] = []
     for kind in CanaryKind:
         by_kind.append(list(_made(kind, sources, count_of_kind, frozenset(common))))
-    # In turn, so that a cut to the count leaves as many of each kind.
+    return _in_turn(by_kind)[:count]
+
+
+def _in_turn(by_kind: Sequence[Sequence[Canary]]) -> list[Canary]:
+    """One canary of each kind after the other: a cut to a count leaves as many of each kind."""
     canaries: list[Canary] = []
     for turn in zip_longest(*by_kind):
         canaries.extend(canary for canary in turn if canary is not None)
-    return canaries[:count]
+    return canaries
+
+
+def _rank(case_id: str, seed: int) -> bytes:
+    """By which cases are drawn: a digest, so that their order in the dataset plays no part."""
+    return blake2b(f"{seed} {case_id}".encode("utf-8", "replace")).digest()
 
 
 def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source]]:
@@ -124,13 +146,16 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
                 if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
                     sentences.append(sentence)
         if sentences:
-            rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
+            rank = _rank(trace.case.id, seed)
             yield rank, _Source(trace.case.id, trace.case.query, contexts, tuple(sentences))
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
     """The words of all texts, each once: a canary is compared by its share of known ones."""
-    return {word for text in texts for word in multilingual_tokens(text)}
+    words: set[str] = set()
+    for text in texts:
+        words.update(multilingual_tokens(text))
+    return words
 
 
 def _made(
@@ -174,6 +199,7 @@ def _claim(
             if altered:
                 return altered
         return None
+    # A foreign sentence, whose own words the case's contexts hardly hold: they cannot support it.
     context_words = _words_of(source.contexts)
     for neighbour in neighbours:
         for sentence in neighbour.sentences:
@@ -193,13 +219,53 @@ def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
     if match is None:
         return None
     number = int(match[0])
-    other_number = str(number + 37 if number < 1000 else number - 37)
+    # Like the first, a number of at most four digits.
+    other_number = str(number + 37)
+    if number >= 1000:
+        other_number = str(number - 37)
     changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
     if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
         return None
     if find_quote(changed, contexts) is not None:
         return None
     return changed
+
+
+# --- answers beside a reference
+
+
+def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
+    """Makes answers of known truth of a run's own references, for a judge of correctness."""
+    cases = (trace.case for trace in traces if trace.case.query and trace.case.references)
+    drawn = heapq.nsmallest(count * _POOL, cases, key=lambda case: _rank(case.id, seed))
+    count_of_kind = -(-count // len(CanaryKind))  # rounded up
+    by_kind: list[list[Canary]] = []
+    for kind in CanaryKind:
+        canaries: list[Canary] = []
+        for place, case in enumerate(drawn):
+            neighbours = [drawn[(place + step) % len(drawn)] for step in range(1, _NEIGHBOURS + 1)]
+            answer = _answer(kind, case, neighbours)
+            if answer is not None and len(canaries) < count_of_kind:
+                id = f"{kind} answer: {case.id}"
+                canaries.append(Canary(id, kind, case.query, answer, (), case.references[0]))
+        by_kind.append(canaries)
+    return _in_turn(by_kind)[:count]
+
+
+def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | None:
+    """The answer of a canary; None where the case can carry none of the kind."""
+    reference = case.references[0]
+    if kind is CanaryKind.COPIED:
+        return reference
+    if kind is CanaryKind.ALTERED:
+        return _altered(reference, case.references)
+    own_words = _words_of([case.query, *case.references])
+    for neighbour in neighbours:
+        answer = neighbour.references[0]
+        # An answer that shares a word with the right one, or the question, may be right as well.
+        if not _words_of([answer]) & own_words:
+            return f"{answer} {ANSWER_INJECTION}" if kind is CanaryKind.INJECTED else answer
+    return None
 
 
 def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
@@ -217,6 +283,42 @@ def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
     return value > 0.5
 
 
+def plant_for(
+    metrics: Sequence[Metric], traces: Callable[[], Iterable[Trace]], count: int, *, seed: int = 0
+) -> list[Canary]:
+    """Makes the canaries that a run's metrics can judge, so many of each form.
+
+    Args:
+        metrics: those of the run.
+        traces: gives the run's cases, anew at each call.
+        count: of claims beside contexts, and of answers beside references.
+        seed: of the draw.
+    """
+    canaries: list[Canary] = []
+    if any(reads_canaries(metric) for metric in metrics):
+        canaries += plant(traces(), count, seed=seed)
+    if any(reads_answer_canaries(metric) for metric in metrics):
+        canaries += plant_answers(traces(), count, seed=seed)
+    return canaries
+
+
+def has_canaries(metric: Metric) -> bool:
+    """Whether canaries can be made for a metric: not for one that needs what none has."""
+    return reads_canaries(metric) or reads_answer_canaries(metric)
+
+
+def canaries_of(metric: Metric, canaries: Sequence[Canary]) -> list[Canary]:
+    """The canaries that a metric can judge: answers beside a reference, or claims beside contexts.
+
+    None for a metric that asks no model, or needs what no canary has.
+    """
+    if reads_answer_canaries(metric):
+        return [canary for canary in canaries if canary.reference]
+    if reads_canaries(metric):
+        return [canary for canary in canaries if not canary.reference]
+    return []
+
+
 def judge_canaries(
     canaries: Sequence[Canary],
     metrics: Sequence[Metric],
@@ -230,17 +332,20 @@ def judge_canaries(
 
     Nobody is asked again whom the same canaries were put to before.
     """
-    judged_metrics = [metric for metric in metrics if reads_canaries(metric)]
-    names = [metric.name for metric in judged_metrics]
+    jobs: list[tuple[Metric, Canary]] = []
+    for metric in metrics:
+        jobs.extend((metric, canary) for canary in canaries_of(metric, canaries))
+    judged_metrics = {metric.name: metric for metric, _ in jobs}
+    names = list(judged_metrics)
     basis = fingerprint(([tuple(canary) for canary in canaries], names))
     stored = _stored(folder)
     if stored is not None and (stored.run, stored.basis) == (_run_key(run), basis):
         return
-    plan = judging.plan(judged_metrics)
+    plan = judging.plan(list(judged_metrics.values()))
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
-    jobs = [(metric, canary) for metric in judged_metrics for canary in canaries]
 
     def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
+        """One canary, judged as if its claim were a case's answer."""
         metric, canary = job
         return plan.judge(metric, canary.trace, panel)
 

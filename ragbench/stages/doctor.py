@@ -109,7 +109,8 @@ class DoctorTally:
             answer_ids = set(verdict.relevant_chunk_ids[:1])
         for rank, chunk in enumerate(dump.chunks, start=1):
             if chunk.id in answer_ids:
-                self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
+                group = next(name for name, last_rank in _RANKS if rank <= last_rank)
+                self.ranks[group] += 1
                 if chunk.score is not None:
                     self.scores.append(chunk.score)
                 break
@@ -117,10 +118,13 @@ class DoctorTally:
     def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
         """Counts a query without its answer, and keeps it if it is among the worst."""
         self.ranks[_NEVER] += 1
-        kinds = [one.kind for one in verdict.inspection or ()]
-        reason = "nothing was retrieved" if WarningKind.NO_CHUNKS in kinds else "nothing relevant"
+        kinds = [warning.kind for warning in verdict.inspection or ()]
         if verdict.retrieval_quality is RetrievalQuality.PARTIAL:
             reason = verdict.message
+        elif WarningKind.NO_CHUNKS in kinds:
+            reason = "nothing was retrieved"
+        else:
+            reason = "nothing relevant"
         weak = WeakQuery(
             query_id=dump.query_id,
             query=dump.query,
@@ -166,7 +170,9 @@ class DoctorTally:
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
         """What is worth an action, in the order in which it should be mended."""
-        total, never, chunks = sum(ranks.values()), ranks[_NEVER], self.chunks
+        total = sum(ranks.values())
+        never = ranks[_NEVER]
+        chunks = self.chunks
         answers = total - never
         deep = ranks["6-20"] + ranks["21+"]
         all_at_rank_one = not deep and not ranks["2-5"]
@@ -225,7 +231,8 @@ def _source_of(chunk: Chunk) -> str:
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
     """With McNemar's exact test, two-sided: the chance of so uneven a split, were both equal."""
-    won, lost = pairs[False, True], pairs[True, False]
+    won = pairs[False, True]
+    lost = pairs[True, False]
     p_value = 1.0
     if won + lost:
         stats: Any = import_module("scipy.stats")

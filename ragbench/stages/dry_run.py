@@ -28,7 +28,7 @@ from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
-from ragbench.metrics.judging import JudgePlan, not_asked, reads_canaries
+from ragbench.metrics.judging import JudgePlan, not_asked
 from ragbench.metrics.ragas_judge import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
@@ -152,7 +152,10 @@ class _AssumedWriter(Record):
 
 
 def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
-    """Those that the input holds, else as many as are assumed of each sentence of its text."""
+    """The statements that a judge would write about: it answers once for each of them.
+
+    Those that its input holds, else as many as are assumed of each sentence of the input's text.
+    """
     statements = given.get("statements")
     if isinstance(statements, list):
         return [str(text) for text in cast("list[Any]", statements)]
@@ -190,7 +193,9 @@ class JudgingEstimate(Record):
     @property
     def cost(self) -> tuple[Decimal, Decimal] | None:
         """From and to; None when a price is not known."""
-        least, most, texts = self.least.cost, self.most.cost, self.embeddings.cost
+        least = self.least.cost
+        most = self.most.cost
+        texts = self.embeddings.cost
         if least is None or most is None or texts is None:
             return None
         return least + texts, most + texts
@@ -205,10 +210,13 @@ class DryRun(ExitStack):
         embeddings: LLMSettings | None,
         panel: Sequence[LLMSettings] = (),
     ) -> None:
+        """Opens a session for each of the two assumptions; with ``with``, both are closed."""
         super().__init__()
         self.cases = 0
         """Judgements that would be made."""
-        self._judges = [] if chat is None else [chat, *panel]
+        self._judges: list[LLMSettings] = []
+        if chat is not None:
+            self._judges = [chat, *panel]
         self._chat = None if chat is None else _unchecked(chat)
         self._embeddings = None if embeddings is None else _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
@@ -241,12 +249,11 @@ class DryRun(ExitStack):
             if not_asked(job.metric, job.row.trace) is None:
                 self.judge(plan, job.metric, job.row.trace)
 
-    def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
-        """Counts the canaries of each metric that has some: they are judged beside the run."""
-        plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
-        for metric in plan.metrics:
-            for trace in traces:
-                self.judge(plan, metric, trace)
+    def count(self, judging: Judging, metric: Metric, traces: Sequence[Trace]) -> None:
+        """Counts judgements of a metric beside those of the run: its canaries."""
+        plan = judging.plan([metric])
+        for trace in traces:
+            self.judge(plan, metric, trace)
 
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement."""
@@ -256,13 +263,17 @@ class DryRun(ExitStack):
 
     def estimate(self) -> JudgingEstimate:
         """What all that was counted would take."""
-        least, most = self._least.clients, self._most.clients
+        least = self._least.clients
+        most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
         counters = {counter.name: counter for counter in map(counter_for_model, names)}
+        embeddings: list[Receipt] = []
+        if most.embeddings is not None:
+            embeddings.append(most.embeddings.receipt())
         return JudgingEstimate(
             least=Receipt.of(chat.receipt() for chat in least.chats),
             most=Receipt.of(chat.receipt() for chat in most.chats),
-            embeddings=Receipt.of([] if most.embeddings is None else [most.embeddings.receipt()]),
+            embeddings=Receipt.of(embeddings),
             models=", ".join(names),
             counter=", ".join(counters),
             approximate=any(counter.approximate for counter in counters.values()),
@@ -271,7 +282,7 @@ class DryRun(ExitStack):
 
 
 def _unchecked(settings: LLMSettings) -> LLMSettings:
-    """No prompt is too long to be counted, and none is cut."""
+    """The settings for counting: no prompt is too long, none is cut, and no deadline ends it."""
     endpoint = replace(settings.endpoint, prompt_check=False, context=None)
     return replace(settings, endpoint=endpoint, limits=CallLimits())
 
@@ -280,6 +291,7 @@ class _ReadOnlyCache(ResponseCache):
     """Gives what a cache holds, and writes nothing into it: assumed answers stay in memory."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
+        """Opens the cache of the run, where there is one: a dry run makes no file."""
         self._file: ResponseCache | None = None
         if path.exists():
             self._file = ResponseCache(path, max_bytes=max_bytes, must_exist=True)
@@ -301,9 +313,10 @@ class _ReadOnlyCache(ResponseCache):
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
-        pass
+        """Nothing: an assumed model shows nothing of an endpoint."""
 
     def close(self) -> None:
+        """Closes the run's cache, where it was opened."""
         if self._file is not None:
             self._file.close()
 
@@ -312,6 +325,7 @@ class _AssumedModel:
     """Says as much as is assumed, and counts the tokens: a `Transport` without a network."""
 
     def __init__(self, assumption: Assumption) -> None:
+        """A model that writes as much as is assumed."""
         self._assumption = assumption
         self.guessed = 0
         """Prompts that hold a text that is assumed, too."""

@@ -76,6 +76,7 @@ def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
     """Reads pieces on a worker, and sends back their retrievals without the texts."""
 
     def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
+        """The items of each piece, retrievals without their texts."""
         with _readable(split):
             return [tuple(map(_without_texts, split.read(piece))) for piece in pieces]
 
@@ -83,7 +84,10 @@ def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
 
 
 def _without_texts(item: PieceItem) -> PieceItem:
-    """A retrieval without its texts; anything else as it is."""
+    """A retrieval without its texts, which stay on the worker; anything else as it is.
+
+    A dump may have gigabytes of texts. The command needs ids, digests and sources alone.
+    """
     if not isinstance(item, PlacedRetrieval) or item.retrieval is None:
         return item
     whole = item.retrieval

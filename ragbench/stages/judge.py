@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -50,6 +51,13 @@ class Judging(Record):
     """Whether the models are tried before the first call of a run."""
     rehearsal: Rehearsal | None = None
     """Takes the judging's place: nothing is judged then."""
+
+    @property
+    def cells_at_once(self) -> int:
+        """Cells that are worked on at once: some wait for a rate limit while others are asked."""
+        settings = self.chat or self.embeddings
+        limits = CallLimits() if settings is None else settings.limits
+        return _WORKERS_PER_CALL * limits.concurrency
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
         """What is judged, how often and by whom."""
@@ -117,7 +125,8 @@ class Judging(Record):
         if not self.preflight:
             return
         self.session.models.stop_when(stopped)
-        chat, embeddings = plan.needs_chat, plan.needs_embeddings
+        chat = plan.needs_chat
+        embeddings = plan.needs_embeddings
         self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
 
     def judged(
@@ -127,17 +136,17 @@ class Judging(Record):
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[list[tuple[JobT, JudgedCell]]]:
         """Has jobs judged, many at once; each is given as soon as it is done."""
-        settings = self.chat or self.embeddings
-        limits = CallLimits() if settings is None else settings.limits
 
         async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
         ) -> None:
+            """All jobs, in the session's loop; ``emit`` hands out each cell as it is done."""
             models.stop_when(stopped)
             waiting_jobs = iter(jobs)
             errors: list[RagbenchError] = []
 
             async def worker() -> None:
+                """Takes jobs until none is left, or until one of any worker ends the run."""
                 for job in waiting_jobs:
                     try:
                         emit((job, await judge(job, models)))
@@ -149,7 +158,7 @@ class Judging(Record):
                         return
 
             async with asyncio.TaskGroup() as group:
-                for _ in range(_WORKERS_PER_CALL * limits.concurrency):
+                for _ in range(self.cells_at_once):
                     group.create_task(worker())
             if errors:
                 raise errors[0]
@@ -177,58 +186,91 @@ class JudgeStage:
     table: CellTable = field(init=False)
     """Opened for the window by the scoring stage before."""
     name: str = "judge"
+    _open_cells: Counter[int] = field(default_factory=Counter[int])
+    """Cells that are still to be judged, by the number of the case."""
     _is_tried: bool = False
     """Whether the models have been tried in this run."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Judges the cells of a window that lack a score, or rehearses that."""
-        places = [place for place, metric in enumerate(self.table.metrics) if metric.is_judged]
+        jobs = self.take(window, run)
+        if jobs:
+
+            def judge(job: Job, models: ModelClients) -> Awaitable[JudgedCell]:
+                return self.plan.judge(job.metric, job.row.trace, models)
+
+            self._try_models(run)
+            for batch in self.judging.judged(jobs, judge, run.stopped):
+                for job, judged in batch:
+                    self.keep(job, judged, run)
+                run.journal.flush()
+        self.read_back(window)
+
+    def take(self, window: Sequence[RunCase], run: Running) -> list[Job]:
+        """Settles what needs no model, and lists the cells to judge; in a rehearsal there are none.
+
+        A row of the list is settled once `keep` was called for all of its cells.
+        """
         jobs: list[Job] = []
         for row in window:
-            for place in places:
+            for place in self._places:
                 if run.lacks(row.cells[place]):
                     jobs.append(Job(row, place, self.table.metrics[place]))
+        # By case: progress counts cases, of which each may have several cells.
         reused = len(window) - len({job.row.number for job in jobs})
         if self.judging.rehearsal is not None:
             self.judging.rehearsal(self.plan, jobs, run.stopped)
             run.settled(self.name, len(window), reused=reused)
-        else:
-            self._judge(jobs, run)
-            self.table.read_judgements(window, places)
-            run.settled(self.name, reused, reused=reused)
-
-    def _judge(self, jobs: Sequence[Job], run: Running) -> None:
-        """Judges the open cells of a window; models are tried once, when a cell first needs one."""
+            return []
+        run.settled(self.name, reused, reused=reused)
         # Cells that need no model (skipped, failed before) are stored at once.
         open_jobs: list[Job] = []
-        open_cells: Counter[int] = Counter()  # by the number of the case
         for job in jobs:
             cell = not_asked(job.metric, job.row.trace)
             if cell is not None:
                 self.table.save_judged(job.row, job.place, cell, ())
             else:
                 open_jobs.append(job)
-                open_cells[job.row.number] += 1
-        run.settled(self.name, len({job.row.number for job in jobs} - open_cells.keys()))
-        run.journal.flush()
-        if not open_jobs:
-            return
+                self._open_cells[job.row.number] += 1
+        run.settled(self.name, len({job.row.number for job in jobs} - self._open_cells.keys()))
+        run.journal.flush(if_due=True)
+        return open_jobs
+
+    def begin(self, job: Job, run: Running) -> Future[JudgedCell]:
+        """Begins to judge a cell, and gives what its value will be in."""
+        self._try_models(run)
+        return self.judging.session.begin(
+            lambda models: self.plan.judge(job.metric, job.row.trace, models)
+        )
+
+    def keep(self, job: Job, judged: JudgedCell, run: Running) -> bool:
+        """Stores a judged cell; whether it was the last of its row."""
+        self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
+        number = job.row.number
+        self._open_cells[number] -= 1
+        if self._open_cells[number]:
+            return False
+        del self._open_cells[number]
+        run.settled(self.name, 1)
+        return True
+
+    def read_back(self, window: Sequence[RunCase]) -> None:
+        """Gives each row what its judged cells rest on, as the journal holds it."""
+        if self.judging.rehearsal is None:
+            self.table.journal.flush()
+            self.table.read_judgements(window, self._places)
+
+    @property
+    def _places(self) -> list[int]:
+        """The positions of the judged metrics, among those of the run."""
+        return [place for place, metric in enumerate(self.table.metrics) if metric.is_judged]
+
+    def _try_models(self, run: Running) -> None:
+        """Tries the models once in a run, when a cell first needs one."""
         if not self._is_tried:
+            self.judging.session.models.stop_when(run.stopped)
             self.judging.try_models(self.plan, run.stopped)
             self._is_tried = True
-
-        def judge(job: Job, models: ModelClients) -> Awaitable[JudgedCell]:
-            return self.plan.judge(job.metric, job.row.trace, models)
-
-        for batch in self.judging.judged(open_jobs, judge, run.stopped):
-            cases_done = 0
-            for job, judged in batch:
-                self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
-                open_cells[job.row.number] -= 1
-                if not open_cells[job.row.number]:
-                    cases_done += 1
-            run.journal.flush()
-            run.settled(self.name, cases_done)
 
 
 def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> JudgeStage:

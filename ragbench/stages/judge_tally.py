@@ -15,7 +15,7 @@ import msgspec
 
 from ragbench.core.chat import Price, Usage
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, JudgeStep, Status
+from ragbench.core.outcome import ANSWER_VERDICTS, Judgement, JudgeStep, Status
 from ragbench.core.report import JudgeLine, JudgeReport, JurorPair, JurorScore, Steadiness
 from ragbench.stats.agreement import cohen_kappa
 from ragbench.stats.mean import mean_of
@@ -52,6 +52,8 @@ class Account:
     """Sum over them of variance / count."""
     verdicts: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
     """What each judge said of each case, where more than one was asked."""
+    replies: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """By judge: its verdicts on whole answers, counted."""
     unproved: Counter[str] = field(default_factory=Counter[str])
     """By judge of a panel: cases of which it gave no value, for lack of proof."""
 
@@ -62,7 +64,8 @@ class Account:
             by_judge.setdefault(judgement.judge, []).append(judgement)
             for step in judgement.steps:
                 self._count_step(step)
-        is_panel = bool(by_judge.keys() - {""})
+                self._count_verdict(judgement.judge, step)
+        is_panel = bool(by_judge.keys() - {""})  # a single judge has no name
         means: dict[str, float | None] = {}
         for judge, repetitions in by_judge.items():
             values: list[float] = []
@@ -75,6 +78,7 @@ class Account:
             means[judge] = mean_of(values)
             if is_panel and not values and is_unproved:
                 self.unproved[judge] += 1
+            # One value shows nothing of how steady a judge is.
             if len(values) >= 2:
                 variance = statistics.variance(values)
                 self.counts.update(repeated=1, changed=int(min(values) != max(values)))
@@ -82,6 +86,12 @@ class Account:
                 self.errors += variance / len(values)
         if is_panel:
             self.verdicts.append(means)
+
+    def _count_verdict(self, judge: str, step: JudgeStep) -> None:
+        """Counts a verdict on a whole answer, beside those that were not given."""
+        if step.asked in ANSWER_VERDICTS:
+            none_yet = Counter(dict.fromkeys(ANSWER_VERDICTS[step.asked], 0))
+            self.replies.setdefault(judge, none_yet)[step.answer["verdict"]] += 1
 
     def _count_step(self, step: JudgeStep) -> None:
         """Counts one answer of a model."""
@@ -92,7 +102,7 @@ class Account:
             for verdict in step.answer["verdicts"]:
                 if verdict["verdict"] in _FAVOURABLE:
                     favourable.append(verdict)
-        # Half of a call's tokens would pass for all of them.
+        # Where an answer reports one of the two, neither counts: half would pass for all.
         prompt_tokens = step.prompt_tokens
         completion_tokens = step.completion_tokens
         is_unreported = prompt_tokens is None or completion_tokens is None
@@ -116,8 +126,10 @@ class Account:
         """The tokens of all answers; None where one did not report them."""
         if self.counts["unreported"]:
             return None
-        prompt, completion = self.counts["prompt_tokens"], self.counts["completion_tokens"]
-        return Usage(prompt_tokens=prompt, completion_tokens=completion)
+        return Usage(
+            prompt_tokens=self.counts["prompt_tokens"],
+            completion_tokens=self.counts["completion_tokens"],
+        )
 
     def line(self, metric: Metric, price: Price | None) -> JudgeLine:
         """The report's line on the metric.
@@ -140,6 +152,9 @@ class Account:
                 changed=counts["changed"],
                 error=math.sqrt(self.errors) / repeated,
             )
+        verdicts = Counter[str]()
+        for replies in self.replies.values():
+            verdicts.update(replies)
         judges: dict[str, None] = {}
         for means in self.verdicts:
             judges.update(dict.fromkeys(means))
@@ -148,9 +163,12 @@ class Account:
             cost=cost,
             steadiness=steadiness,
             not_sent=tuple(sorted(self.not_sent)),
+            verdicts=dict(verdicts),
             **{name: counts[name] for name in _COUNTED},
             jurors=tuple(map(self._juror, judges)),
-            pairs=tuple(self._pair(first, second) for first, second in combinations(judges, 2)),
+            pairs=tuple(
+                self._pair(judge, colleague) for judge, colleague in combinations(judges, 2)
+            ),
         )
 
     def _juror(self, judge: str) -> JurorScore:
@@ -165,20 +183,22 @@ class Account:
             measured=len(values),
             unproved=self.unproved[judge],
             score=mean_of(values),
+            verdicts=dict(self.replies.get(judge, {})),
         )
 
-    def _pair(self, first: str, second: str) -> JurorPair:
+    def _pair(self, judge: str, colleague: str) -> JurorPair:
         """How far two judges agree, on the cases of which both gave a value."""
         pairs: list[tuple[float, float]] = []
+        levels: set[float] = set()
         for means in self.verdicts:
-            first_value = means.get(first)
-            second_value = means.get(second)
-            if first_value is not None and second_value is not None:
-                pairs.append((first_value, second_value))
-        levels = {value for pair in pairs for value in pair}
+            value = means.get(judge)
+            value_of_colleague = means.get(colleague)
+            if value is not None and value_of_colleague is not None:
+                pairs.append((value, value_of_colleague))
+                levels.update((value, value_of_colleague))
         return JurorPair(
-            first=first,
-            second=second,
+            first=judge,
+            second=colleague,
             cases=len(pairs),
             same=mean_of([math.isclose(x, y) for x, y in pairs]),
             difference=mean_of([abs(x - y) for x, y in pairs]),
@@ -210,11 +230,11 @@ class JudgeTally:
     def report(self) -> JudgeReport:
         """A line for each judged metric, in their order, also where it judged no case."""
         price = price_of(self.judge)
-        lines = [
-            self._accounts.get(position, Account()).line(metric, price)
-            for position, metric in enumerate(self.metrics)
-            if metric.is_judged
-        ]
+        lines: list[JudgeLine] = []
+        for position, metric in enumerate(self.metrics):
+            if metric.is_judged:
+                account = self._accounts.get(position, Account())
+                lines.append(account.line(metric, price))
         return JudgeReport(
             judge=self.judge,
             lines=tuple(lines),

@@ -85,6 +85,7 @@ def staffed(
                     callers[stage.name] = partial(_asking, stage_of, make, run.calls.timeout)
 
         def lost(task: Task) -> Any:
+            """What counts for a task that ended every worker that it was given to."""
             return lost_case(task.kind, task.input)
 
         pool: WorkerPool[Task, Any] = stack.enter_context(
@@ -121,8 +122,9 @@ def _asking(
     stage_of: Callable[..., CallStage[Any, Any]], make: Callable[[], Any], timeout: float | None
 ) -> Map[Any, Outcome[Any]]:
     """What a worker calls for a stage: of a RAG or validator that it makes once, by itself."""
-    stage = stage_of(make(), b"")
-    plain, takes_batches = stage.call, stage.takes_batches
+    stage = stage_of(make(), b"")  # without an identity: the command compares, a worker only calls
+    plain = stage.call
+    takes_batches = stage.takes_batches
     manner = Manner(stage=stage.name, timeout=timeout)
     if plain is None:
         raise ConfigError(
@@ -130,6 +132,7 @@ def _asking(
         )
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
+        """The outcome of each item; what fails is split and timed as in the command's process."""
         # Where each query is a call of its own, it has its own time, and its failure is its own.
         calls = [items] if takes_batches else [[item] for item in items]
         outcomes: list[Outcome[Any]] = []

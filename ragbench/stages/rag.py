@@ -68,12 +68,14 @@ def reads_chunks(
     """
 
     def reads(row: RunCase) -> Given[ChunksInput] | StageOutcome:
+        """The query of a case with its chunks; the outcome before, where there are none."""
         before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
         if before.outcome.value is None:
             return passed_on(before)
         if in_conversation and before.outcome.value.is_ids_alone:
             return skipped(IDS_ALONE)  # a validator would read blank texts
         said: Said = ()
+        # Of all that the stage is given: what it gave for the same is used again.
         digest = before.digest + row.case.query.encode()
         if in_conversation and row.case.history:
             said = row.case.messages
@@ -85,8 +87,12 @@ def reads_chunks(
 
 def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     """The texts that generation is given: the chunks, or the one text that an operator wrote."""
-    written = written_text(result) if result.metadata else None
-    return result.contexts if written is None else [written]
+    written = None
+    if result.metadata:
+        written = written_text(result)
+    if written is None:
+        return result.contexts
+    return [written]
 
 
 def _any_step_failed(result: RetrievalResult[Any]) -> bool:
@@ -124,18 +130,23 @@ def retrieve_stage(
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
 
     def reads(row: RunCase) -> Given[RetrieveInput]:
+        """The query of a case, with what was said before it where the RAG takes that."""
         query = row.case.query
         digest = query.encode()
         if not takes_messages:
             return Given((query, []), digest)
         messages = row.case.messages
         if messages:
+            # The query's length stands before it, since any text may follow.
             digest = b"%d %b %b" % (len(digest), digest, orjson.dumps(messages))
         return Given((query, messages), digest)
 
     def arguments(inputs: Sequence[RetrieveInput]) -> _Arguments:
+        """The inputs of a batch as the lists that a batch method takes."""
         queries = [query for query, _ in inputs]
-        messages = [said for _, said in inputs] if takes_messages else None
+        messages: list[list[dict[str, str]]] | None = None
+        if takes_messages:
+            messages = [said for _, said in inputs]
         return _Arguments([queries], messages)
 
     calls = _batch_calls(rag, RETRIEVAL, arguments, to_retrieval_result, top_k)
@@ -147,6 +158,7 @@ def retrieve_stage(
         call=calls.call,
         call_async=calls.call_async,
         takes_batches=calls.takes_batches,
+        asks_system=True,
     )
 
 
@@ -155,11 +167,14 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
     takes_messages = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
 
     def arguments(inputs: Sequence[GenerateInput]) -> _Arguments:
+        """The inputs of a batch as the lists that a batch method takes."""
         queries = [query for query, _, _ in inputs]
         # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
         # scored.
         contexts = [list(texts) for _, texts, _ in inputs]
-        messages = [said for _, _, said in inputs] if takes_messages else None
+        messages: list[list[dict[str, str]]] | None = None
+        if takes_messages:
+            messages = [said for _, _, said in inputs]
         return _Arguments([queries, contexts], messages)
 
     calls = _batch_calls(rag, GENERATION, arguments, to_generation_result)
@@ -171,6 +186,7 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
         call=calls.call,
         call_async=calls.call_async,
         takes_batches=calls.takes_batches,
+        asks_system=True,
     )
 
 
@@ -212,15 +228,17 @@ def _batch_calls(
     if is_own:
         ask = own_method(rag, name, top_k)
     else:
-        derive = cast("Callable[..., Any]", derived_async if is_async else derived)
+        derive: Callable[..., Any] = derived_async if is_async else derived
         ask = partial(derive, rag, name, top_k=top_k)
 
     def results(answer: Any, size: int) -> Sequence[Any]:
+        """What a batch method returned, checked to be one result a query."""
         if not is_own:
             return cast("Sequence[Any]", answer)  # a derived method has checked each result
         return [checked(result, where) for result in to_batch(answer, size, where)]
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
+        """Asks a RAG of plain methods for a batch."""
         columns, messages = arguments(inputs)
         try:
             answer = ask(*columns, said=messages)
@@ -229,6 +247,7 @@ def _batch_calls(
         return results(answer, len(inputs))
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
+        """Asks a RAG of coroutine methods for a batch."""
         columns, messages = arguments(inputs)
         try:
             answer = await ask(*columns, said=messages)

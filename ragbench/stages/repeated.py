@@ -68,7 +68,10 @@ class Repeated:
             for later in self._later:
                 later_digest, later_cells = later.get(case, (b"", ()))
                 # A case that has changed meanwhile is not the same question.
-                times.append(later_cells[position] if later_digest == digest else None)
+                later_cell = None
+                if later_digest == digest:
+                    later_cell = later_cells[position]
+                times.append(later_cell)
             repeats.append(Repeats(cells=tuple(times)))
         return tuple(repeats)
 
@@ -99,6 +102,7 @@ class Repeated:
         if unstable:
             yield f"Unstable, scored differently each time: {as_line(unstable, _MOST_NAMED)}."
             return
+        # Where every score is the same, the answers may have come from a cache.
         for stage, later_seconds in self._seconds.items():
             first_median = statistics.median(first.get(stage) or (0.0,))
             if not later_seconds or first_median < _MODEL_SECONDS:
@@ -115,7 +119,9 @@ class Repeated:
         sentences: dict[str, list[str]] = {}
         for metric in self._metrics:
             parts = variance_components(self._values.get(metric.name, {}))
-            share, whole = parts.share_within, parts.once
+            share = parts.share_within
+            whole = parts.once
+            # A metric that gives two values for one answer has noise of its own.
             if share is None or whole is None or not metric.definition.deterministic:
                 continue
             share_of_one = (parts.within or 0.0) / whole if whole else 0.0

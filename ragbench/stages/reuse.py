@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +55,10 @@ def project_of(
     watch: Watch | None = None,
     leaving_out: Collection[str | Path] = (),
 ) -> Project:
-    """The project of whatever the user wrote of a system."""
+    """The project of whatever the user wrote of a system.
+
+    Stored outcomes hold as long as none of its files changes.
+    """
     metric_files: list[str] = []
     for metric in metrics:
         formula = metric.definition.formula
@@ -143,10 +146,10 @@ class OutcomeReuse:
             watch=watch,
             leaving_out=leaving_out,
         )
-        self._origins = {
-            stage: _origin_of(stage, evaluation, self._project) for stage in evaluation.stages
-        }
+        self._origins: dict[str, Callable[[], Origin]] = {}
         """By stage what makes its origin, as far as it was seen up to then."""
+        for stage in evaluation.stages:
+            self._origins[stage] = _origin_of(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
         self._earlier: dict[str, Origin] = {}
@@ -154,7 +157,9 @@ class OutcomeReuse:
         self._changes_at_last_keep = -1
         """How much the watch had seen when origins were stored last."""
         trust = evaluation.settings.trust_stored
-        stored_origins = journal.runs.origins() if journal.runs.number else {}
+        stored_origins: Mapping[str, tuple[int, str]] = {}
+        if journal.runs.number:
+            stored_origins = journal.runs.origins()
         # Stages with the same note share one.
         stages_by_note: dict[str, list[str]] = {}
         for stage in self._origins:
@@ -162,10 +167,11 @@ class OutcomeReuse:
                 generation, body = stored_origins[stage]
                 note = self._decide(stage, generation, body, trust=trust, anew=anew)
                 stages_by_note.setdefault(note, []).append(stage)
-        self.notes = [
-            f"{' and '.join(stages)} {note}" for note, stages in stages_by_note.items() if note
-        ]
+        self.notes: list[str] = []
         """What was asked again, and why."""
+        for note, stages in stages_by_note.items():
+            if note:
+                self.notes.append(f"{' and '.join(stages)} {note}")
         has_unnamed = any(not _is_named(origin) for origin in self._earlier.values())
         self.is_inferred = has_unnamed and not trust and not journal.runs.is_interrupted
         """Whether a finished run's outcomes are used again since nothing shows a change."""
@@ -196,7 +202,11 @@ class OutcomeReuse:
         return _TRUSTED.format(because=reuse.because)
 
     def drop(self, because: str) -> None:
-        """Uses none of them, but where the user names a version."""
+        """Uses no stored outcome, but where the user names a version, and notes why.
+
+        A few cases were asked again, and one of them has another outcome now: what stored outcomes
+        are compared by does not show all that they depend on.
+        """
         dropped = [stage for stage, origin in self._earlier.items() if not _is_named(origin)]
         for stage in dropped:
             del self._earlier[stage]
@@ -310,13 +320,13 @@ def _reused(
         if isinstance(stage, AbsentStage):
             row.settled[stage.name] = skipped(stage.reason)
             continue
-        given = stage.reads(row)
-        if isinstance(given, StageOutcome):
-            row.settled[stage.name] = given
+        stage_input = stage.reads(row)
+        if isinstance(stage_input, StageOutcome):
+            row.settled[stage.name] = stage_input
             continue
         stored_outcomes = journal.outcomes(stage.name, [row.number])
         recorded = stored_outcomes.get((row.number, RECORDED))
-        key = fixed_digest(stage.identity, given.digest)
+        key = fixed_digest(stage.identity, stage_input.digest)
         stored = recorded or stored_outcomes.get((row.number, key))
         if stored is None:
             return
@@ -324,7 +334,7 @@ def _reused(
         row.settled[stage.name] = settled
         has_value = recorded is None and settled.outcome.value is not None
         if has_value and stage.name in ("retrieve", "generate"):
-            yield stage, given.input, settled.outcome
+            yield stage, stage_input.input, settled.outcome
 
 
 def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
@@ -333,5 +343,8 @@ def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
     value = CODECS[stage.name].decode(encoded.texts, encoded.body)
     if isinstance(value, RetrievalResult):
         # Lists, whatever kind of sequence each of the two came in.
-        return list(value.contexts), value.context_ids and list(value.context_ids)
+        ids = value.context_ids
+        if ids:
+            ids = list(ids)
+        return list(value.contexts), ids
     return value.response

@@ -99,7 +99,9 @@ _WORD_METRICS = (
     "end_to_end_em",
     "end_to_end_f1",
     "edit_similarity",
-    "rouge",
+    "rouge1",
+    "rouge2",
+    "rougeL",
     "bleu",
     "chrf",
 )
@@ -247,15 +249,17 @@ class RunTally:
         """Which metrics look further than any case has chunks; empty where none does."""
         if not self.longest:
             return ""
-        names = [
-            metric.name for metric in metrics if metric.cutoff and metric.cutoff > self.longest
-        ]
+        names: list[str] = []
+        for metric in metrics:
+            if metric.cutoff and metric.cutoff > self.longest:
+                names.append(metric.name)
         if not names:
             return ""
         chunks = f"{self.longest:,} retrieved chunk"
         if self.longest > 1:
             chunks += "s"
         note = f"No case has more than {chunks}: {', '.join(names)} look no further"
+        # With fewer chunks than the cutoff, precision cannot reach 1.
         precisions = [name for name in names if name.startswith("precision")]
         if precisions:
             note += f"; {', '.join(precisions)} still divides by its cutoff"
@@ -370,7 +374,8 @@ class CauseTally:
         """Counts a case with what it ended in."""
         counts = self._causes.get(attribution.cause)
         if counts is None:
-            counts = self._causes[attribution.cause] = _CauseCounts()
+            counts = _CauseCounts()
+            self._causes[attribution.cause] = counts
         counts.cases += 1
         counts.estimated += attribution.basis in ESTIMATES
         counts.deciders[attribution.decided_by] += 1

@@ -21,7 +21,7 @@ from ragbench.stages.attribution import matches_of
 from ragbench.stages.stage import Running, cell_keys
 
 if TYPE_CHECKING:
-    from ragbench.workers.pool import Task, WorkerPool
+    from ragbench.workers.pool import Batch, Task, WorkerPool
 
 
 class CellTable:
@@ -49,7 +49,8 @@ class CellTable:
         for metric, judge in zip(metrics, judges, strict=True):
             columns.append((metric.identity, judge, metric.name))
             formula = metric.definition.formula
-            self._are_users.append(formula is not None and not is_own(formula.function.__module__))
+            is_users = formula is not None and not is_own(formula.function.__module__)
+            self._are_users.append(is_users)
         self._numbers = journal.scores.numbers(columns)
         """The journal's column of each metric."""
         self._is_whole = self._numbers == list(range(journal.scores.columns))
@@ -65,7 +66,6 @@ class CellTable:
         stored_by_row = scores.cells(numbers)
         matches_by_row = scores.matched(numbers) if stored_by_row else {}
         columns = list(zip(self.metrics, self._are_users, self._numbers, strict=True))
-        self._stored_cells.clear()
         for row in window:
             question, answer = cell_keys(row, matching)
             stored = stored_by_row.get(row.number)
@@ -83,6 +83,10 @@ class CellTable:
                 else:
                     cells.append(stored.cells[number])
             row.cells = tuple(cells)
+
+    def forget(self, row: RunCase) -> None:
+        """Lets go of what the journal held of a row that is through all stages."""
+        self._stored_cells.pop(row.number, None)
 
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared.
@@ -155,6 +159,7 @@ class ScoreStage:
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
     """By the positions of the metrics that a plan computes."""
     _is_decided: bool = False
+    """Whether it is decided how chunks are compared: the first cases that come show it."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Scores the cases of a window; of rows that lack the same cells, all at once."""
@@ -208,7 +213,7 @@ class ScoreStage:
         """Scores again what depends on how chunks are compared, once all cases are known."""
         table = self.table
         table.matching = matching
-        self._plans.clear()
+        self._plans.clear()  # each was made for the matching before
         holds: list[bool] = []
         recomputed: list[int] = []
         judged: list[int] = []
@@ -245,11 +250,10 @@ class ScoreStage:
                 self._plans[positions] = plan
             computed = plan.score(traces, contexts)
         for row, by_stage, new_cells in zip(members, matches, computed, strict=True):
-            row.matches = {
-                stage: matched
-                for stage, matched in by_stage.items()
-                if isinstance(matched, Matched)
-            }
+            row.matches = {}
+            for stage, matched in by_stage.items():
+                if isinstance(matched, Matched):
+                    row.matches[stage] = matched
             cells = list(row.cells)
             for position, cell in zip(positions, new_cells, strict=True):
                 cells[position] = cell
@@ -272,7 +276,9 @@ class ScoreStage:
             tasks.append(Task(self.name, score_input))
         size = pool.share(len(tasks), _SHARE)
         # All batches are begun before the first is taken: no worker waits for another.
-        batches = [pool.begin(tasks[start : start + size]) for start in range(0, len(tasks), size)]
+        batches: list[Batch[Task, tuple[Cell, ...]]] = []
+        for start in range(0, len(tasks), size):
+            batches.append(pool.begin(tasks[start : start + size]))
         cells: list[tuple[Cell, ...]] = []
         for batch in batches:
             cells.extend(pool.take(batch))
@@ -300,16 +306,22 @@ class ScoreInput(NamedTuple):
 def scorer(
     metrics: Sequence[Metric],
 ) -> Callable[[Sequence[ScoreInput]], Sequence[tuple[Cell, ...]]]:
-    """Makes the function that a worker calls: it gives the cells of a batch of cases."""
+    """Makes the function that a worker calls: it gives the cells of a batch of cases.
+
+    Metrics travel by their names, and each worker makes a plan once for those that cases lack.
+    """
     by_name = {metric.name: metric for metric in metrics}
     plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
 
     def call(items: Sequence[ScoreInput]) -> Sequence[tuple[Cell, ...]]:
+        """The cells of each case, those of the metrics that it lacks."""
         names, matching, _, _ = items[0]  # of one batch all lack the same
         plan = plans.get((names, matching))
         if plan is None:
             plan = Plan([by_name[name] for name in names], matching=matching)
             plans[names, matching] = plan
-        return plan.score([item.trace for item in items], [item.matched for item in items])
+        traces = [item.trace for item in items]
+        contexts = [item.matched for item in items]
+        return plan.score(traces, contexts)
 
     return call

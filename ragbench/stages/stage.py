@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from ragbench.core.calling import LoopThread
 from ragbench.core.outcome import Cell, Known, Outcome, Status
 from ragbench.core.record import Record, field, replace
 from ragbench.core.trace import RunCase, StageOutcome
@@ -64,8 +65,9 @@ class CallSettings(Record):
 
     batch_size: int = 32
     """Queries per call, for a RAG that takes batches."""
-    concurrency: int = 1
-    """Calls in flight."""
+    concurrency: int | None = None
+    """Calls of the system in flight. None: one where it is called in one thread; where it bears
+    several (coroutines, an address), four to begin with, and up to sixteen as it answers."""
     timeout: float | None = None
     """Seconds per query; None for no limit."""
     give_up_after: int = 100
@@ -73,10 +75,11 @@ class CallSettings(Record):
     more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
+        """Refuses a number that would make a run wait for ever, or ask nobody."""
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ConfigError(f"the {name} must be at least 1, not {value}")
         if self.timeout is not None and not 0 < self.timeout <= _LONGEST_TIMEOUT:
             raise ConfigError(
@@ -85,6 +88,8 @@ class CallSettings(Record):
 
 
 USUAL_CALLS = CallSettings()
+MOST_CALLS = 16
+"""The most calls that are tried where their number follows what the system bears."""
 
 
 class Progress(NamedTuple):
@@ -106,7 +111,8 @@ class Progress(NamedTuple):
 def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     """Digests of all that a cell depends on, besides the metric itself.
 
-    The first is for metrics that read no answer, the second for the others.
+    A stored cell holds as long as they stay the same. The first is for metrics that read no answer,
+    the second for the others.
     """
     retrieved = row.settled["retrieve"].digest
     post_retrieved = row.settled.get("post_retrieve")
@@ -234,7 +240,10 @@ class Running(Record):
     retry_failed: bool
     stopped: Callable[[], bool]
     """Asked before each call; once true, what is in flight is finished and no more."""
-    in_loop: InLoop = None
+    loop: LoopThread | None = None
+    """Where the coroutines of an async system run."""
+    bears_calls: bool = False
+    """Whether the system bears several calls at once; see `RAGBase.bears_calls`."""
     report: Callable[[Progress], None]
     """Called with cases as they are settled."""
     cases: int | None = None
@@ -245,6 +254,11 @@ class Running(Record):
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""
     _warned: set[str] = field(default_factory=set[str])
+
+    @property
+    def most_calls(self) -> int:
+        """The most calls of the system that may be in flight."""
+        return self.calls.concurrency or (MOST_CALLS if self.bears_calls else 1)
 
     def settled(
         self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
@@ -276,7 +290,9 @@ class Stage(Protocol):
     """One step of every case, such as ``retrieve``."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How the journal, reports and the manifest call it."""
+        ...
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Settles each row's turn at this stage."""
@@ -289,7 +305,10 @@ def run_stages(
     run: Running,
     tally: Callable[[RunCase], None],
 ) -> None:
-    """Takes one window of cases after the other through every stage."""
+    """Takes one window of cases after the other through every stage, in one thread.
+
+    A system that bears several calls at once is asked in a flow, see `ragbench.stages.flow`.
+    """
     for window in windows:
         for stage in stages:
             with directory_kept(stage.name):
@@ -351,7 +370,8 @@ class AbsentStage(Record):
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(self.name, [row.number for row in window])
-        done = failed = 0
+        done = 0
+        failed = 0
         for row in window:
             # Outcomes that were read with the cases stand in the row; here they take their place in
             # the order of the stages.

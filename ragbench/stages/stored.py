@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.core.case import Case, Turn
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
@@ -36,10 +36,18 @@ _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
-    """What a metric's cells depend on beside the case, empty for one that nobody judges."""
+    """What a metric's cells depend on beside the case, empty for one that nobody judges.
+
+    Cells are found in the journal by it: those of another judge or prompt have another key.
+
+    Args:
+        info: the manifest's record of who judged; see `Judging.info`.
+    """
     if not metric.is_judged:
         return b""
-    key = None if info is None else info["keys"].get(metric.name)
+    key = None
+    if info is not None:
+        key = info["keys"].get(metric.name)
     if key is None:
         raise ConfigError(f"the run does not record its judge {metric.name}")
     return bytes.fromhex(key)
@@ -59,38 +67,43 @@ class StoredTraces:
     """Only these cases, in this order; all when not given."""
 
     def __iter__(self) -> Iterator[RunCase]:
+        """Each case with its outcomes; cells and causes only where they are of these outcomes."""
         judge = self.manifest.judge
         matching = self.manifest.settings["matching"]
         scores = self.journal.scores
-        # The journal's number of each metric; None where it has never scored it.
-        numbers_of_metrics = scores.find(
+        # The journal's column of each metric; None where it has never scored it.
+        columns = scores.find(
             [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
         )
         for window in self.journal.cases(self.ids):
             numbers = [stored.number for stored in window]
-            cells = scores.cells(numbers)
+            cells_by_case = scores.cells(numbers)
             matches = scores.matched(numbers)
             causes = scores.causes(numbers)
-            judgements = {} if judge is None else scores.judgements(numbers)
+            judgements_by_cell: Mapping[tuple[int, int], tuple[Judgement, ...]] = {}
+            if judge is not None:
+                judgements_by_cell = scores.judgements(numbers)
             for row in self.rows(window):
-                scored = cells.get(row.number)
+                scored = cells_by_case.get(row.number)
                 # Cells of another answer, retrieval or matching are not this run's.
                 keys = cell_keys(row, matching)
-                if scored is not None and (scored.question, scored.answer) == keys:
-                    row.cells = tuple(
-                        None if metric is None else scored.cells[metric]
-                        for metric in numbers_of_metrics
-                    )
+                has_scores = scored is not None and (scored.question, scored.answer) == keys
+                cells: list[Cell | None] = []
+                judgements: list[tuple[Judgement, ...]] = []
+                for column in columns:
+                    cell = None
+                    if scored is not None and has_scores and column is not None:
+                        cell = scored.cells[column]
+                    cells.append(cell)
+                    if column is None or cell is None:
+                        judgements.append(())
+                    else:
+                        judgements.append(judgements_by_cell.get((row.number, column), ()))
+                row.cells = tuple(cells)
+                row.judgements = tuple(judgements)
+                if has_scores:
                     row.matches = matches.get(row.number, {})
                     row.attribution = causes.get(row.number)
-                else:
-                    row.cells = (None,) * len(numbers_of_metrics)
-                row.judgements = tuple(
-                    ()
-                    if metric is None or cell is None
-                    else judgements.get((row.number, metric), ())
-                    for metric, cell in zip(numbers_of_metrics, row.cells, strict=True)
-                )
                 yield row
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
@@ -267,7 +280,7 @@ class OwnTurns:
                 answer = self.answers.get(key)
                 if answer is not None:
                     yield Turn(role="assistant", text=answer)
-            elif not is_own:
+            elif not is_own:  # else it is the recorded answer to a question that was asked here
                 yield turn
 
     def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:

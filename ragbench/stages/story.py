@@ -13,6 +13,7 @@ from ragbench.core.biography import Step, steps_of, written_text
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
+from ragbench.core.readable_metadata import readable_metadata
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import (
@@ -89,7 +90,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         history=case.history,
         searches=searches,
         confidence=None if generated is None else generated.confidence,
-        metadata=tuple(sorted(case.metadata.items())),
+        metadata=tuple(sorted(readable_metadata(case.metadata).items())),
     )
 
 
@@ -207,6 +208,7 @@ def _chunks(
         retrieved_rank: int | None,
         shown_rank: int | None,
     ) -> ChunkStory:
+        """One chunk at its place, with what became of it and what points at its text."""
         text = result.contexts[position]
         # Judges count the contexts that they are shown from 0.
         chunk_quotes = () if shown_rank is None else quotes.get(shown_rank - 1, ())
@@ -357,6 +359,7 @@ def judged_answers(
         judgements: those of each metric, in the order of ``metrics``.
     """
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
+        # These two judge claim by claim; others give an answer one value.
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
         by_judge: dict[str, Judgement] = {}
@@ -416,7 +419,7 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
             position = _sentence_of(claim, sentence_words)
         claims_by_position[position].append(claim)
     texts: dict[int | None, str | None] = dict(enumerate(sentences))
-    texts[None] = None
+    texts[None] = None  # the last: claims that no sentence says
     for position, text in texts.items():
         if position not in claims_by_position:
             continue

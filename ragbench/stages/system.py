@@ -143,6 +143,7 @@ def evaluation_of(
             )
         said[TURNS] = OWN
     stages: dict[str, str] = {}
+    # Without a RAG all outcomes are those that the source recorded.
     name = settings.rag_name or "recorded"
     description = settings.rag_description or {"spec": "recorded"}
     if rag is not None:
@@ -154,6 +155,7 @@ def evaluation_of(
             description = {**description, "stated_version": version}
         stages = _stage_fingerprints(rag, description, settings.top_k)
     if settings.locator is not None and "retrieve" in stages:
+        # It searches where retrieval does, and is asked anew whenever that is.
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
@@ -180,9 +182,11 @@ def evaluation_of(
     )
 
 
-def absent_stages(asked: Evaluation, recorded: Mapping[str, int], source: str) -> dict[str, str]:
+def absent_stages(
+    evaluation: Evaluation, recorded: Mapping[str, int], source: str
+) -> dict[str, str]:
     """Stages that nobody can be asked for, and the reason that a case without a record gets."""
-    rag = asked.rag
+    rag = evaluation.rag
     if rag is None and not recorded:
         place = f" in {source}" if source else ""
         raise ConfigError(
@@ -191,10 +195,15 @@ def absent_stages(asked: Evaluation, recorded: Mapping[str, int], source: str) -
         )
     absent: dict[str, str] = {}
     for stage, cannot in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
-        if stage not in asked.stages:
-            absent[stage] = cannot if rag is not None and stage not in recorded else NOT_RECORDED
+        if stage in evaluation.stages:
+            continue
+        # Where the source holds outcomes of it, a case without one is the source's gap.
+        if rag is not None and stage not in recorded:
+            absent[stage] = cannot
+        else:
+            absent[stage] = NOT_RECORDED
     for stage in recorded:
-        if stage not in asked.stages:
+        if stage not in evaluation.stages:
             absent[stage] = NOT_RECORDED
     return absent
 
@@ -204,7 +213,7 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    asked: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
+    evaluation: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> Stages:
     """The stages up to generation, in order.
 
@@ -212,31 +221,31 @@ def call_stages(
         absent: stages that nobody can be asked for, each with the reason.
         generations: by stage, a number that grows whenever its outcomes are to be asked for anew.
     """
-    if not asked.stages:  # nobody can be asked, and the modules below are not loaded
+    if not evaluation.stages:  # nobody can be asked, and the modules below are not loaded
         return [AbsentStage(name=name, reason=absent[name]) for name in STAGES if name in absent]
     from ragbench.stages import rag as rag_stages
 
-    top_k = asked.settings.top_k
+    top_k = evaluation.settings.top_k
     # A stage is described only where there is somebody to be asked: none of these is None then.
-    rag: Any = asked.rag
-    locator: Any = asked.settings.locator
-    operators: Any = asked.post_retrieval
+    rag: Any = evaluation.rag
+    locator: Any = evaluation.settings.locator
+    operators: Any = evaluation.post_retrieval
     makers: dict[str, Callable[..., CallStage[Any, Any]]] = {
         "retrieve": partial(rag_stages.retrieve_stage, rag, top_k=top_k),
         LOCATE: partial(rag_stages.locate_stage, locator, top_k=top_k),
         POST_RETRIEVE: partial(rag_stages.post_retrieve_stage, operators),
         "generate": partial(rag_stages.generate_stage, rag),
     }
-    if asked.validator is not None:
+    if evaluation.validator is not None:
         from ragbench.stages.validate import VALIDATE, validate_stage
 
-        makers[VALIDATE] = partial(validate_stage, asked.validator)
+        makers[VALIDATE] = partial(validate_stage, evaluation.validator)
     stages: Stages = []
     for name in STAGES:
         if name in absent:
             stages.append(AbsentStage(name=name, reason=absent[name]))
-        elif name in asked.stages:
-            identity = fingerprint((asked.stages[name], generations[name]))
+        elif name in evaluation.stages:
+            identity = fingerprint((evaluation.stages[name], generations[name]))
             stages.append(makers[name](bytes.fromhex(identity)))
     return stages
 

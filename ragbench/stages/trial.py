@@ -120,13 +120,13 @@ class Trial:
                 values[case_id] = cell.value
             # All that generation would be given, and all that metrics read.
             result = trace.context.value
-            left: object = trace.context.status
+            chunks_left: object = trace.context.status
             if result is not None:
                 texts = tuple(contexts_for_generation(result))
-                left = texts, tuple(result.context_ids or ())
+                chunks_left = texts, tuple(result.context_ids or ())
             if first is self:
-                self.left[case_id] = left
-            elif left != first.left[case_id]:
+                self.left[case_id] = chunks_left
+            elif chunks_left != first.left[case_id]:
                 self.acted += 1
         if self.scores is not None:
             self.reused += self.scores.reused - reused_before
@@ -229,11 +229,14 @@ class Trial:
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
         """What the variant came to over all windows."""
+        mean_chunks = 0.0
+        if self.tokens:  # one entry for each case that the variant left chunks of
+            mean_chunks = self.chunks / len(self.tokens)
         return VariantReport(
             name=self.variant.name,
             settings=self.variant.stage.identity,
             changes=effects,
-            chunks=self.chunks / len(self.tokens) if self.tokens else 0.0,
+            chunks=mean_chunks,
             tokens=mean_of(self.tokens) or 0.0,
             tokens_p95=percentile(self.tokens, 0.95),
             seconds_p50=percentile(self.seconds, 0.50),
@@ -256,6 +259,7 @@ class Answering(ExitStack):
     """
 
     def __init__(self, rag: RAG) -> None:
+        """Refuses a RAG that cannot be asked for an answer to other contexts than its own."""
         super().__init__()
         if "generation" not in rag.families:
             raise ConfigError(

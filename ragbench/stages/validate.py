@@ -21,11 +21,14 @@ from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import RunCase, StageOutcome, Trace
 from ragbench.core.validation import (
+    AnswerWord,
+    AnswerWorth,
     MatrixCell,
     RetrievalDump,
     RetrievalQuality,
     ValidationTable,
     Verdict,
+    WordCount,
 )
 from ragbench.errors import (
     ConfigError,
@@ -51,7 +54,7 @@ VALIDATE = "validate"
 
 
 def validator_fingerprint(validator: Validator) -> str:
-    """Changes whenever the same chunks could get another verdict."""
+    """Changes whenever the same chunks could get another verdict; stored ones are then not used."""
     # Its rules change with the package that it comes with, whatever it says of itself, and with a
     # checkout of that package, whose version stays.
     return fingerprint((VALIDATE, *_rules(), validator.name, validator.identity))
@@ -63,9 +66,7 @@ def _rules() -> tuple[Mapping[str, str], str]:
 
     About 40 files, a few milliseconds.
     """
-    rule_files = [
-        file for file in files("ragbench.io").iterdir() if file.name == "chunk_identity.py"
-    ]
+    rule_files = [files("ragbench.io") / "chunk_identity.py"]
     for package in ("ragbench.text", "ragbench.validators"):
         rule_files += sorted(files(package).iterdir(), key=lambda file: file.name)
     rules = hashlib.sha256()
@@ -73,8 +74,11 @@ def _rules() -> tuple[Mapping[str, str], str]:
         if file.name.endswith((".py", ".toml")):
             # A checkout may have other ends of lines than the package.
             rules.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    version = {name: version for name, version, _ in distributions() if name == "ragbench"}
-    return version, rules.hexdigest()
+    versions: dict[str, str] = {}
+    for name, version, _ in distributions():
+        if name == "ragbench":
+            versions[name] = version
+    return versions, rules.hexdigest()
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
@@ -107,6 +111,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
     """The stage of a run that judges the chunks that generation is given."""
 
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
+        """The verdict on the chunks of each query."""
         verdicts: list[Verdict] = []
         for query, result, history in inputs:
             # Without an id: the same chunks of two queries share one stored verdict.
@@ -142,9 +147,13 @@ class FarRetrieval(RetrievalDump):
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
-    """Digest of all of a retrieval that a validator sees; its id is not."""
-    chunks = [
-        (
+    """Digest of all of a retrieval that a validator sees; the query's id is not.
+
+    A stored verdict is found by it, so that a query keeps its verdict under another name.
+    """
+    chunks: list[tuple[object, ...]] = []
+    for chunk in dump.chunks:
+        fields = (
             chunk.id,
             chunk.text,
             chunk.score,
@@ -153,8 +162,7 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
             chunk.end,
             chunk.metadata,
         )
-        for chunk in dump.chunks
-    ]
+        chunks.append(fields)
     content = (dump.query, chunks, dump.warnings)
     try:
         options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
@@ -173,6 +181,7 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
     validator = make()
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Outcome[Verdict]]:
+        """The verdict on each retrieval, or its failure, and how long that took."""
         outcomes: list[Outcome[Verdict]] = []
         for dump in dumps:
             started = time.perf_counter()
@@ -205,6 +214,7 @@ def judged_queries(
     begun_windows = deque[Sequence[RunCase]]()
 
     def settle_oldest() -> Sequence[RunCase]:
+        """Settles the window that was begun first: verdicts are given in the order of the dump."""
         ahead.settle()
         if run.stopped():
             run.journal.flush()
@@ -276,6 +286,10 @@ class ValidationTally:
     """Of these, those that are relevant."""
     present: int = 0
     """Verdicts that the answer is in the chunks."""
+    words: Counter[AnswerWord] = field(default_factory=Counter[AnswerWord])
+    """Verdicts by the word for their probability."""
+    worths: dict[AnswerWord, AnswerWorth] = field(default_factory=dict[AnswerWord, AnswerWorth])
+    """By word how often it was true, the shares summed up."""
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
@@ -318,6 +332,14 @@ class ValidationTally:
         self.chunks += len(verdict.relevance)
         self.relevant += len(verdict.relevant_chunk_ids)
         self.present += verdict.answer_present
+        word = verdict.answer_word
+        worth = verdict.answer_worth
+        if word is not None:
+            self.words[word] += 1
+        if word is not None and worth is not None:
+            before = self.worths.get(word)
+            summed = worth.share if before is None else before.share + worth.share
+            self.worths[word] = replace(worth, share=summed)
         self.reused += outcome.known is Known.REUSED
         self.quality[verdict.retrieval_quality.value] += 1
         for detail, value in verdict.details.items():
@@ -347,6 +369,18 @@ class ValidationTally:
             if len(examples) < _MOST_EXAMPLES:
                 examples.append(name)
 
+    def by_word(self) -> tuple[WordCount, ...]:
+        """The verdicts by word, the surest first."""
+        counts: list[WordCount] = []
+        for word in AnswerWord:
+            count = self.words[word]
+            worth = self.worths.get(word)
+            if worth is not None:
+                worth = replace(worth, share=round(worth.share / count, 4))
+            if count:
+                counts.append(WordCount(word=word, count=count, worth=worth))
+        return tuple(counts)
+
     def table(self) -> ValidationTable | None:
         """The counts as the report shows them; None without any verdict."""
         if not self.verdicts:
@@ -364,6 +398,7 @@ class ValidationTally:
             verdicts=self.verdicts,
             quality=dict(self.quality),
             answer_present=share_of(self.present, self.verdicts),
+            words=self.by_word(),
             matrix=tuple(matrix),
             unmatched=self.verdicts - self.cells.total(),
         )

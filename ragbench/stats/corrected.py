@@ -41,7 +41,7 @@ ASSUMED = 0.6
 
 
 class Corrected(Record):
-    """A figure with labels, and its interval; compare `ragbench.stats.mean.Interval`."""
+    """A figure with labels, and its interval; compare `ragbench.stats.mean.MeanInterval`."""
 
     mean: float
     low: float | None = None

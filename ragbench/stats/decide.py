@@ -11,7 +11,13 @@ from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
-from ragbench.stats.mean import ClusterTotals, Interval, check_share, mean_interval, student_p_value
+from ragbench.stats.mean import (
+    ClusterTotals,
+    MeanInterval,
+    check_share,
+    mean_interval,
+    student_p_value,
+)
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, cases_to_settle, detectable
 
@@ -43,7 +49,7 @@ class Decision(Record):
     """The answer to a question, with everything that it rests on."""
 
     change: ChangeKind
-    difference: Interval
+    difference: MeanInterval
     tolerance: float
     alpha: float
     strictest: float

@@ -188,7 +188,7 @@ class ClusterTotals(Record):
         return tuple(shifted)
 
 
-class Interval(Record):
+class MeanInterval(Record):
     """A mean and a range that holds the true mean in ``confidence`` of all repetitions."""
 
     mean: float | None
@@ -277,7 +277,7 @@ def mean_interval(
     *,
     bounds: tuple[float | None, float | None] | None = None,
     probability: bool = False,
-) -> Interval:
+) -> MeanInterval:
     """Mean of the values and the range in which the true mean is to be expected.
 
     Student-t with cluster-robust standard errors, or those of single cases where these are larger.
@@ -337,7 +337,7 @@ def mean_interval(
         unseen = ((1.0 - confidence) / 2.0) ** (1.0 / count)
         low = min(mean, start + (mean - start) * unseen)
         high = max(mean, end - (end - mean) * unseen)
-    return Interval(
+    return MeanInterval(
         mean=mean,
         low=low,
         high=high,

@@ -3,22 +3,25 @@
 A text is taken sentence by sentence. It declines when one sentence says that there is no answer
 and every other one only goes with that: an apology, an offer of help, advice to ask somebody else,
 what the sources speak of instead. A sentence that none of the rules know is an answer, and so is
-one that goes on behind a "but". The rules of seventeen languages are in ``declining.toml``.
+one that goes on behind a "but". It opens with a refusal when its first statement declines, unless
+what follows concludes all the same: "Therefore, it is 0". The rules of eighteen languages are in
+``declining.toml``; only those are tried of which the text has a word that every refusal holds.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.text.citations import without_citations
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, regex_text, table
 from ragbench.text.thoughts import behind_thoughts
 
-RULES = 8
+RULES = 9
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 
@@ -31,7 +34,9 @@ class Reading(NamedTuple):
     in_part: bool
     """A sentence says so, and others answer all the same."""
     opens: bool = False
-    """Its first statement says so, whatever follows."""
+    """Its first statement says so, whatever follows but a conclusion."""
+    sends_elsewhere: bool = False
+    """Its first statement says only where an answer is to be found: "look at the report"."""
 
 
 _ANSWERS = Reading(declines=False, in_part=False)
@@ -48,41 +53,74 @@ def read_answer(text: str) -> Reading:
     text = behind_thoughts(text)  # what a model thinks is not what it answers
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False, opens=True)
-    folded = text[:_LONGEST].casefold()
     # Most answers have no word that speaks of declining, and are read no further.
-    for word, rule in _cues():
-        if word in folded and (rule is None or rule.search(folded)):
-            break
-    else:
+    languages = _spoken(text[:_LONGEST].casefold())
+    if not languages:
         return _ANSWERS
     text = text.strip()
     plain = without_citations(text[:_LONGEST_CITED]).translate(_EMPHASIS)
-    kinds = [_kind(part) for part in _parts(plain[:_LONGEST])]
-    if _DECLINES not in kinds:
-        return _ANSWERS
-    is_short = len(plain) <= _LONGEST and len(text) <= _LONGEST_CITED
-    answers_nothing = None not in kinds
-    declines = is_short and answers_nothing and len(kinds) <= _MOST_SENTENCES
+    parts = _parts(plain[:_LONGEST])
+    if len(plain) > _LONGEST and len(parts) > 1:
+        parts.pop()  # which is cut off
+    kinds = _kinds(parts, languages)
     statements = [kind for kind in kinds if kind != _GOES_WITH]
-    return Reading(declines=declines, in_part=not declines, opens=statements[0] == _DECLINES)
+    sends_elsewhere = statements[:1] == [_SENDS_ELSEWHERE]
+    if _DECLINES not in kinds:
+        return _ANSWERS._replace(sends_elsewhere=sends_elsewhere)
+    is_short = len(plain) <= _LONGEST and len(text) <= _LONGEST_CITED
+    answers_nothing = set(kinds) <= {_DECLINES, _GOES_WITH, _SENDS_ELSEWHERE}
+    declines = is_short and answers_nothing and len(kinds) <= _MOST_SENTENCES
+    return Reading(
+        declines=declines,
+        in_part=not declines,
+        opens=statements[0] == _DECLINES and _CONCLUDES not in kinds,
+        sends_elsewhere=sends_elsewhere,
+    )
+
+
+def opens_with_refusal(text: str, query: str) -> bool:
+    """Whether the first statement of an answer to a question says that there is no answer.
+
+    Where to look is no answer either, unless the question asks for the way: "How do I find ...".
+    """
+    reading = read_answer(text)
+    if reading.sends_elsewhere:
+        return reading.opens or _SIGNS["asks_the_way"].search(query.casefold()) is None
+    return reading.opens
+
+
+def _spoken(folded: str) -> list[str]:
+    """The languages of which a text has a word that every refusal in them holds."""
+    parts_of_words, whole_words = _cues(folded.isascii())
+    spoken = [language for part, language in parts_of_words if part in folded]
+    for word in whole_words.keys() & folded.translate(_MARKS).split():
+        spoken += whole_words[word]
+    return list(dict.fromkeys(spoken)) if spoken else spoken
 
 
 @cache
-def _cues() -> tuple[tuple[str, re.Pattern[str] | None], ...]:
-    """Words of which every text that declines holds one; and how, where as a whole word alone.
+def _cues(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
+    """Parts of words and their language; whole words and their languages.
 
-    To look for each is a tenth of the work of one expression that begins with any of them.
+    To look for each is a tenth of the work of one expression that begins with any of them. A text
+    of ASCII alone holds only those of ASCII.
     """
-    rules = "|".join(table("ragbench.text", "declining")["cue"]).replace("n['’]t", "n't|n’t")
-    cues: list[tuple[str, re.Pattern[str] | None]] = []
-    for rule in rules.split("|"):
-        is_whole_word = r"\b" in rule
-        cues.append((rule.replace(r"\b", ""), re.compile(rule) if is_whole_word else None))
-    return tuple(cues)
+    parts_of_words: list[tuple[str, str]] = []
+    whole_words: dict[str, list[str]] = {}
+    for language, entries in _languages().items():
+        for part in entries.get("cue", ()):
+            if part.isascii() or not is_ascii:
+                parts_of_words.append((part, language))
+        for word in entries.get("whole_cue", ()):
+            whole_words.setdefault(word, []).append(language)
+    return parts_of_words, whole_words
 
 
+_SAYS = "says something"
 _DECLINES = "declines"
 _GOES_WITH = "goes with it"
+_SENDS_ELSEWHERE = "sends elsewhere"
+_CONCLUDES = "answers behind a refusal"
 
 
 def _parts(text: str) -> list[str]:
@@ -98,31 +136,104 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _kind(part: str) -> str | None:
-    """Whether a part declines, or only goes with that; None where it answers."""
-    core = _rules("opens").sub("", part)  # without "I'm sorry, but" and its like
-    if _rules("declines").fullmatch(core) and not _SIGNS["but"].search(core):
-        return _DECLINES
-    if not core or _rules("goes_with").fullmatch(core):
+def _kinds(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
+    """What each part does: it declines, answers, or goes with one of them."""
+    kinds = [_SAYS] * len(parts)
+    before = ""
+    for i, part in enumerate(parts):
+        # Most sentences have no word that speaks of declining.
+        spoken = [language for language in _spoken(part) if language in languages]
+        if spoken and _declines(part, before, spoken):
+            kinds[i] = _DECLINES
+        before = part
+    is_refusal = _DECLINES in kinds
+    for i, part in enumerate(parts):
+        if kinds[i] == _DECLINES:
+            continue
+        kinds[i] = _kind_beside(part, kinds[:i], languages)
+        if not is_refusal and kinds[i] != _GOES_WITH:
+            break  # without a refusal only what the first statement is matters
+    return kinds
+
+
+def _kind_beside(part: str, before: Sequence[str], languages: Sequence[str]) -> str:
+    """What a part does that does not decline, behind parts of these kinds."""
+    core = _core(part, languages)
+    if _matches_any(part, "sends_elsewhere", languages):
+        return _SENDS_ELSEWHERE
+    if not core or any(_matches_any(core, kind, languages) for kind in ("goes_with", "limits")):
         return _GOES_WITH
-    return None
+    if _DECLINES in before and _matches_any(part, "concludes", languages):
+        return _CONCLUDES
+    if before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
+        return _CONCLUDES
+    return _SAYS
+
+
+def _declines(part: str, before: str, languages: Sequence[str]) -> bool:
+    """Whether a part says that there is no answer, and goes on with none.
+
+    Args:
+        before: the part before it. "It only covers the price; it does not name the term" declines.
+    """
+    core = _core(part, languages)
+    but = _SIGNS["but"].search(core)
+    if but is not None:
+        # "I do not have the figures, but I can explain the formula" declines.
+        rest = core[but.end() :].strip(_CLAUSE_EDGES)
+        core = core[: but.start()].rstrip(_CLAUSE_EDGES)
+        if not _matches_any(rest, "goes_with", languages):
+            return False
+    if _matches_any(core, "declines", languages):
+        return True
+    if but is None and core != part and _matches_any(part, "declines", languages):
+        return True  # "From the texts it is unclear who won": the opening says by what
+    return _matches_any(core, "follows", languages) and _matches_any(
+        _core(before, languages), "limits", languages
+    )
+
+
+def _core(part: str, languages: Sequence[str]) -> str:
+    """A part without "I'm sorry, but" and its like."""
+    for language in languages:
+        opening = _rule(language, "opens").match(part)
+        if opening is not None:
+            part = part[opening.end() :]
+    return part
+
+
+def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
+    """Whether a part is of a kind, by the rules of any of the languages."""
+    return any(_rule(language, kind).fullmatch(part) for language in languages)
 
 
 @cache
-def _rules(kind: str) -> re.Pattern[str]:
-    """The rules of all languages; compiled when an answer first needs them: 0.2 s."""
-    file = table("ragbench.text", "declining")
-    rules: list[str] = []
-    for language in file["languages"].values():
-        for rule in language.get(kind, ()):
-            rules.append(f"(?:{regex_text(rule, language)})")
-    pattern = "|".join(rules)
+def _rule(language: str, kind: str) -> re.Pattern[str]:
+    """The rules of a language; compiled when an answer first needs them."""
+    entries = _languages()[language]
+    rules = [f"(?:{regex_text(rule, entries)})" for rule in entries.get(kind, ())]
+    pattern = "|".join(rules) or _NEVER
+    if kind == "declines" and "where" in entries:
+        where = regex_text(entries["where"], entries)
+        pattern = f"(?:{where},? )?(?:{pattern})"
     if kind == "opens":  # what may come before an answer may come several times
-        pattern = f"^(?:(?:{pattern}){file['behind_opening']})+"
+        behind_opening = _SIGNS["behind_opening"].pattern
+        pattern = f"(?:(?:{pattern}){behind_opening})+"
     return re.compile(pattern)
 
 
-_EMPHASIS = str.maketrans({"*": None, "_": None})
+def _languages() -> Mapping[str, Mapping[str, Any]]:
+    """The rules by language."""
+    languages: Mapping[str, Mapping[str, Any]] = table("ragbench.text", "declining")["languages"]
+    return languages
+
+
+_MARKS = "".join(sign if sign.isalnum() or sign == "'" else " " for sign in map(chr, range(128)))
+"""ASCII without its marks, as a table of `str.translate`: a string is faster than a dict."""
+_NEVER = r"(?!)"
+_CLAUSE_EDGES = " ,:"
+_EMPHASIS = str.maketrans(dict.fromkeys("*_" + "".join(map(chr, range(0x64B, 0x653)))))
+"""Signs that are left out: bold and italic, and the vowel signs of Arabic."""
 _EDGES = " \t\r\n.!。।…\"'“”«»()[]{}*_#>-"
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 _SIGNS = Patterns("ragbench.text", "declining")

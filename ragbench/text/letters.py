@@ -70,3 +70,17 @@ def as_written(words: Iterable[str], other: Sequence[str]) -> tuple[str, ...]:
         else:
             written.append(word)
     return tuple(written)
+
+
+def readable_text(text: str) -> str:
+    """The text without NUL characters and lone surrogates, which tokenizers stop at.
+
+    Each is replaced by one character, so that words stay apart.
+    """
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,4 +1,4 @@
-"""Models in ONNX form: files, loading, encoder; classifiers and readers over pairs of texts."""
+"""Models in ONNX form: files, loading, encoder; classifiers of pairs of texts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import Floats32, np, require
+from ragbench.text.letters import readable_text
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
@@ -53,11 +54,13 @@ class OnnxTextModel:
 
     def encode(self, first: str, second: str | None = None) -> Any:
         """The tokens of a text or of a pair, special ones included; nothing is cut."""
-        return self.tokenizer.encode(first, second)
+        if second is not None:
+            second = readable_text(second)
+        return self.tokenizer.encode(readable_text(first), second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of a text begins and ends in it, without special ones."""
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        encoding = self.tokenizer.encode(readable_text(text), add_special_tokens=False)
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
@@ -231,35 +234,35 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
     )
 
 
+def downloaded(model: str, name: str) -> Path | None:
+    """A further file of a hub repository; None where it has none of that name."""
+    hub = require("huggingface_hub", extra="onnx")
+    errors = require("huggingface_hub.errors", extra="onnx")
+    try:
+        return Path(hub.hf_hub_download(model, name, revision=None))
+    except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError):
+        return None
+
+
 # --- pairs of texts
 
 _ReadT = TypeVar("_ReadT")
 
 
-class PairClassifier(OnnxTextModel):
-    """Gives a pair of texts one logit: how well the second fits the first.
+class PairModel(OnnxTextModel):
+    """Reads pairs of texts.
 
     Pairs run one by one, each on one thread, several threads at once: measured on two cores,
     batches of twenty cost 2.5 times the processor time of single pairs, for padding.
     """
 
-    def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
-        super().__init__(model, tokenizer, kind="text classifier")
-        row = self.run(self.encode("a", "b"))[0]
-        if row.ndim != 1 or len(row) not in (1, 2):
-            raise ConfigError(
-                f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
-                "pair, not one or two numbers"
-            )
+    def __init__(self, model: Path, tokenizer: Path, threads: int, *, kind: str) -> None:
+        super().__init__(model, tokenizer, kind=kind)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-pairs")
 
     def length(self, first: str, second: str) -> int:
         """How many tokens a pair has, special ones included."""
         return len(self.encode(first, second).ids)
-
-    def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One number a pair, in order; pairs are not cut."""
-        return self._each(pairs, lambda encoding: _logit(self.run(encoding)[0]))
 
     def _each(
         self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
@@ -273,6 +276,23 @@ class PairClassifier(OnnxTextModel):
         return [by_position[position] for position in range(len(pairs))]
 
 
+class PairClassifier(PairModel):
+    """Gives a pair of texts one logit: how well the second fits the first."""
+
+    def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
+        super().__init__(model, tokenizer, threads, kind="text classifier")
+        row = self.run(self.encode("a", "b"))[0]
+        if row.ndim != 1 or len(row) not in (1, 2):
+            raise ConfigError(
+                f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
+                "pair, not one or two numbers"
+            )
+
+    def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One number a pair, in order; pairs are not cut."""
+        return self._each(pairs, lambda encoding: _logit(self.run(encoding)[0]))
+
+
 def _logit(row: Floats32) -> float:
     """One logit from an output of one number, or of two: those of no and of yes."""
     if len(row) == 1:
@@ -282,85 +302,3 @@ def _logit(row: Floats32) -> float:
 
 load_pair_classifier = lru_cache(maxsize=4)(PairClassifier)
 """`PairClassifier`, loaded once for the same files."""
-
-
-_LONGEST_ANSWER = 30
-"""Tokens of the longest answer."""
-
-
-class PairReading(Record):
-    """What a reader says of one question and one text."""
-
-    logit: float
-    """How sure it is that the text answers the question."""
-    span: float
-    """The best span's score above that of "no answer"; start and end logits added."""
-    start: int
-    """Offset of the span's first character in the text."""
-    end: int
-    """Offset behind its last character."""
-    answers: float | None = None
-    """How sure a second tower of the model is that the text answers *this* question, a logit; None
-    where the model has none."""
-
-
-class PairReader(PairClassifier):
-    """A pair classifier with two more outputs, ``start`` and ``end``: a logit a token.
-
-    The first token stands for "no answer", as in Devlin et al. 2019 (BERT) for SQuAD 2.0. A further
-    output ``answers`` is a logit a pair.
-    """
-
-    def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
-        super().__init__(model, tokenizer, threads)
-        outputs = self.outputs
-        if not {"start", "end"} <= set(outputs):
-            raise ConfigError(
-                f"'{model}' is not a reader: it has no outputs 'start' and 'end'. Use it as "
-                "cross_encoder instead"
-            )
-        # Positions among the outputs.
-        self._start = outputs.index("start")
-        self._end = outputs.index("end")
-        self._answers = outputs.index("answers") if "answers" in outputs else None
-
-    def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading a pair, in order; pairs are not cut."""
-        return self._each(pairs, self._reading)
-
-    def _reading(self, encoding: Any) -> PairReading:
-        """What the model says of one encoded pair."""
-        outputs = self.run(encoding)
-        logit = _logit(outputs[0])
-        answers = None
-        if self._answers is not None:
-            answers = float(outputs[self._answers][0])
-        starts = outputs[self._start]
-        ends = outputs[self._end]
-        no_answer = float(starts[0] + ends[0])
-        # The tokens of the text: those of the question have another type, special ones no letters.
-        in_text: list[int] = []
-        kinds = zip(encoding.type_ids, encoding.offsets, strict=True)
-        for position, (kind, (start, end)) in enumerate(kinds):
-            if kind == 1 and end > start:
-                in_text.append(position)
-        if not in_text:
-            return PairReading(logit=logit, span=0.0, start=0, end=0, answers=answers)
-        # A span is a row (where it starts) and a column (where it ends) of this square. Those that
-        # end before they start are no spans, and the ones further right are too long.
-        scores = starts[in_text][:, None] + ends[in_text][None, :]
-        ones = np.ones_like(scores)
-        is_span = np.triu(ones) - np.triu(ones, _LONGEST_ANSWER) > 0
-        best = int(np.where(is_span, scores, -np.inf).argmax())
-        first, last = divmod(best, len(in_text))
-        return PairReading(
-            logit=logit,
-            span=float(scores[first, last]) - no_answer,
-            start=int(encoding.offsets[in_text[first]][0]),
-            end=int(encoding.offsets[in_text[last]][1]),
-            answers=answers,
-        )
-
-
-load_pair_reader = lru_cache(maxsize=2)(PairReader)
-"""`PairReader`, loaded once for the same files."""

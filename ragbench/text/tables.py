@@ -1,4 +1,4 @@
-"""Rules as data: patterns and words in a TOML file beside the module that reads them.
+"""Rules as data: patterns and words in a TOML file beside the module that reads them; prompts.
 
 An entry is an expression, or a list of alternatives. ``{name}`` in it stands for another entry of
 its section or of the file; line breaks and the indentation behind them do not count.
@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pkgutil import get_data
-from typing import Any
+from typing import Any, NamedTuple
 
 _REFERENCE = re.compile(r"\{([a-z_]+)\}")
 _LINE_BREAK = re.compile(r"\A\s+|\n\s*")
@@ -24,6 +24,23 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
         file = table(package, name)
         return {**file, **file[section]}
     return tomllib.loads((get_data(package, f"{name}.toml") or b"").decode())
+
+
+class Prompt(NamedTuple):
+    """What a language model is told to do, as a file of its own holds it."""
+
+    version: int
+    """The first line of the file. It is raised with every change of the text: verdicts by another
+    text do not compare."""
+    text: str
+
+
+@cache
+def read_prompt(package: str, name: str) -> Prompt:
+    """The prompt in ``prompts/NAME.md`` of a package."""
+    raw = get_data(package, f"prompts/{name}.md") or b""
+    head, _, text = raw.decode().partition("\n")
+    return Prompt(version=int(head.removeprefix("version ")), text=text.strip())
 
 
 def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:

@@ -16,10 +16,13 @@ from typing import Protocol, runtime_checkable
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.plugins import require
+from ragbench.text.letters import readable_text
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
     @property
     def name(self) -> str:
         """How reports call it; equal names give equal counts."""
@@ -135,7 +138,7 @@ class ModelCounter:
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
-        return len(self.tokens(text))
+        return len(self.tokens(readable_text(text)))
 
 
 def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:

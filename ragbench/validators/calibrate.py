@@ -23,7 +23,7 @@ from ragbench.validators.calibration import (
     logit,
 )
 
-_FEWEST = 10
+_FEWEST = 5
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
 _EDGE = 1e-6
@@ -124,7 +124,7 @@ class _Aim(Record):
     has_chunks: bool
     """Whether chunks have labels enough."""
     moves: bool
-    """Whether the threshold is learned; else the shipped one moves along with the scale."""
+    """Whether the threshold is learned; else it stays, and the scale moves what reaches it."""
 
 
 def calibrate(
@@ -135,22 +135,24 @@ def calibrate(
     error: float | None = None,
     seed: int = 7,
     shipped: Thresholds,
+    model: str = "",
 ) -> CalibrationReport:
     """Learns a Platt scale and, where the labels show the need, thresholds.
 
     One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
-    It shrinks toward the shipped one, and by itself changes no Yes: the shipped thresholds move
-    along. They move further where the 95 % interval of the precision they have on the labels does
-    not hold the target, and a threshold that is learned comes nearer to it in cross-validation;
-    where no precision is asked for (then it is 98 %), only if it costs no F1, and with few labels
-    only if more verdicts become right than wrong beyond chance. With ``error`` the threshold is the
-    conformal one: of queries without the answer at most that share is called Yes, on average over
-    sets of labels like these (split conformal prediction; Vovk et al. 2005, Angelopoulos and Bates
-    2023). Figures "after" come from five-fold cross-validation over queries, so that they hold for
-    queries that were not learned from.
+    It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep their
+    worth, and more or fewer queries reach them. They move where the 95 % interval of the precision
+    of a Yes does not hold the target, and a threshold that is learned comes nearer to it in
+    cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1, and
+    with few labels only if more verdicts become right than wrong beyond chance. With ``error`` the
+    threshold is the conformal one: of queries without the answer at most that share is called Yes,
+    on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
+    Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation over queries,
+    so that they hold for queries that were not learned from.
 
     Args:
         shipped: the thresholds of the verdicts.
+        model: the digest of the model behind them.
     """
     _check(labelled, precision, error)
     queries = [_scored(label) for label in labelled]
@@ -190,6 +192,7 @@ def calibrate(
             scale=learned.scale,
             thresholds=learned.thresholds,
             labels=len(queries),
+            model=model,
         ),
         answer_before=before,
         answer_after=after,
@@ -301,12 +304,7 @@ def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     answers = [query.answer for query in queries]
     scale = _platt(answers)
     if not aim.moves:
-        relevant = _inside(scale.apply(aim.shipped.relevant))
-        present = _inside(scale.apply(aim.shipped.present))
-        return DecisionRule(
-            scale=scale,
-            thresholds=Thresholds(relevant=min(relevant, present), present=max(relevant, present)),
-        )
+        return DecisionRule(scale=scale, thresholds=aim.shipped)
     scaled = _on_scale(scale, answers)
     if aim.error is None:
         present = _lowest_precise(scaled, aim.precision)
@@ -476,7 +474,8 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 
 def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
-    """That there are too few labels for what was asked for."""
+    """What labels cannot move, and that there are too few for what was asked for."""
+    yield "labels move the level of the probabilities; which query is ahead of which stays"
     precision = aim.precision
     error = aim.error
     low = after.precision_interval[0]

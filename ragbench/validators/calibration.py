@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS
+from ragbench.validators.worth import WordLimit, Worth, shipped_worth
 
 
 class LinearModel(Record):
@@ -81,8 +82,8 @@ def logit(probability: float) -> float:
 
 _EDGE = 1e-6
 """How near a probability comes to 0 and 1, which have no logit."""
-_VERSION = 2
-"""Of the file; in version 1 chunks had a scale of their own."""
+_VERSION = 3
+"""Of the file: in version 2 the probabilities that it scales were steeper."""
 
 
 class PlattScale(Checked, Record):
@@ -112,6 +113,8 @@ class Calibration(Record):
     thresholds: Thresholds
     labels: int
     """How many it was learned from."""
+    model: str = ""
+    """The digest of the model whose probabilities it scales; empty for a validator without one."""
 
 
 def calibration_text(calibration: Calibration) -> str:
@@ -121,11 +124,11 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 @lru_cache(maxsize=8)
-def read_calibration(path: str, validator: str) -> Calibration:
+def read_calibration(path: str, validator: str, model: str = "") -> Calibration:
     """The calibration in a file.
 
     Raises:
-        ConfigError: the file holds none, or one of another validator.
+        ConfigError: the file holds none, or one of another validator or model.
     """
     try:
         stored = json.loads(ReadLimits().read_settings(Path(path)))
@@ -141,6 +144,11 @@ def read_calibration(path: str, validator: str) -> Calibration:
             f"the calibration '{path}' was made for the validator '{calibration.validator}', "
             f"not for '{validator}'"
         )
+    if calibration.model != model:
+        raise ConfigError(
+            f"the calibration '{path}' was made for the model {calibration.model or '(none)'}, not "
+            f"for {model or '(none)'}: run ragbench calibrate with the same reader again"
+        )
     return calibration
 
 
@@ -151,6 +159,13 @@ class DecisionRule(Record):
     scale: PlattScale = UNSCALED
     slots: tuple[str, ...] = ()
     """Rules that must find nothing against an answer; see `ragbench.validators.slots`."""
+    words: tuple[WordLimit, ...] = ()
+    """What probabilities are called, the surest word first; none where that was not measured."""
+    labels: int = 0
+    """Labels that the scale was learned from."""
+    withholds: bool = False
+    """Whether there is no Yes where one was measured to be worth little, as in tables of figures;
+    see `ragbench.validators.worth.unreliable`."""
 
     @property
     def identity(self) -> str:
@@ -172,11 +187,6 @@ class DecisionRule(Record):
 _LARGEST_POOL = 20
 """Chunks of the pools that weights were learned from."""
 
-Absence = Literal["siblings", "document-absent"]
-"""What is in a corpus that lacks an answer: other passages of the right document, or not even
-that."""
-ABSENCES: tuple[Absence, ...] = ("siblings", "document-absent")
-
 
 class Weights(Record):
     """What was learned for a validator, with the thresholds that were measured with it."""
@@ -187,30 +197,32 @@ class Weights(Record):
     """From the best chunk's logit, and the logarithm of how many chunks there are where that was
     learned (each is a chance of a wrong one), to the logit of an answer in the pool."""
     relevant: float
-    """Probability from which on a chunk is relevant: the best F1 on the held-out articles, at most
-    a quarter of the odds of the lowest ``present``, so that there is a band of Partial."""
-    present: Mapping[Absence, float]
-    """Probability from which on the answer is present, for a precision of 98 % on the held-out
-    articles, by what the pools without an answer hold."""
+    """Probability from which on a chunk is relevant: the best F1 on the articles that the weights
+    were not learned from."""
+    worth: Worth
+    """The curve that flattens the probabilities, and the words for them."""
     digest: str
-    """Of the file: verdicts of other weights are not compared."""
+    """Of weights and words: verdicts of others are not compared."""
 
     def probability(self, logit: float, chunks: int = _LARGEST_POOL) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        return logistic(self.pool.logit([logit, math.log(min(chunks, _LARGEST_POOL))]))
+        steep = self.pool.logit([logit, math.log(min(chunks, _LARGEST_POOL))])
+        return logistic(self.worth.slope * steep + self.worth.offset)
 
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     """The weights of a validator that come with ragbench."""
     stored = shipped(name)
-    thresholds = stored["thresholds"]
-    digest = hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
+    worth = shipped_worth(name)
+    measured = [json.dumps(stored, sort_keys=True), repr(worth)]
+    digest = hashlib.sha256("\n".join(measured).encode()).hexdigest()
+    steep = logit(float(stored["thresholds"]["relevant"]))
     return Weights(
         chunk=read_model(stored["chunk"], features),
         pool=read_model(stored["pool"], tuple(stored["pool"]["weights"])),
-        relevant=float(thresholds["relevant"]),
-        present={absence: float(thresholds["present"][absence]) for absence in ABSENCES},
+        relevant=logistic(worth.slope * steep + worth.offset),
+        worth=worth,
         digest=digest[:12],
     )
 
@@ -247,10 +259,15 @@ class CalibratedValidator(ABC):
         """Makes the rule: what is set by hand, else the calibration, else what was measured."""
         measured = self.measured
         scale = UNSCALED
+        labels = 0
+        words = measured.words
         base = measured.thresholds
         if self.calibration:
-            calibration = read_calibration(self.calibration, self.name)
+            calibration = read_calibration(self.calibration, self.name, self.model_digest)
             scale = calibration.scale
+            labels = calibration.labels
+            # On the scale of labels a word begins at the same share for every validator.
+            words = words or shipped_worth("local").words
             base = calibration.thresholds
         relevant = self.relevant
         present = self.present
@@ -263,8 +280,16 @@ class CalibratedValidator(ABC):
             scale=scale,
             thresholds=Thresholds(relevant=relevant, present=present),
             slots=measured.slots,
+            words=words,
+            labels=labels,
+            withholds=measured.withholds,
         )
         object.__setattr__(self, "limits", rule)
+
+    @property
+    def model_digest(self) -> str:
+        """Names the model that gives the probabilities; empty where none does."""
+        return ""
 
     @property
     @abstractmethod
@@ -274,21 +299,24 @@ class CalibratedValidator(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedValidator(CalibratedValidator):
-    """A validator with weights that come with ragbench, and the thresholds measured with them."""
+    """A validator with weights that come with ragbench, and the words measured with them."""
 
     features: ClassVar[tuple[str, ...]]
-    absence: Absence = "document-absent"
-    """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision
-    of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
     slots: tuple[str, ...] = SLOTS
     """What of the question must not be another in the text that answers it; ``[]`` checks none."""
 
     @property
     def measured(self) -> DecisionRule:
-        """The thresholds measured for the ``absence`` that is set; refuses unknown slots."""
+        """The thresholds and words that were measured; refuses unknown slots."""
         for slot in self.slots:
             if slot not in SLOTS:
                 raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")
         weights = shipped_weights(self.name, self.features)
-        thresholds = Thresholds(relevant=weights.relevant, present=weights.present[self.absence])
-        return DecisionRule(thresholds=thresholds, slots=self.slots)
+        thresholds = Thresholds(relevant=weights.relevant, present=weights.worth.present)
+        words = weights.worth.words if self.has_words else ()
+        return DecisionRule(thresholds=thresholds, slots=self.slots, words=words, withholds=True)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the words that were measured hold for the model of this validator."""
+        return True

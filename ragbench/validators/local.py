@@ -25,17 +25,18 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.record import replace
 from ragbench.core.validation import Verdict
 from ragbench.errors import RunError
+from ragbench.io.settings import ModelPath
 from ragbench.ledger.scores import ScoreStore, digest, user_cache
 from ragbench.plugins import import_packages_of, load_attribute
 from ragbench.text.language import language_of
-from ragbench.text.onnx_model import (
-    OnnxFiles,
-    PairClassifier,
+from ragbench.text.onnx_model import is_hub_name
+from ragbench.text.pair_reader import (
     PairReading,
-    find_onnx_files,
-    import_onnx_packages,
-    is_hub_name,
-    load_pair_reader,
+    Reader,
+    ReaderFiles,
+    find_reader_files,
+    import_reader_packages,
+    load_reader,
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, touched, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
@@ -76,9 +77,9 @@ def settled_logit(reading: PairReading) -> float:
     return reading.logit if reading.answers is None else reading.answers
 
 
-def shipped_reader() -> OnnxFiles:
+def shipped_reader() -> ReaderFiles:
     """Where its model and its tokenizer are; their card is beside them."""
-    return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
+    return find_reader_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
 _BY_WORDS = 4
@@ -87,6 +88,9 @@ _BY_RANK = 2
 _HOPELESS = -7.0
 """Logit by words below which no further chunk is read: of 6,608 such chunks the reader would find
 20 relevant, and none of these is gold (docs/measured/validators.md)."""
+_UNKNOWN_LEVEL = (
+    "the level of this reader was not measured: label 20 queries and run ragbench calibrate"
+)
 _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it for English"
 
 
@@ -94,17 +98,17 @@ _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it fo
 class LocalValidator(LearnedValidator, Checked):
     """Words find the best chunks; a reader says whether they answer the query, and where.
 
-    The weights were learned and measured with the reader that comes with ragbench. Other models
-    want a calibration. Where no other reader is given, queries that are not English are judged by
-    words alone, with a warning.
+    The weights were learned and measured with the reader that comes with ragbench. The words of
+    another one are worth nothing before a calibration, and each says so. Where no other reader is
+    given, queries that are not English are judged by words alone, with a warning.
     """
 
     name = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
-    reader: str | None = None
-    """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
-    ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
-    start and end, and perhaps answers."""
+    reader: ModelPath | None = None
+    """None for the one that comes along; else a folder, or ``owner/name`` on the Hugging Face hub:
+    a cross-encoder, a model of question answering or one of entailment, as ONNX or for
+    sentence-transformers (`ragbench.text.pair_reader`)."""
     read: Positive = 10
     """How many chunks the reader reads at most; no other one is ever relevant. It begins with the
     four best by words and the two that the retriever has first, and reads on where none of them
@@ -120,7 +124,7 @@ class LocalValidator(LearnedValidator, Checked):
         """Refuses a folder without a model now; a model of the hub is fetched when first needed."""
         Checked.__post_init__(self)
         if self.reader is not None and not is_hub_name(self.reader):
-            find_onnx_files(self.reader)
+            find_reader_files(self.reader)
         LearnedValidator.__post_init__(self)
 
     @property
@@ -141,7 +145,7 @@ class LocalValidator(LearnedValidator, Checked):
 
     def import_packages(self) -> None:
         """Imports what reader and embedder need: a missing package is found before any query."""
-        import_onnx_packages(self.reader or "")
+        import_reader_packages(self.reader)
         if self.embedder is not None:
             import_packages_of(_open_embedder(self.embedder))
 
@@ -152,6 +156,8 @@ class LocalValidator(LearnedValidator, Checked):
         if self.reader is None and language is None:
             reasons.append(_UNKNOWN_LANGUAGE)
         # Without a sign of a language, Latin letters are taken for English.
+        if not self.limits.words:
+            reasons.append(_UNKNOWN_LEVEL)
         is_english = language == "en" or (not language and query.isascii())
         if self.reader is None and not is_english:
             return self._by_words(query, chunks, language)
@@ -182,9 +188,7 @@ class LocalValidator(LearnedValidator, Checked):
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """The verdict by words alone, where the reader would guess."""
-        lexical = LexicalValidator(
-            relevant=self.relevant, present=self.present, absence=self.absence, slots=self.slots
-        )
+        lexical = LexicalValidator(relevant=self.relevant, present=self.present, slots=self.slots)
         verdict = lexical.validate(query, chunks)
         where = f"in another one ({language})" if language else "in one that is not recognised"
         note = f"the reader knows English only and the query is {where}: words alone decided"
@@ -271,9 +275,19 @@ class LocalValidator(LearnedValidator, Checked):
         return list(dict.fromkeys(merged))[: self.read]
 
     @property
-    def _files(self) -> OnnxFiles:
+    def _files(self) -> ReaderFiles:
         """The files of the reader; those of a hub repository are fetched when first asked for."""
-        return shipped_reader() if self.reader is None else find_onnx_files(self.reader)
+        return shipped_reader() if self.reader is None else find_reader_files(self.reader)
+
+    @property
+    def model_digest(self) -> str:
+        """Names the reader by its bytes: a calibration holds for this one alone."""
+        return digest_of(self._files.model)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the words hold: they were measured with the reader that comes along."""
+        return self.reader is None
 
     @property
     def _weights(self) -> Weights:
@@ -290,14 +304,18 @@ def _finding(
     if reading.answers is not None:
         logit = weights.chunk.logit(local_features(words, reading.answers))
         answered = weights.probability(logit, chunks)
-    answer = Span(reading.start, reading.end)
-    # It may be in another window than the one that is best by words.
-    quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
+    beside = words.quoted()
+    spans = beside[:1]  # what a reader without spans says is quoted by words
+    if reading.end > reading.start:
+        answer = Span(reading.start, reading.end)
+        # It may be in another window than the one that is best by words.
+        quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
+        spans = (quoted or answer,)
     return Finding(
         chunk=chunk,
         probability=weights.probability(topic, chunks),
-        spans=(quoted or answer,),
-        beside=words.quoted(),
+        spans=spans,
+        beside=beside,
         answered=answered,
     )
 
@@ -324,9 +342,7 @@ _SPECIAL_TOKENS = 8
 """Tokens at most that a model puts around query and text."""
 
 
-def fitting_windows(
-    model: PairClassifier, query: str, text: str, max_length: int
-) -> tuple[Span, ...]:
+def fitting_windows(model: Reader, query: str, text: str, max_length: int) -> tuple[Span, ...]:
     """Windows that hold all of a text, each short enough to be read whole."""
     characters = _FIRST_CHARACTERS
     while True:
@@ -339,7 +355,7 @@ def fitting_windows(
         characters //= 2
 
 
-def _fits(model: PairClassifier, query: str, text: str, max_length: int) -> bool:
+def _fits(model: Reader, query: str, text: str, max_length: int) -> bool:
     """Whether the model takes query and text together."""
     # A token is at least a character: short texts need no counting.
     if len(query) + len(text) + _SPECIAL_TOKENS <= max_length:
@@ -347,7 +363,7 @@ def _fits(model: PairClassifier, query: str, text: str, max_length: int) -> bool
     return model.length(query, text) <= max_length
 
 
-def fitted_query(model: PairClassifier, query: str, max_length: int) -> tuple[str, str | None]:
+def fitted_query(model: Reader, query: str, max_length: int) -> tuple[str, str | None]:
     """The query, cut when it would leave too little room for a chunk, and a note that says so."""
     offsets = model.offsets(query)
     room = max_length // 4
@@ -362,14 +378,14 @@ MOST_WINDOWS = 64
 
 
 def readings_of(
-    files: OnnxFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
+    files: ReaderFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
 ) -> tuple[list[PairReading], tuple[str, ...]]:
     """A reader's reading of each text, and notes on what it did not read.
 
     Of a long text up to `MOST_WINDOWS` windows are read, and the best one counts; spans are offsets
     in the whole text.
     """
-    reader = load_pair_reader(files.model, files.tokenizer, threads)
+    reader = load_reader(files, threads)
     query, note = fitted_query(reader, query, max_length)
     windows: list[tuple[int, Span]] = []
     left_out = 0

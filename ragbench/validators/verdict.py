@@ -25,7 +25,13 @@ from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import Record, replace
-from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.core.validation import (
+    AnswerWord,
+    AnswerWorth,
+    EvidenceQuote,
+    RetrievalQuality,
+    Verdict,
+)
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import Patterns
@@ -34,6 +40,7 @@ from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.slots import is_yes_or_no, unbound
+from ragbench.validators.worth import answer_worth, unreliable, word_limit
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
@@ -114,7 +121,7 @@ class Finding(Record):
 
 Ask = Callable[[str], Sequence[Finding]]
 """Gives a finding per chunk for a question."""
-_NO_ANSWER = 0.05
+NO_ANSWER = 0.05
 """At most so probable is an answer where a slot is unbound: of what the rules object to on labelled
 sets so much holds one all the same (docs/measured/validators.md)."""
 _ANSWERS_OTHER = "it is on the topic, and answers another question"
@@ -155,7 +162,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
             objection = "it only repeats the question"
     objection = unbound(question, text, quoted, rule.slots) or objection
     if objection:
-        probability = min(probability, _NO_ANSWER)
+        probability = min(probability, NO_ANSWER)
         doubt = objection
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
 
@@ -213,8 +220,11 @@ def decide(
             not_stated.append(part.text)
             probability = min(probability, part.probability)
     present = probability >= limits.present and bool(findings)
+    doubt = _unreliable(query, findings, rule) if present else ""
+    present = present and not doubt
     relevant = _relevant(findings, limits, present=present)
     evidence = tuple(_evidence(relevant))
+    word, worth = _in_words(probability, rule, doubt, present=present)
     quality = RetrievalQuality.POOR
     if relevant:
         quality = RetrievalQuality.PARTIAL
@@ -226,6 +236,8 @@ def decide(
         relevance={finding.chunk.id: round(finding.probability, 4) for finding in findings},
         answer_present=present,
         answer_probability=round(probability, 4),
+        answer_word=word,
+        answer_worth=worth,
         evidence=evidence,
         retrieval_quality=quality,
         message=_message(query, relevant, not_stated, present=present),
@@ -233,6 +245,7 @@ def decide(
         reasons=(
             *_reasons_of_parts(parts),
             *reasons,
+            *([f"not judged reliably: {doubt}"] if doubt else []),
             *_reasons(query, relevant, probability, limits),
         ),
         warnings=(*[warning.message for warning in intake.warnings], *warnings),
@@ -240,6 +253,35 @@ def decide(
         conflicts=find_conflicts(query, evidence) if len(relevant) > 1 else (),
         details=dict(details or {}),
     )
+
+
+def _in_words(
+    probability: float, rule: DecisionRule, doubt: str, *, present: bool
+) -> tuple[AnswerWord | None, AnswerWorth | None]:
+    """The word for a probability, and how often it was true; a No is "likely" at most.
+
+    Args:
+        doubt: why no word would be reliable.
+    """
+    if doubt:
+        return AnswerWord.NOT_JUDGED, None
+    limit = word_limit(rule.words, probability)
+    if limit is None:
+        return None, None
+    word = limit.word
+    if word is AnswerWord.YES and not present:
+        word = AnswerWord.LIKELY
+    return word, answer_worth(limit, probability, rule.labels)
+
+
+def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
+    """Why a Yes of a validator that reads words or short texts is not reliable."""
+    if not rule.withholds:
+        return ""
+    best = max(findings, key=lambda finding: finding.probability)
+    # Of a query with several parts each is a question by itself.
+    question = query if len(split_query(query)) == 1 else ""
+    return unreliable(question, best.chunk.text, best.spans)
 
 
 class _Part(NamedTuple):

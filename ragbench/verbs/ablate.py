@@ -273,6 +273,7 @@ def _metrics_of_run(
         definition = metric.definition
         if definition.group is not Group.RETRIEVER or not definition.deterministic:
             continue
+        # No model is asked by an ablation, and the run's answers belong to other contexts.
         if metric.is_judged or metric.reads_answer:
             continue
         try:

@@ -21,7 +21,7 @@ from ragbench.workers.pool import WorkerPool
 
 
 class DumpCalibration(Record):
-    """What was learned from a labelled dump, and what of it could not be used."""
+    """The calibration that a labelled dump gave, and the rows that could not be used."""
 
     report: CalibrationReport
     labelled: int
@@ -97,7 +97,13 @@ def calibrate_dump(
         no_label = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [no_label])
     report = calibrate(
-        judged, validator.name, precision=precision, error=error, seed=seed, shipped=rule.thresholds
+        judged,
+        validator.name,
+        precision=precision,
+        error=error,
+        seed=seed,
+        shipped=rule.thresholds,
+        model=getattr(validator, "model_digest", ""),
     )
     return DumpCalibration(
         report=report,

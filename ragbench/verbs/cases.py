@@ -55,8 +55,9 @@ def select_cases(
     cases = [*report.index(position, tag)]
     if tag is not None and not cases:
         raise _unknown_tag(report, tag)
-    with_cause = [case for case in cases if cause is None or case.cause is cause]
-    ids = ranked(with_cause, report, position)
+    if cause is not None:
+        cases = [case for case in cases if case.cause is cause]
+    ids = ranked(cases, report, position)
     return len(ids), [*report.find(ids[:limit])]
 
 
@@ -120,6 +121,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
                 "run": run.name,
                 "cause": attribution.cause.value,
                 "detail": attribution.detail,
+                "reason": attribution.reason,
             }
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     return lacking
@@ -164,6 +166,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
 
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}
+"""Endings of exported files by format; any other format's name is its ending."""
 
 
 def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Exported:
@@ -185,7 +188,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run_path).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
-    latest: dict[str, dict[str, Cell]] = {}
+    latest_cells: dict[str, dict[str, Cell]] = {}
     """The cells of the case that was read last: an export asks for those of one case at a time."""
 
     unfinished = 0
@@ -199,8 +202,8 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
             for name, cell in zip(names, row.cells, strict=True):
                 if cell is not None:
                     cells[name] = cell
-            latest.clear()
-            latest[row.trace.case.id] = cells
+            latest_cells.clear()
+            latest_cells[row.trace.case.id] = cells
             yield _as_ranked(row) if to == "trec" else row.trace
 
     if out is None:
@@ -208,7 +211,7 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
         target = run_path / f"samples{suffix}"
     else:
         target = path_of(out)
-    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest))
+    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest_cells))
     exported.unfinished = unfinished
     return exported
 
@@ -225,19 +228,24 @@ def _as_ranked(row: RunCase) -> Trace:
     stage = "retrieve" if trace.post_retrieval is None else POST_RETRIEVE
     matched = row.matches.get(stage)
     ids = None if result is None else result.context_ids
+    # Without ids there is nothing to name; gold that is known by its text has no ids, either.
     if result is None or ids is None or matched is None or not matched.is_by_id:
         return trace
     gold_ids: dict[int, str] = {}
     for match in matched.matches:
         # Of a chunk that is several gold documents, the first counts.
         gold_ids.setdefault(match.rank, matched.golds[match.gold])
-    ranks = [rank for rank in range(1, len(ids) + 1) if rank not in matched.repeated]
-    scores = result.scores
-    ranked_result = RetrievalResult(
-        [result.contexts[rank - 1] for rank in ranks],
-        context_ids=[gold_ids.get(rank, ids[rank - 1]) for rank in ranks],
-        scores=None if scores is None else [scores[rank - 1] for rank in ranks],
-    )
+    contexts: list[str] = []
+    context_ids: list[str] = []
+    scores: list[float] | None = None if result.scores is None else []
+    for rank, id in enumerate(ids, start=1):
+        if rank in matched.repeated:
+            continue
+        contexts.append(result.contexts[rank - 1])
+        context_ids.append(gold_ids.get(rank, id))
+        if scores is not None and result.scores is not None:
+            scores.append(result.scores[rank - 1])
+    ranked_result = RetrievalResult(contexts, context_ids=context_ids, scores=scores)
     if trace.post_retrieval is None:
         return replace(trace, retrieval=replace(trace.retrieval, value=ranked_result))
     return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked_result))

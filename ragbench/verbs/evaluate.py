@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import ValidationError
 
+from ragbench.core.calling import LoopThread
 from ragbench.core.case import Case
-from ragbench.core.metric import Metric
+from ragbench.core.metric import CORRECTNESS, Metric
 from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
+from ragbench.core.trace import Entry, RunCase
+from ragbench.errors import ConfigError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
 from ragbench.io.json_files import rows_of_columns
 from ragbench.io.only import ALL_CASES
@@ -38,6 +39,7 @@ from ragbench.stages.begin import (
     request_digest,
     with_run_date,
 )
+from ragbench.stages.call_stage import has_calls_at_once
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
@@ -45,7 +47,6 @@ from ragbench.stages.stage import (
     USUAL_CALLS,
     GivingUp,
     InFlight,
-    InLoop,
     Progress,
     Running,
     Stage,
@@ -86,6 +87,7 @@ def evaluate(
     post_retrieval: PostRetrieval | None = None,
     validator: object = None,
     judging: Judging | None = None,
+    judge: str | None = None,
     settings: EvalSettings = _USUAL,
     workers: Workers | None = None,
     version: str | None = None,
@@ -116,6 +118,9 @@ def evaluate(
         validator: what judges the chunks that generation is given, and changes nothing of them: a
             validator, or its name; nothing when not given.
         judging: who is asked by metrics that ask models; without it there may be none of those.
+        judge: the name of a model that judges whether answers are right, by the metric
+            ``correctness``; in place of ``judging``. Its other settings come from the environment,
+            as those of `open_judge` do.
         settings: all that is rarely said.
         workers: where the work is done; this process when not given.
         version: what the system is, in your words: outcomes are used again exactly as long as it
@@ -148,6 +153,7 @@ def evaluate(
         "evaluate",
         post_retrieval=(post_retrieval, PostRetrieval),
         version=(version, str),
+        judge=(judge, str),
         settings=(settings, EvalSettings),
     )
     if workers is not None or judging is not None:
@@ -164,27 +170,14 @@ def evaluate(
 
         rag = as_rag(rag)
     with ExitStack() as stack:
-        if isinstance(cases, (str, Path)):
-            from ragbench.io.sources import open_source
-
-            opened = stack.enter_context(open_source(cases))
-            settings = replace(
-                settings,
-                name=settings.name or dataset_name(str(cases)),
-                source=str(cases) if settings.source is None else settings.source,
-                notes=(*settings.notes, *opened.info.notes),
-                roles=opened.info.roles,
-            )
-            cases = opened
-        elif isinstance(cases, Mapping):
-            columns = cast("Mapping[str, Any]", cases)
-            cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
-        elif not isinstance(cast("Any", cases), Iterable):
-            _refuse_cases(cases)
-        if not isinstance(cases, EntrySource):
-            cases = _entries(cases)
+        if judge is not None:
+            judging = stack.enter_context(_opened_judge(judge, judging))
+        cases, settings = _opened_cases(cases, settings, stack)
         if validator is not None:
             validator = build_validator(validator)
+        if judge is not None:
+            named = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
+            metrics = (*named, CORRECTNESS)
         request = RunRequest(
             out=path_of(out),
             rag=cast("RAG | None", rag),
@@ -199,6 +192,45 @@ def evaluate(
             advance=advance,
         )
         return run_evaluation(cases, request)
+
+
+def _opened_cases(
+    cases: GivenCases, settings: EvalSettings, stack: ExitStack
+) -> tuple[Iterable[Case | Entry], EvalSettings]:
+    """The cases of a path or of records, and the settings with what their source says.
+
+    Args:
+        stack: closes the source.
+    """
+    if isinstance(cases, (str, Path)):
+        from ragbench.io.sources import open_source
+
+        source = stack.enter_context(open_source(cases))
+        settings = replace(
+            settings,
+            name=settings.name or dataset_name(str(cases)),
+            source=str(cases) if settings.source is None else settings.source,
+            notes=(*settings.notes, *source.info.notes),
+            roles=source.info.roles,
+        )
+        return source, settings
+    if isinstance(cases, Mapping):
+        columns = cast("Mapping[str, Any]", cases)
+        cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
+    elif not isinstance(cast("Any", cases), Iterable):
+        _refuse_cases(cases)
+    if isinstance(cases, EntrySource):
+        return cases, settings
+    return _entries(cases), settings
+
+
+def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager[Judging]:
+    """The judge of a model's name; there may be no other."""
+    from ragbench.verbs.models import open_judge
+
+    if judging is not None:
+        raise ConfigError("judge= and judging= both name a judge: give one of them")
+    return open_judge(model=model)
 
 
 def _refuse_cases(value: object) -> NoReturn:
@@ -267,23 +299,24 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
             GoldSpace(),
             content=_content_digest(cases, settings),
         )
-        in_loop = None
+        loop: LoopThread | None = None
         if rag is not None and rag.is_async:
-            in_loop = stack.enter_context(_event_loop())
+            loop = LoopThread("ragbench-system")
+            stack.callback(loop.stop)
         begun = begin(
             evaluation,
             folder,
             selected,
             stack,
             watch=watch,
-            in_loop=in_loop,
+            in_loop=None if loop is None else loop.run,
             fresh=request.fresh,
             anew=anew,
         )
         if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
             return report_of(request.out)
-        running = _running(begun, stack, in_loop, request.stopped, request.advance)
+        running = _running(begun, stack, loop, request)
         score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if evaluation.judge is not None:
@@ -372,6 +405,7 @@ def _judge(
     metrics: tuple[Metric, ...], judging: Judging | None, matching: Matching
 ) -> JudgeStage | None:
     """Who judges; what cannot be computed is reported here, before anything runs."""
+    # Made for its checks: the run makes its own once the cases are at hand.
     Plan([metric for metric in metrics if not metric.is_judged], matching=matching)
     if not any(metric.is_judged for metric in metrics):
         return None
@@ -394,7 +428,7 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
     if judged:
         from ragbench.metrics.judging import JudgePlan
 
-        JudgePlan(judged)
+        JudgePlan(judged)  # loads the scorers: a package may be missing
     if judging is not None:
         _import_for_judging(judging)
 
@@ -408,15 +442,15 @@ def _import_for_judging(judging: Judging) -> None:
 def _running(
     begun: BegunRun,
     stack: ExitStack,
-    in_loop: InLoop,
-    stopped: Callable[[], bool],
-    advance: Callable[[Progress], None] | None,
+    loop: LoopThread | None,
+    request: RunRequest,
 ) -> Running:
     """What the stages work with; all that is known of the run is written down before."""
     settings = begun.evaluation.settings
     path = begun.folder.path
     begun.write_matching(settings.matching)
     if settings.corpus is None:
+        # That of an earlier run would decide causes of this one.
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
         rows = chain.from_iterable(begun.journal.cases())
@@ -430,10 +464,11 @@ def _running(
         journal=begun.journal,
         calls=calls,
         retry_failed=settings.retry_failed,
-        stopped=lambda: stopped() or bool(giving_up.because),
+        stopped=lambda: request.stopped() or bool(giving_up.because),
         giving_up=giving_up,
-        in_loop=in_loop,
-        report=advance or (lambda _: None),
+        loop=loop,
+        bears_calls=request.rag is not None and request.rag.bears_calls,
+        report=request.advance or (lambda _: None),
         cases=count or None,
         in_flight=stack.enter_context(InFlight.opened(begun.folder.in_flight, count)),
     )
@@ -516,7 +551,8 @@ def _through_stages(
     journal = begun.journal
     table = score.table
     windows = begun.windows
-    if begun.evaluation.settings.turns == OWN:
+    hears_own_answers = begun.evaluation.settings.turns == OWN
+    if hears_own_answers:
         # A question of a conversation waits for the answers to those before it.
         windows = OwnTurns(journal=journal).windows()
         unasked = unasked_turns(journal)
@@ -524,11 +560,20 @@ def _through_stages(
             begun.write_matching(table.matching, [_RECORDED_STAND.format(unasked)])
     cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
     builder = _builder(cases, begun, collect)
+
+    def tally(row: RunCase) -> None:
+        builder.add(row, table.matching, journal)
+        table.forget(row)
+
     try:
         with closing(windows):
-            run_stages(
-                windows, stages, running, lambda row: builder.add(row, table.matching, journal)
-            )
+            if has_calls_at_once(stages, running):
+                from ragbench.stages.flow import run_flow
+
+                reads_ahead = not hears_own_answers
+                run_flow(windows, stages, running, tally, reads_ahead=reads_ahead)
+            else:
+                run_stages(windows, stages, running, tally)
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
@@ -568,23 +613,6 @@ _RECORDED_STAND = (
     "{:,} earlier questions of conversations are no cases: their recorded answers stand in the "
     "history of those that follow"
 )
-
-
-@contextmanager
-def _event_loop() -> Generator[InLoop]:
-    """Where the coroutines of an async RAG run: one event loop for the whole run."""
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with asyncio.Runner() as runner:
-            yield runner.run
-    else:
-        raise InterfaceError(
-            "evaluate() runs an async RAG in an event loop of its own and was called inside of "
-            "one: call it as 'await asyncio.to_thread(evaluate, ...)'"
-        )
 
 
 # --- what people give
@@ -642,8 +670,10 @@ def dataset_name(source: str) -> str:
         return source[3:]
     path = Path(source)
     name = path.name.split(".")[0]
-    if name in _GENERIC or not name:
-        name = path.resolve().parent.name if name else path.resolve().name
+    if not name:  # "." or "..": the folder's own name is in its whole path
+        name = path.resolve().name
+    elif name in _GENERIC:
+        name = path.resolve().parent.name
     return name or "dataset"
 
 

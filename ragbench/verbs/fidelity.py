@@ -29,7 +29,7 @@ from ragbench.search.pipeline.documents import (
 )
 from ragbench.search.pipeline.index import ENGLISH_EMBEDDER, are_english
 from ragbench.stats.agreement import Estimated, Scored, best_of, kendall_tau, tau_interval
-from ragbench.stats.mean import Interval, cluster_codes, mean_interval, mean_of
+from ragbench.stats.mean import MeanInterval, cluster_codes, mean_interval, mean_of
 from ragbench.text.tokens import tokenise
 from ragbench.verbs.tune import scores_of
 
@@ -69,14 +69,17 @@ _WORD_SEARCHES: Mapping[str, _WordSearch] = {
 _SMALL = 128
 """Tokens of the smaller chunks that are compared by vectors; a search by words has them, too."""
 _FEWEST_REAL = 20
+"""Real questions without which nothing is compared."""
 _FEWEST_MADE = 10
+"""Made-up questions without which nothing is compared."""
 _FEWEST_CLUSTERS = 10
-"""Questions of either set, and independent groups of them, without which nothing is compared."""
+"""Independent groups of questions that either set must have."""
 _DRAWN = (5, 10, 20, 30, 50, 100, 200)
 """Real questions whose order is compared with that of the others."""
 _FEW = 10
 """Made-up questions worth no more than so many real ones are not to be used."""
 _DRAWS = 1_000
+"""Resamples behind each interval, and draws of real questions of each number."""
 _LEAST_CEILING = 0.3
 """Tau of two halves of the real questions below which they do not rank the retrievers either."""
 
@@ -151,7 +154,7 @@ class Fidelity(Record):
     """By real questions."""
     chosen: tuple[str, ...]
     """By the made-up ones: several where they find them equally good."""
-    cost: Interval
+    cost: MeanInterval
     """Real MRR that the choice by the made-up questions loses; of several the mean."""
     inflation: Estimated
     """Mean MRR by made-up questions minus that by real ones."""
@@ -384,7 +387,8 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     equals = next((drawn.questions for drawn in draws if drawn.better > 0.5), None)
     names = real.names
     retrievers: list[Retriever] = []
-    for column in sorted(range(len(names)), key=lambda column: (-by_real[column].round(9), column)):
+    best_first = sorted(range(len(names)), key=lambda column: (-by_real[column].round(9), column))
+    for column in best_first:
         retrievers.append(
             Retriever(name=names[column], real=float(by_real[column]), made=float(by_made[column]))
         )

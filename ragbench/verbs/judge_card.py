@@ -361,7 +361,10 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
     for verdict in judged:
         cell = verdict.cell
         if not verdict.values:
-            reasons[str(cell.reason) if cell.failure is None else cell.failure.type] += 1
+            reason = str(cell.reason)
+            if cell.failure is not None:
+                reason = cell.failure.type
+            reasons[reason] += 1
         for judgement in verdict.judgements:
             is_unproved = judgement.cell.status is Status.UNPROVED
             if not is_unproved and judgement.cell.status is not Status.MEASURED:

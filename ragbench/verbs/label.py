@@ -129,10 +129,8 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
     items_by_metric: dict[str, dict[Key, dict[str, float]]] = {}
     for label in labels:
         if label.value is not None:
-            values_by_person = items_by_metric.setdefault(label.metric, {}).setdefault(
-                label.key, {}
-            )
-            values_by_person[label.by] = label.value
+            items = items_by_metric.setdefault(label.metric, {})
+            items.setdefault(label.key, {})[label.by] = label.value
     for metric, items in items_by_metric.items():
         shared = [values for values in items.values() if len(values) > 1]
         if not shared:
@@ -245,6 +243,7 @@ def _in_proportion(
     order: Sequence[str], values: Mapping[str, float | None], count: int, source: random.Random
 ) -> list[str]:
     """Every so-many-th case by value from a drawn start: each case has the same chance."""
+    # Of equal values in the drawn order: sorting leaves it.
     ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
     step = max(1.0, len(ids_by_value) / count)
     start = source.random()
@@ -264,6 +263,7 @@ class _Side(Record):
 
     @classmethod
     def of(cls, path: Path) -> _Side:
+        """The run of a folder, with its validator's verdicts; a baseline file is refused."""
         folder = run_around(path)
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")

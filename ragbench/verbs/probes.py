@@ -77,13 +77,13 @@ async def probe_generation(
         (answer,) = await called(stage, [own_input])
         (repeated,) = await called(stage, [own_input])
         (unfounded,) = await called(stage, [foreign_input])
-        (other,) = await called(stage, [other_input])
+        (second_answer,) = await called(stage, [other_input])
         together = await called(stage, [own_input, other_input])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         yield _broken("generation again", error, stage)
         return
-    answers = (answer, repeated, other, *together)
-    for probe in _alike("generation", [each.response for each in answers]):
+    answers = (answer, repeated, second_answer, *together)
+    for probe in _alike("generation", [result.response for result in answers]):
         yield probe
     if answer.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
@@ -122,7 +122,7 @@ def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
         call: its name, "retrieval" or "generation".
         results: of a question, of the same again, of another question; then of both in one batch.
     """
-    alone, repeated, other, *together = results
+    alone, repeated, second_alone, *together = results
     is_steady = alone == repeated
     if is_steady:
         detail = "the same when asked twice"
@@ -134,10 +134,10 @@ def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
     yield Probe(f"{call} repeats", is_steady, detail)
 
     holds: bool | None = False
-    if together == [alone, other]:
+    if together == [alone, second_alone]:
         holds = True
         detail = "the same alone and in a batch of two"
-    elif together == [other, alone]:
+    elif together == [second_alone, alone]:
         detail = (
             "in a batch of two each question gets the other's result: results must come in the "
             "order of the queries"
@@ -299,7 +299,10 @@ def _broken_letters(cases: Sequence[Case]) -> _Faults:
             broken = _broken_word(text)
             if broken is None:
                 continue
-            meant = unescape(broken) if broken.startswith("&") else _repaired(broken) or ""
+            if broken.startswith("&"):  # an entity of HTML; else letters in a wrong encoding
+                meant = unescape(broken)
+            else:
+                meant = _repaired(broken) or ""
             right = f"'{meant}'" if meant.strip() else "a space"
             yield case.id, f"'{broken}' where {right} is meant"
             break

@@ -21,6 +21,7 @@ from ragbench.metrics.correct import answer_correct, sure_verdict
 from ragbench.metrics.operational import token_counts
 from ragbench.stages.attribution import FoundGold, is_unanswerable, matches_of
 from ragbench.stages.trial import Answering
+from ragbench.stats.mean import mean_of
 from ragbench.verbs.cases import find_case, ranked, worst_metric
 from ragbench.verbs.report import RunCases, report_of
 
@@ -89,6 +90,7 @@ class Replay(Record, kw_only=False):
 
     @property
     def questions(self) -> int:
+        """How often the RAG will be asked: a command says it before it asks."""
         return sum(len(planned.changes) for planned in self.cases)
 
     def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
@@ -135,6 +137,7 @@ def plan_replay(
 
     @cache  # the documents are read for the first case that needs them, if any does
     def documents_by_id() -> Mapping[str, Document]:
+        """The documents that are searched; none where the corpus is not at hand."""
         if documents is None:
             return {}
         return {document.id: document for document in documents()}
@@ -158,7 +161,7 @@ def plan_replay(
             planned.append(_Planned(row.case, attribution.cause, changes))
     if not planned:
         raise _nothing_to_replay(run, case)
-    return Replay(tuple(planned), sum(tokens) / len(tokens) if tokens else None)
+    return Replay(tuple(planned), mean_of(tokens))
 
 
 def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
@@ -222,7 +225,10 @@ def _gold_chunks(
     retrieved: RetrievalResult[Any],
     documents: Callable[[], Mapping[str, Document]],
 ) -> list[Chunk]:
-    """The gold that was not shown: as retrieved, as the case has it, or as the corpus does."""
+    """The gold that was not shown: as retrieved, as the case has it, or as the corpus does.
+
+    In this order: first what the system itself would have shown.
+    """
     missing = _gold_not_shown(gold)
     positions = [position for position, golds in enumerate(gold.retrieved) if golds & missing]
     if positions:
@@ -256,7 +262,7 @@ def _gold_chunk(text: str) -> Chunk:
 
 
 def _result(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
-    """Chunks as the context that ``generate`` is given: their texts alone."""
+    """Chunks as the context that generation is given: it reads their texts alone."""
     return RetrievalResult([chunk.text for chunk in chunks])
 
 

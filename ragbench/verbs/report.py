@@ -17,7 +17,7 @@ from ragbench.core.biography import Biography
 from ragbench.core.case_table import clusters_note
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Failure
+from ragbench.core.outcome import Cell, Failure, verdict_reason
 from ragbench.core.record import replace
 from ragbench.core.report import (
     JUDGED_RIGHT,
@@ -30,7 +30,7 @@ from ragbench.core.report import (
 from ragbench.core.story import CaseStory
 from ragbench.core.trace import RunCase, Trace
 from ragbench.errors import RunMismatchError
-from ragbench.io.people import ANY, LabelBook, key_of, value_of
+from ragbench.io.people import ANY, HumanLabel, LabelBook, key_of, value_of
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -95,8 +95,11 @@ def report_of(path: str | Path) -> Report:
         return report
     # A figure that a user's function makes is that of the first time; it may not be at hand here.
     summaries: list[Summary] = []
-    for mean, first in zip(report.summaries, stored.summaries, strict=True):
-        summaries.append(first if first.metric.definition.aggregate else mean)
+    for summary, stored_summary in zip(report.summaries, stored.summaries, strict=True):
+        if stored_summary.metric.definition.aggregate:
+            summaries.append(stored_summary)
+        else:
+            summaries.append(summary)
     return replace(report, summaries=tuple(summaries))
 
 
@@ -113,6 +116,11 @@ class RunCases:
         metrics: tuple[Metric, ...],
         book: LabelBook | None = None,
     ) -> None:
+        """A run of these metrics; `of` reads them from its folder.
+
+        Args:
+            book: labels of people, which decide about the answers that they are of.
+        """
         self.path = path
         self.book = book
         self.manifest = manifest
@@ -122,9 +130,10 @@ class RunCases:
             self._corpus = read_corpus_gold(path, manifest.fingerprints)
         self._correctness: int | None = None
         """Position of the metric that says whether an answer is right."""
-        for position, metric in enumerate(metrics):
-            if metric.name in JUDGED_RIGHT:
-                self._correctness = position
+        names = [metric.name for metric in metrics]
+        for name in JUDGED_RIGHT:
+            if name in names:
+                self._correctness = names.index(name)
                 break
 
     @classmethod
@@ -158,8 +167,11 @@ class RunCases:
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
         """Why the answer is right, or which stage lost it."""
         correctness = None
+        judge_reason = ""
         if self._correctness is not None:
             correctness = case.cells[self._correctness]
+            if case.judgements:
+                judge_reason = verdict_reason(case.judgements[self._correctness])
         return attribute(
             case.trace,
             matches=case.matches or matches_of(case.trace, matching),
@@ -167,12 +179,13 @@ class RunCases:
             corpus=self._corpus,
             label=self._label(case.trace),
             correctness=correctness,
+            judge_reason=judge_reason,
         )
 
     def stored_cause(
         self, case: RunCase, matching: Matching, biography: Biography | None
     ) -> Attribution:
-        """The same as the journal has it; found anew where people decide, and where it is not."""
+        """The cause as the journal has it; found anew where it has none, or where people decide."""
         if case.attribution is None or self._label(case.trace) is not None:
             return self.cause(case, matching, biography)
         return case.attribution
@@ -242,6 +255,7 @@ class RunCases:
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         """Each case's cause and value by the metric at a position; those with a tag, if given."""
         with self.journal() as journal:
+            # The journal knows what was scored, but not what people decide, nor means of repeats.
             is_stored = journal.runs.report() is not None and self.book is None
             if is_stored and not repeat_folders(self.path):
                 for id, cause, value in journal.index(metric, tag):
@@ -259,8 +273,10 @@ def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
     They may have labelled it for any metric of correctness: the question is the same.
     """
     question, answer, _ = key_of(query, response, None)
-    key = question, answer, ANY
-    labels = [label for metric in (*JUDGED_RIGHT, WORDS_RIGHT) for label in book.of(metric, key)]
+    key = question, answer, ANY  # whatever contexts it was shown with
+    labels: list[HumanLabel] = []
+    for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
+        labels += book.of(metric, key)
     return value_of(labels)
 
 
@@ -270,6 +286,7 @@ class ReportBuilder:
     def __init__(
         self, cases: RunCases, collect_row: Callable[[CaseRow], None] | None = None
     ) -> None:
+        """Begins to count; only what the run has is counted, such as judges and repeats."""
         self.cases = cases
         self._collect_row = collect_row
         """Given each case's row, for whoever writes them while cases are at hand."""

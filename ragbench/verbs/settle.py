@@ -39,11 +39,14 @@ def settle(
 ) -> GateResult:
     """Asks both systems again about what a gate left open.
 
+    The verdict stays as it is where nothing is open, or no open metric has a scale.
+
     Args:
         most: times that each system is asked at most.
         say: called with the state of each metric after each round.
     """
     run, baseline = with_both_figures(run, baseline)
+    # Cases that one of the runs has in other words are no comparison.
     same_cases = baseline.on(unchanged(run, baseline))
     signs: dict[str, float] = {}
     questions: list[SettleQuestion] = []
@@ -68,10 +71,10 @@ def settle(
 
     settling = Settling(questions, alpha=config.alpha)
     sources = sources_of(signs, run)
-    asked = 0
+    asked_count = 0
     rounds = 0
-    while not settling.is_done and asked < most:
-        drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
+    while not settling.is_done and asked_count < most:
+        drawn = settling.draw(min(most - asked_count, max(_FIRST, asked_count)))
         before, after = ask(rounds, sources, drawn)
         after, before = with_both_figures(after, before)
         answers: list[dict[str, float | None]] = [{} for _ in drawn]
@@ -80,12 +83,12 @@ def settle(
             for number, answer in enumerate(answers):  # the cases are called by their numbers
                 answer[name] = changes.get(str(number))
         settling.see(answers)
-        asked += len(drawn)
+        asked_count += len(drawn)
         rounds += 1
         states: list[str] = []
         for name, settled in settling.settled().items():
             states.append(f"{name} {settled.change} (drop {settled.drop or 0.0:+.3f})")
-        say(f"asked {asked:,} times: {', '.join(states)}")
+        say(f"asked {asked_count:,} times: {', '.join(states)}")
     return with_settled(verdict, settling.settled(), config)
 
 
@@ -94,7 +97,9 @@ def lost_once(verdict: GateResult) -> list[str]:
     ids: list[str] = []
     for check in verdict.checks:
         if check.ground is Ground.LOST_ONCE:
-            ids += [change.id for change in check.lost if not change.is_sure]
+            for change in check.lost:
+                if not change.is_sure:
+                    ids.append(change.id)
     return ids
 
 
@@ -162,6 +167,7 @@ class Settling:
     """
 
     def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
+        """Begins with what the two runs themselves show of each case; it is no evidence."""
         ids: set[str] = set()
         for question in questions:
             ids.update(question.differences)
@@ -185,14 +191,19 @@ class Settling:
         return "worse" in changes or "open" not in changes
 
     def draw(self, count: int) -> list[str]:
-        """The next cases to ask about, with repetition; the same ones after the same answers."""
+        """The next cases to ask about, with repetition; the same ones after the same answers.
+
+        Where a case's differences vary more, asking about it again says more of the mean.
+        """
         variances = sum(metric.weights(len(self._ids)) for metric in self._metrics)
         deviations = np.sqrt(variances)
         by_spread = deviations / deviations.sum()
         self._chances = _EVENLY / len(self._ids) + (1.0 - _EVENLY) * by_spread
         # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
         source = np.random.PCG64([self._seed, self._rounds])
-        uniform = (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        whole_numbers = source.random_raw(count) >> np.uint64(11)
+        uniform = whole_numbers.astype(np.float64) * 2.0**-53
+        # Each case has a stretch of [0, 1) as long as its chance: a number falls into one of them.
         ends = np.cumsum(self._chances)
         places = np.searchsorted(ends / ends[-1], uniform, side="right")
         self._drawn = [int(place) for place in places]
@@ -218,6 +229,13 @@ class _Metric:
     def __init__(
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
     ) -> None:
+        """Begins with the differences between the two runs.
+
+        Args:
+            places: of all cases, those of other metrics included.
+            alpha: the level at which it is called not worse.
+            family: how many metrics there are: a worse one must be surer the more there are.
+        """
         self.question = question
         self.places = np.zeros(len(places))
         """1 where the case has this metric."""
@@ -247,16 +265,22 @@ class _Metric:
     def weights(self, pool: int) -> Floats:
         """The variance that each case adds to the mean difference, on the metric's own scale."""
         centres = self.centres()
+        # The sum of (difference - centre) squared, out of the sums that are kept.
         deviations = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
+        # With the prior as one more: a case that was asked once has no spread of its own yet.
         variances: Floats = (deviations + self.prior) / (self.counts + 1.0) * self.places
-        return variances * (pool / self.size / self.question.scale) ** 2
+        # As a share of the scale, and over all cases: metrics are added up in `draw`.
+        factor = pool / self.size / self.question.scale
+        return variances * factor**2
 
     def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
         """Takes in differences of the drawn cases; None where one could not be compared."""
         centres = self.centres()
         scale = self.question.scale
         promised = float(centres.sum()) / self.size
+        # How far one difference of a case moves the estimate: the rarer it is drawn, the further.
         reach = self.places / (self.size * chances)
+        # A bet must know the least and the greatest that any draw of this round can give.
         lowest = promised + float(((-scale - centres) * reach).min())
         highest = promised + float(((scale - centres) * reach).max())
         # The centres are those from before this round: what a case promises must not depend on the
@@ -265,6 +289,7 @@ class _Metric:
             if not self.places[place]:  # a case of another metric
                 self.bet.see(promised, lowest=lowest, highest=highest)
                 continue
+            # A case that could not be compared counts as unchanged; the report says how many.
             if value is None:
                 self.unmeasured += 1
             difference = value or 0.0

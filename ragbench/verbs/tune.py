@@ -25,14 +25,15 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdic
 from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.plugins import Floats32, np
-from ragbench.search.embedders.embedder import Embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder
 from ragbench.search.pipeline.documents import with_origin
 from ragbench.search.pipeline.search_engine import share_found
 from ragbench.search.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.search.stores.attached import ForeignCollection
 from ragbench.search.stores.base import NORMAL, Effort
 from ragbench.search.stores.collection import OwnCollection
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import MeanInterval, mean_interval
+from ragbench.text.letters import readable_text
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
 _MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {
@@ -79,8 +80,12 @@ class SearchSetting(Record):
         """Such as ``hybrid dense_weight=0.5 exact``."""
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
-            if name != "type":
-                words.append(name if value is True else f"{name}={value:g}")
+            if name == "type":
+                continue
+            if value is True:
+                words.append(name)
+            else:
+                words.append(f"{name}={value:g}")
         return " ".join(words)
 
     @property
@@ -103,10 +108,10 @@ class TunedSetting(Record):
     name: str
     retrieval: Mapping[str, object]
     """The setting as it is written in a pipeline's file."""
-    score: Interval
-    difference: Interval
+    score: MeanInterval
+    difference: MeanInterval
     """From the best setting, question by question."""
-    overlap: Interval | None
+    overlap: MeanInterval | None
     """Share of the first k that an exact search by vectors has, too; None without vectors."""
     p50_ms: float = 0.0
     """Median wall time of a search, the query's embedding left out; differs from run to run."""
@@ -135,6 +140,7 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
+        """The setting of a name, such as that of ``best``."""
         return next(setting for setting in self.settings if setting.name == name)
 
 
@@ -153,6 +159,7 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
+        """The store that is searched."""
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)
@@ -252,7 +259,7 @@ def _tuned(
     # The best setting itself may have an interval that is too wide to show it.
     is_best = values == best
     is_near = difference.low is not None and difference.low > -margin
-    overlap: Interval | None = None
+    overlap: MeanInterval | None = None
     if setting.strategy == "dense":  # an exact search by vectors is no measure of words
         overlap = mean_interval(overlaps, clusters, bounds=(0.0, 1.0))
     return TunedSetting(
@@ -270,7 +277,7 @@ def gain_of(
     base: Sequence[float],
     clusters: Sequence[str | None],
     level: float = 0.95,
-) -> Interval:
+) -> MeanInterval:
     """The mean difference of scores from 0 to 1, question by question."""
     differences = [value - before for value, before in zip(values, base, strict=True)]
     return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
@@ -368,7 +375,7 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
     weight = setting.dense_weight or 0.0
     rankings: list[list[Chunk]] = []
     for by_vectors, by_words in zip(dense.rankings, sparse.rankings, strict=True):
-        if not weight:
+        if not weight:  # a ranking without weight brings no chunk in, either
             by_vectors = []
         fused = reciprocal_rank_fusion(
             [by_vectors, by_words], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth

@@ -82,7 +82,7 @@ _AFTER_STOP = "finished queries are stored in {}. The same command continues"
 
 
 class ValidatedQuery(NamedTuple):
-    """A query of a dump, and what the validator says of its chunks."""
+    """A query of a dump with the verdict of the validator."""
 
     query_id: str
     query: str
@@ -251,8 +251,12 @@ class _Judging:
             if split is not None:
                 dump.read_elsewhere(read_pieces(split, pool))
             if self.run is None:
-                queries, inputs = tee(queries)
-                outcomes = pool.map(inputs if split is None else map(worker_input, inputs), letters)
+                # Read once, for the pool and for what is published: the pool reads ahead.
+                queries, whole_inputs = tee(queries)
+                inputs: Iterable[Any] = whole_inputs
+                if split is not None:
+                    inputs = map(worker_input, inputs)
+                outcomes = pool.map(inputs, letters)
                 # Not strict: a pool that is stopped gives fewer outcomes.
                 for outcome, query in zip(outcomes, queries, strict=False):
                     failed = int(outcome.failure is not None)
@@ -374,6 +378,7 @@ class _Judging:
             chunks=tally.chunks,
             relevant_chunks=tally.relevant,
             answer_present=share_of(tally.present, tally.verdicts),
+            words=tally.by_word(),
             quality=dict(tally.quality),
             warnings=tuple(_warnings(tally)) if tally.warned else (),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
@@ -459,18 +464,19 @@ def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterato
     """Each share that is demanded, and whether it is reached."""
     unjudged = malformed + tally.failed
     if unjudged:
-        most = demands.malformed
+        limit = demands.malformed
         share = unjudged / (unjudged + tally.verdicts)
-        yield RequiredShare(name="max-malformed", wanted=most, found=share, is_met=share <= most)
+        yield RequiredShare(name="max-malformed", wanted=limit, found=share, is_met=share <= limit)
     if demands.answer_present is not None:
         yield _least_share(
             "min-answer-present", demands.answer_present, tally.present, tally.verdicts
         )
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
     for level, least in demands.quality.items():
+        # The share that is asked for is of queries that are rated so, or better.
         count = 0
-        for at_least in levels[levels.index(level) :]:
-            count += tally.quality[at_least.value]
+        for level_reached in levels[levels.index(level) :]:
+            count += tally.quality[level_reached.value]
         yield _least_share(f"min-quality {level.value}", least, count, tally.verdicts)
     if demands.relevant is not None:
         yield _least_share("min-relevant", demands.relevant, tally.relevant, tally.chunks)

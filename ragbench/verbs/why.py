@@ -20,7 +20,7 @@ from ragbench.search.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.search.stores.attached import ForeignCollection
 from ragbench.search.stores.base import Effort
 from ragbench.search.stores.collection import OwnCollection
-from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stats.mean import MeanInterval, mean_interval
 from ragbench.verbs.tune import SearchSetting, TunedCollection, gain_of, settings_of
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
 
@@ -40,7 +40,7 @@ class Change(Record):
     name: str
     how: str
     """The command or the lines of a file that do it."""
-    gain: Interval
+    gain: MeanInterval
     """Of the share of the gold in the context, question by question; the intervals of all changes
     that were tried hold together."""
     is_sure: bool
@@ -58,7 +58,7 @@ class Together(Record):
     """The changes that add most to each other, all of them made."""
 
     changes: tuple[str, ...]
-    gain: Interval
+    gain: MeanInterval
 
 
 class Rank(Record):
@@ -79,7 +79,7 @@ class Reasons(Record):
     questions: int
     skipped: int
     """Without gold."""
-    recall: Interval
+    recall: MeanInterval
     """Share of the gold in the context."""
     lost: Mapping[str, int]
     """Where the gold that came nearest is, by `GoldCause`, of questions that lack some."""
@@ -122,8 +122,8 @@ def why(
     clusters = clusters_among(bench.cases)
 
     trials: list[_Trial] = []
-    for name, how, way in _ways(bench, now, command):
-        trials.append(_Trial(name, how, bench.shares(way), shares, way))
+    for name, remedy, way in _ways(bench, now, command):
+        trials.append(_Trial(name, remedy, bench.shares(way), shares, way))
     if not is_single:
         trials += _size_trials(bench, k)
     # Bonferroni: the intervals of all trials hold together at 95 %.
@@ -139,7 +139,9 @@ def why(
         changes.sort(key=lambda change: -change.mean)
 
     lacking = [position for position, share in enumerate(shares) if share < 1]
-    searches = bench.located(now, [0] if is_single else lacking)
+    # A single question is always shown with where its gold is.
+    shown = [0] if is_single else lacking
+    searches = bench.located(now, shown)
     lost: dict[str, int] = {}
     if lacking:
         lost = dict(Counter(search.cause.value for search in searches))
@@ -210,7 +212,7 @@ class _Trial(NamedTuple):
     """A change that was tried: what each question's context holds with it, and without."""
 
     name: str
-    how: str
+    remedy: str
     """The command or the lines of a file that make the change."""
     values: Sequence[float]
     """Of each question the share of its gold in the context, with the change."""
@@ -229,7 +231,7 @@ class _Trial(NamedTuple):
         gain = gain_of(self.values, self.base, clusters, level)
         return Change(
             name=self.name,
-            how=self.how,
+            how=self.remedy,
             gain=gain,
             is_sure=bool(gain.mean) and gain.low is not None and gain.low > 0,
             is_estimate=self.is_estimate,
@@ -240,26 +242,29 @@ class _Trial(NamedTuple):
 
 
 def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
-    """The other ways to search, each with its name and the command or lines that bring it about."""
+    """The other ways to search, each with its name and the command or lines that bring it about.
+
+    Cheap changes come first: another setting, then what could be left out, then another index.
+    """
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
-            how = _search_command(command, setting)
-            yield f"search by {setting.name}", how, replace(now, setting=setting)
+            remedy = _search_command(command, setting)
+            yield f"search by {setting.name}", remedy, replace(now, setting=setting)
     for position in now.operators:
         name = bench.stage.operators[position].name
         others = tuple(operator for operator in now.operators if operator != position)
-        how = f"take operator {position + 1} ({name}) out of the file of post-retrieval"
-        yield f"without the operator {name}", how, replace(now, operators=others)
+        remedy = f"take operator {position + 1} ({name}) out of the file of post-retrieval"
+        yield f"without the operator {name}", remedy, replace(now, operators=others)
     collection = bench.collection
     store = bench.store
     # With no threshold set, a collection of our own still finds nothing for a question whose best
     # chunk scores below 0.
     if collection.threshold is not None or isinstance(store, OwnCollection):
-        how = f"{command} --score-threshold -9"
-        yield "without the threshold", how, replace(now, view="threshold")
+        remedy = f"{command} --score-threshold -9"
+        yield "without the threshold", remedy, replace(now, view="threshold")
     if collection.filters is not None or store.native_filter is not None:
-        how = "leave out --filter and --native-filter"
-        yield "without the filter", how, replace(now, view="filter")
+        remedy = "leave out --filter and --native-filter"
+        yield "without the filter", remedy, replace(now, view="filter")
     top_k = _wider_top_k(bench, now)
     yield f"the first {top_k} chunks", f"{command} --top-k {top_k}", replace(now, k=top_k)
     if bench.texts:
@@ -267,7 +272,7 @@ def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]
 
 
 def _wider_top_k(bench: Bench, now: Way) -> int:
-    """Twice as many chunks; for one question as many as it takes to have all that is ranked."""
+    """Twice as many chunks; for one question as many as it takes to have all its ranked gold."""
     if len(bench.cases) > 1:
         return 2 * now.k
     (ranking,) = bench.rankings(now)
@@ -278,9 +283,9 @@ def _wider_top_k(bench: Bench, now: Way) -> int:
 def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
     """The ways that would need another index: BM25 or the static English embedder."""
     if isinstance(bench.store, ForeignCollection):
-        how = "ragbench index CORPUS --store memory:words --embedder none"
+        remedy = "ragbench index CORPUS --store memory:words --embedder none"
         words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
-        yield "BM25 in place of the store's words", how, words
+        yield "BM25 in place of the store's words", remedy, words
         if bench.collection.dense is not None:
             hybrid = SearchSetting(
                 strategy="hybrid",
@@ -288,12 +293,12 @@ def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
                 dense_weight=now.setting.dense_weight or 0.5,
             )
             name = f"BM25 beside its vectors, weight {hybrid.dense_weight:g}"
-            yield name, how, replace(now, view="bm25", setting=hybrid)
+            yield name, remedy, replace(now, view="bm25", setting=hybrid)
     if bench.english is not None:
         hybrid = SearchSetting(strategy="hybrid", dense_weight=bench.english.weight)
-        how = f"ragbench index CORPUS --store memory:english --embedder {ENGLISH_EMBEDDER}"
+        remedy = f"ragbench index CORPUS --store memory:english --embedder {ENGLISH_EMBEDDER}"
         name = f"the static embedder {ENGLISH_EMBEDDER} beside words"
-        yield name, how, replace(now, view="english", setting=hybrid)
+        yield name, remedy, replace(now, view="english", setting=hybrid)
 
 
 def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
@@ -303,14 +308,15 @@ def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
         return
     queries = [case.query for case in bench.cases]
     base = bench.gold_shares(bench.words.batch_search(queries, k))
+    # Half as many chunks of twice the size, and the other way round: the context is as long.
     for size, top_k in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
         chunks = resized(bench.texts, size)
         # As many chunks as before: the documents are shorter than the size, nothing was cut anew.
         if len(chunks) == len(bench.texts):
             continue
         shares = bench.gold_shares(Bm25Index(chunks).batch_search(queries, top_k))
-        how = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
-        yield _Trial(f"chunks of {size} tokens, {top_k} of them, by words", how, shares, base)
+        remedy = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
+        yield _Trial(f"chunks of {size} tokens, {top_k} of them, by words", remedy, shares, base)
 
 
 def _search_command(command: str, setting: SearchSetting) -> str:
@@ -345,7 +351,7 @@ def _together(
     names: list[str] = []
     gain = gain_of(base, base, clusters)
     while len(names) < _TOGETHER:
-        best: tuple[Interval, str, Way] | None = None
+        best: tuple[MeanInterval, str, Way] | None = None
         for name, candidate in candidates:
             next_way = _with_change(way, now, candidate)
             if next_way == way:
@@ -363,7 +369,7 @@ def _together(
     return Together(changes=tuple(names), gain=gain)
 
 
-def _rounded_mean(gain: Interval) -> float:
+def _rounded_mean(gain: MeanInterval) -> float:
     """A mean gain whose last digits, which differ between machines, decide nothing."""
     return round(gain.mean or 0.0, 9)
 
@@ -383,7 +389,10 @@ def _with_change(way: Way, now: Way, changed: Way) -> Way:
 
 
 def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
-    """Where each ranking has the gold of the one question."""
+    """Where each ranking has the gold of the one question.
+
+    Its ranks show at which step it is lost: by words, by vectors, by a limit, by an operator.
+    """
     plain = replace(now, k=bench.depth, operators=())
     legs = bench.legs("")
     ways: list[tuple[str, Way]] = [(f"now: {now.setting.name}", plain)]

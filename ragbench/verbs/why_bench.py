@@ -65,6 +65,7 @@ class Bench:
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
+        """The store that every way searches."""
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
@@ -78,7 +79,10 @@ class Bench:
         return self._legs[view]
 
     def _loosened(self, view: View) -> TunedCollection:
-        """The collection without its threshold, or without threshold and filter."""
+        """The collection without its threshold, or without threshold and filter.
+
+        Without the filter there is no threshold either: a low score would hide what it leaves out.
+        """
         if not view:
             return self.collection
         collection = replace(self.collection, threshold=-math.inf)
@@ -165,16 +169,18 @@ class Bench:
         """Of each question the share of its gold that its context holds."""
         shares: list[float] = []
         for golds, context in zip(self.golds, contexts, strict=True):
-            held = 0
+            shown_count = 0
             for gold in golds:
-                held += any(map(gold.is_held_by, context))
-            shares.append(held / len(golds))
+                if any(gold.is_held_by(chunk) for chunk in context):
+                    shown_count += 1
+            shares.append(shown_count / len(golds))
         return shares
 
     def located(self, way: Way, positions: Sequence[int]) -> list[GoldSearch]:
         """Where the gold of some questions is: the stage ``locate`` of a run, for one way."""
         collection = self.collection
         dense = collection.dense
+        # Only its searches count: no result is stored under its identity, no report has its notes.
         retriever = StoreRetriever(
             store=self.store,
             method=way.setting.strategy,

@@ -128,6 +128,8 @@ def _question_lines(
     if row.attribution.decided_by in JUDGING:
         cause += f" (by {row.attribution.decided_by.value})"
     yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)
+    if row.attribution.reason:
+        yield "because", shown_line(row.attribution.reason, longest=longest)
     for query in story.sent:
         yield "sent", shown_line(query, longest=longest)
     for number, search in enumerate(story.searches, start=1):

@@ -34,6 +34,7 @@ from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.labels import corrected_section
 from ragbench.views.metric_table import metric_cell, metric_columns
 from ragbench.views.roles import roles_section
+from ragbench.views.words import words_lines
 
 _MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -228,6 +229,7 @@ def _validation(table: ValidationTable) -> Section:
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
         f"{table.verdicts:,} cases. {quality_text(table)}"
     ]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words)]
     if table.unmatched:
         lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
     rows = list(verdict_rows(table))
@@ -450,11 +452,18 @@ def flow_text(flow: CauseFlow) -> str:
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     for line in judging.lines:
+        if line.verdicts:
+            yield f"{line.metric}: {_verdicts_text(line.verdicts)}"
         yield from _proof_remarks(line)
         yield from _panel_remarks(line)
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
         lines = [line for line in judging.canaries if line.metric == metric]
         yield _canaries_remark(metric, lines)
+
+
+def _verdicts_text(verdicts: Mapping[str, int]) -> str:
+    """How often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items())
 
 
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
@@ -479,7 +488,11 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
     for juror in line.jurors:
         score = "-" if juror.score is None else f"{juror.score:.3f}"
         unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
-        yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
+        verdicts = f" ({_verdicts_text(juror.verdicts)})" if juror.verdicts else ""
+        yield (
+            f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases"
+            f"{unproved}{verdicts}"
+        )
     for pair in line.pairs:
         if pair.same is not None:
             kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"

@@ -13,6 +13,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
+from ragbench.views.words import presence_text, words_lines
 
 _LONGEST_QUERY = 200
 """Letters of a query that are shown, with what is said of it."""
@@ -44,9 +45,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     for chunk_id in verdict.relevant_chunk_ids:
         chunks.append(f"{shown_line(chunk_id)} ({verdict.relevance[chunk_id]:.2f})")
     yield f"- Relevant Chunks: {', '.join(chunks) or 'none'}"
-    present = "Yes" if verdict.answer_present else "No"
-    probability = f"{verdict.answer_probability:.2f}"
-    yield f"- Answer Present: {present} (probability of an answer {probability})"
+    yield f"- Answer Present: {presence_text(verdict)}"
     yield from _evidence_lines(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
     if verdict.relevant_chunk_ids and not verdict.answer_present:
@@ -114,7 +113,11 @@ def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Itera
         if demand.found is not None:
             figure = f"{demand.found:.3f}"
         verdict = "met" if demand.is_met else "NOT met"
-        yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
+        line = f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
+        if demand.name == "min-answer-present" and summary.words:
+            counts = [f"{one.word.value} {one.count:,}" for one in summary.words]
+            line += f" ({', '.join(counts)})"
+        yield line
 
 
 def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
@@ -134,6 +137,8 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share_text(summary.answer_present)}"
+    for line in words_lines(summary.words):
+        yield f"  {line}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():

@@ -46,9 +46,11 @@ _COLUMNS = (
     "cause",
     "answer_is",
     "decided_by",
+    "answer_reason",
 )
 _VERDICT_COLUMNS = (
     "verdict_answer_present",
+    "verdict_word",
     "verdict_probability",
     "verdict_quality",
     "verdict_message",
@@ -124,6 +126,7 @@ class CaseFiles(ExitStack):
             row.attribution.cause.value,
             row.attribution.answer.value,
             row.attribution.decided_by.value,
+            _safe(row.attribution.reason),
         ]
         for _, position in self.columns:
             cell = row.cells[position]
@@ -206,6 +209,7 @@ def _verdict_fields(row: CaseRow) -> list[str]:
     conflicts = [conflict.detail for conflict in verdict.conflicts]
     return [
         "yes" if verdict.answer_present else "no",
+        verdict.answer_word.value if verdict.answer_word is not None else "",
         repr(verdict.answer_probability),
         verdict.retrieval_quality.value,
         _safe(verdict.message),

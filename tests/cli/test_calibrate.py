@@ -68,9 +68,9 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
 
 
 def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> None:
-    records = labelled(40)
-    for record in records:  # what has no answer is far from one: the labels fit as it is
-        record["chunks"] = [one for one in record["chunks"] if "nobody counts" not in one["text"]]
+    records = labelled(80)[::2]  # each with its answer, which `lexical` finds .8 to .9 probable
+    for record in records[::7]:
+        record["answer_present"] = False  # six of forty: the labels fit as it is
     labels = lines("labels.jsonl", records)
     done = ragbench("calibrate", labels, "-o", "mine.json", "--json")
     assert (done.code, Path("mine.json").exists()) == (1, False)

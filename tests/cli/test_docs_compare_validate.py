@@ -21,7 +21,7 @@ COMPARE = (ROOT / "docs" / "compare.md").read_text("utf-8")
 VALIDATORS = (ROOT / "docs" / "validators.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", VALIDATORS, re.M | re.S)
 FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
-PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
+PROBABILITY = re.compile(r"(?:\(|, )[01]\.\d\d|\d+ % \(\d+ to \d+ by domain\)|(?<=s )0\.\d\d")
 TEXT = "There are 27 days of paid leave a year."
 
 

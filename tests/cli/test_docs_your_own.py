@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ragbench import build_operator, parse_metrics
-from ragbench.metrics.metric import ARGUMENTS, Options, definitions_in
+from ragbench.metrics.metric import ARGUMENTS, MetricOptions, definitions_in
 from ragbench.post.operator import Operator
 from tests.cli.runs import ROOT, Ragbench
 from tests.unit.test_readme import blocks
@@ -77,7 +77,7 @@ def test_its_tables_name_what_there_is() -> None:
     found = rows(METRIC)
     assert [names[0] for names, meaning in found[: len(ARGUMENTS)] if meaning] == [*ARGUMENTS]
     options = [name for names, _ in found[len(ARGUMENTS) :] for name in names]
-    assert set(options) == set(Options.__annotations__)
+    assert set(options) == set(MetricOptions.__annotations__)
 
 
 def test_the_page_on_rerankers_does_what_it_says(ragbench: Ragbench) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_engine
+from ragbench.errors import ConfigError
 from ragbench.io.converted import CONVERTED
 from ragbench.search.embedders.local import HashingEmbedder
 from tests.cli.conftest import DOCUMENTS
@@ -220,7 +222,7 @@ def test_a_collection_without_vectors_is_searched_by_words(ragbench: Ragbench) -
 
     done = search(ragbench, "-k", "1").ok()
 
-    assert done.out.startswith("1. ")
+    assert "\n1. " in done.out
     assert "searched by words (sparse): the collection was indexed with no embedder" in done.err
 
 
@@ -238,7 +240,54 @@ def test_a_collection_without_vectors_is_not_searched_by_them(ragbench: Ragbench
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
     done = search(indexed, "--strategy", "sparse", "-k", "1").ok()
 
-    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", done.out)
+    first, found = done.out.split("\n", 1)
+    assert first == "score: BM25 as a share of the question's words, below 1"
+    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", found)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kind", "meaning"),
+    [
+        ("dense", "cosine", "cosine on the embedder's scale, 0 is unrelated and 1 the same"),
+        ("sparse", "bm25", "BM25 as a share of the question's words, below 1"),
+        ("hybrid", "fused_rank", "fused rank, the sum of weight / (60 + rank); it only orders"),
+    ],
+)
+def test_a_score_is_shown_with_its_meaning(
+    indexed: Ragbench, strategy: str, kind: str, meaning: str
+) -> None:
+    shown = search(indexed, "--strategy", strategy).ok()
+    data = search(indexed, "--strategy", strategy, "--json").ok()
+
+    assert shown.out.count(f"score: {meaning}\n") == 1
+    assert data.json["score_kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("DEFAULT_TOP_K", "0", "DEFAULT_TOP_K='0': top_k must be at least 1, not 0"),
+        ("DEFAULT_TOP_K", "many", "DEFAULT_TOP_K must be a whole number, not 'many'"),
+        ("DEFAULT_SCORE_THRESHOLD", "inf", "DEFAULT_SCORE_THRESHOLD must be a number, not 'inf'"),
+        (
+            "RETRIEVAL_STRATEGY",
+            "both",
+            "RETRIEVAL_STRATEGY must be one of dense, sparse, hybrid, not 'both'",
+        ),
+    ],
+)
+def test_a_variable_that_cannot_be_is_refused_by_the_command_as_in_python(
+    indexed: Ragbench,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    allowed: str,
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    search(indexed).refused(allowed)
+    with pytest.raises(ConfigError, match=f"^{re.escape(allowed)}$"):
+        open_engine("memory:store")
 
 
 def test_a_filter_that_nothing_passes_is_reported(indexed: Ragbench) -> None:
@@ -410,7 +459,7 @@ def test_without_a_question_a_terminal_is_asked(
 
     done = indexed("search", *STORE).ok()
 
-    assert done.out.startswith("1. 0.0328  leave  (dense 1. ")
+    assert "\n1. 0.0328  leave  (dense 1. " in done.out
     assert done.err == "Type a question; an empty line ends.\n"
 
 
@@ -545,3 +594,19 @@ def test_mistakes_about_a_foreign_collection_are_reported_in_one_line(
     done.refused(message)
     assert done.out == ""
     assert "Traceback" not in done.err
+
+
+@pytest.mark.extra("qdrant")
+def test_the_variables_hold_for_a_foreign_collection(
+    filled: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "paid leave"
+    found = filled("search", *DOCS, *SMALL, "--json", question).ok().json
+    assert (found["score_kind"], len(found["chunks"])) == ("cosine", 4)
+
+    monkeypatch.setenv("DEFAULT_SCORE_THRESHOLD", "0.99")
+    nothing = filled("search", *DOCS, *SMALL, question).ok("Nothing found.")
+    assert "No results: no chunk scored at least 0.99." in nothing.err
+
+    monkeypatch.setenv("RETRIEVAL_STRATEGY", "sparse")
+    filled("search", *DOCS, question).refused("name one with --field words=FIELD")

@@ -156,7 +156,7 @@ def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench, server: Fa
     done = ragbench(*RUN, *judge(server), *panel).ok()
 
     assert "support: m and m2 say the same of 100%" in done.out
-    assert "canaries: the run's contexts give 4 of 8" in done.err
+    assert "canaries: the run's texts give 4 of 8" in done.err
     written = report()
     jsonschema.validate(written, schema("report"))
     (line,) = written["judging"]["lines"]

@@ -132,7 +132,7 @@ def test_metrics_of_two_options_are_all_measured(ragbench: Ragbench) -> None:
     asked = ("eval", "cases.jsonl", "--out", "run", "-m", "exact_match")
     ragbench(*asked, "-m", "token_f1", "--limit", "1", "--limit", "1").ok("exact_match", "token_f1")
     found = ragbench(*asked, "-m", "+rouge", "--json").json["summaries"]  # after the usual ones
-    assert (found[0]["metric"], found[-1]["metric"]) == ("answer_correct", "rouge")
+    assert (found[0]["metric"], found[-1]["metric"]) == ("answer_correct", "rougeL")
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:

@@ -64,7 +64,7 @@ def test_the_data_of_a_metric_say_how_it_is_spelled_and_read(ragbench: Ragbench)
     assert ndcg["cutoff"] == "optional"
     assert ndcg["direction"] == "higher"
     assert [parameter["name"] for parameter in ndcg["parameters"]] == ["dcg", "judged_only"]
-    assert rows["rouge"]["extra"] == "text"
+    assert rows["rougeL"]["extra"] == "text"
 
 
 @pytest.mark.parametrize(

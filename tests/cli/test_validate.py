@@ -18,6 +18,7 @@ from filelock import FileLock
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
 from tests.cli.runs import Ragbench, schema
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 NO_INFORMATION = "No relevant information found in retrieved data."
 
@@ -375,6 +376,22 @@ def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: 
     )
 
 
+def test_the_words_are_counted_with_their_worth(ragbench: Ragbench, half_empty: str) -> None:
+    done = ragbench("validate", half_empty, "-o", "out.jsonl").ok()
+
+    likely, unlikely = json.loads(Path("out.summary.json").read_text("utf-8"))["words"]
+    assert (likely["word"], likely["count"]) == ("likely", 2)
+    assert (unlikely["word"], unlikely["count"]) == ("probably not", 2)
+    assert likely["worth"]["share"] > unlikely["worth"]["share"]
+    done.told("calibrate: label 20 queries (answer_present true or false), then ragbench calibrate")
+
+
+def test_a_limit_on_answers_shows_the_words(ragbench: Ragbench, half_empty: str) -> None:
+    done = ragbench("validate", half_empty, "--min-answer-present", "0.6", "-q").ends(1)
+
+    done.told("--min-answer-present 0.6: NOT met, found 0.500 (likely 2, probably not 2)")
+
+
 def test_the_summary_counts_warnings_with_examples(ragbench: Ragbench, half_empty: str) -> None:
     ragbench("validate", half_empty, "-o", "out.jsonl").ok()
 
@@ -428,6 +445,26 @@ def test_what_falls_short_is_exit_code_1(
 
     assert "NOT met" in done.err
     assert len(done.out.splitlines()) == 2
+
+
+@pytest.mark.extra("onnx")
+def test_another_model_reads_and_says_that_its_level_is_not_measured(
+    ragbench: Ragbench, one_good_one_poor: str, tmp_path: Path
+) -> None:
+    reader = str(write_tiny_cross_encoder(tmp_path / "model"))
+    done = ragbench("validate", one_good_one_poor, "--validator", "local", "--reader", reader).ok()
+
+    assert "Reason: the level of this reader was not measured" in done.out
+    assert "; not measured: the validator says 0." in done.out
+
+
+def test_a_reader_is_refused_for_a_validator_that_reads_with_none(
+    ragbench: Ragbench, one_good_one_poor: str
+) -> None:
+    options = ("--validator", "lexical", "--reader", "owner/name")
+    done = ragbench("validate", one_good_one_poor, *options).ends(2)
+
+    assert "--reader is for --validator local, not for lexical" in done.err
 
 
 # --- interruptions

@@ -123,4 +123,4 @@ def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
         head = (shown_line(row.id, longest=80), "bold")
         yield styled(head, f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
         yield styled(f"  {shown_line(row.query, longest=200)}")
-        yield styled((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+        yield styled((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))

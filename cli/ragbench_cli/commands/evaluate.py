@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,10 @@ from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
+    from ragbench.core.metric import Metric
     from ragbench.core.report import Report, Summary
     from ragbench.core.roles import FieldRole
-    from ragbench.core.trace import Entry
+    from ragbench.core.trace import Entry, Trace
     from ragbench.io.entries import SourceInfo
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import Judging
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ragbench.stages.system import EvalSettings
     from ragbench.validators.validator import Validator
     from ragbench.verbs.evaluate import Collect
-    from ragbench_cli.models import ModelsInUse
+    from ragbench_cli.models import ModelChoice, ModelsInUse
 
 
 class Evaluated(NamedTuple):
@@ -135,9 +136,29 @@ def _check_asking(options: EvalOptions) -> None:
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
+    _concurrency(options.asking.concurrency, None)
     share = options.asking.max_error_rate
     if share is not None and not 0 <= share <= 1:
         raise ConfigError(f"--max-error-rate must be between 0 and 1, not {share:g}")
+
+
+def _concurrency(option: str | None, of_system: int | None) -> int | None:
+    """Calls in flight; None where their number follows what the system bears.
+
+    Args:
+        option: as the user gives it.
+        of_system: as the system's description has it.
+
+    Raises:
+        ConfigError: the option is no number above zero.
+    """
+    if option is None:
+        return of_system
+    if option == "auto":
+        return None
+    if not (option.isascii() and option.isdecimal() and int(option)):
+        raise ConfigError(f"--concurrency must be a number from 1 on, or 'auto', not {option!r}")
+    return int(option)
 
 
 def _ending(
@@ -312,6 +333,37 @@ def _check_output(folder: Path, info: SourceInfo) -> None:
             raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
 
 
+def _metrics(
+    metric_list: str | None, models: ModelChoice, *, has_expectations: bool = False
+) -> tuple[Metric, ...]:
+    """What is measured: the metrics that the options name, or the usual ones, and the judge's.
+
+    Args:
+        metric_list: the option ``--metrics``.
+        models: with the judge of answers, if one is named.
+        has_expectations: whether cases say what an answer has to contain.
+
+    Raises:
+        ConfigError: a metric is wrong, or none is named.
+    """
+    from ragbench.core.metric import CORRECTNESS, RUBRIC
+    from ragbench.metrics.registry import default_metrics, parse_metrics
+    from ragbench_cli.models import configured_rubrics
+
+    if metric_list is None:
+        metrics = default_metrics(has_expectations=has_expectations)
+    else:
+        rubrics: dict[str, str] = {}
+        if RUBRIC in metric_list:  # a mistake in the file's rubrics stops only who uses them
+            rubrics = configured_rubrics(models.llm.config)
+        metrics = parse_metrics(metric_list, rubrics=rubrics)
+        if not metrics:
+            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+    if models.judge is not None:
+        metrics = parse_metrics((*metrics, CORRECTNESS))
+    return metrics
+
+
 class _Opened:
     """What the options of an evaluation name, open as long as the stack is."""
 
@@ -319,8 +371,7 @@ class _Opened:
         """Opens them in an order in which what is wrong is reported before anything is paid for."""
         from ragbench.io.only import Selection
         from ragbench.ledger.watch import Watch
-        from ragbench.metrics.registry import default_metrics, parse_metrics
-        from ragbench_cli.models import ModelsInUse
+        from ragbench_cli.models import ModelsInUse, with_judge
         from ragbench_cli.systems import (
             DocumentsBeside,
             chosen_system,
@@ -334,20 +385,18 @@ class _Opened:
         measuring = options.measuring
         self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
-        metric_list = measuring.metrics
-        self.metrics = default_metrics() if metric_list is None else parse_metrics(metric_list)
-        if not self.metrics:
-            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+        models = with_judge(options.models)
+        self.metrics = _metrics(measuring.metrics, models)
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
-        if metric_list is None and info.has_expectations:
-            self.metrics = default_metrics(has_expectations=True)
+        if info.has_expectations:
+            self.metrics = _metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:
             raise no_system(cases, info)
-        self.models = ModelsInUse(options.models, self.metrics, stack)
+        self.models = ModelsInUse(models, self.metrics, stack)
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
         """Makes one more on a worker; None where there may be one only."""
@@ -530,7 +579,7 @@ class _Opened:
             retry_failed=keeping.retry_failed,
             limits=CallSettings(
                 batch_size=asking.batch_size,
-                concurrency=asking.concurrency or system.concurrency,
+                concurrency=_concurrency(asking.concurrency, system.concurrency),
                 timeout=asking.timeout,
                 give_up_after=asking.give_up_after,
             ),
@@ -538,20 +587,32 @@ class _Opened:
 
     def _with_canaries(self, report: Report, judging: Judging, folder: Path) -> Report:
         """Puts claims of known truth to the judge: the report then says how often it is wrong."""
-        from ragbench.stages.canaries import judge_canaries, plant
+        from ragbench.stages.canaries import (
+            canaries_of,
+            has_canaries,
+            judge_canaries,
+            plant_for,
+        )
         from ragbench.verbs.report import open_traces, report_of
 
         measuring = self.options.measuring
-        traces = (case.trace for case in open_traces(folder))
-        canaries = plant(traces, measuring.canaries, seed=measuring.seed)
+
+        def traces() -> Iterator[Trace]:
+            return (case.trace for case in open_traces(folder))
+
+        canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)
         dry_run = self.models.dry_run
+        for metric in filter(has_canaries, report.metrics):
+            canaries_of_metric = canaries_of(metric, canaries)
+            if dry_run is not None:
+                dry_run.count(judging, metric, [canary.trace for canary in canaries_of_metric])
+            elif len(canaries_of_metric) < measuring.canaries:
+                console.say(
+                    f"canaries: the run's texts give {len(canaries_of_metric):,} of "
+                    f"{measuring.canaries:,} for {metric.name}"
+                )
         if dry_run is not None:
-            dry_run.count(judging, report.metrics, [canary.trace for canary in canaries])
             return report
-        if len(canaries) < measuring.canaries:
-            console.say(
-                f"canaries: the run's contexts give {len(canaries):,} of {measuring.canaries:,}"
-            )
         run = report.manifest["fingerprints"]
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
         return report_of(folder)

@@ -130,7 +130,7 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
         lines: list[Cell] = []
         for row in rows:
             lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
-            lines.append((f"  {shown_line(row.attribution.detail, longest=300)}", "dim"))
+            lines.append((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))
         draw(paragraph(cause.label, lines))
 
 

@@ -13,15 +13,23 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import typer
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.readable_metadata import LEGS, readable_metadata
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.read import read_cases
 from ragbench.safe_text import counted, shortened_line, shown_line
-from ragbench.search.pipeline.strategies import LEGS, RetrievalSettings
+from ragbench.search.pipeline.strategies import RetrievalSettings
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
-from ragbench_cli.stores import Ask, CollectionChoice, SearchChoice, StoreOption, search_settings
+from ragbench_cli.stores import (
+    CollectionChoice,
+    SearchChoice,
+    Searcher,
+    StoreOption,
+    names_strategy,
+    search_settings,
+)
 
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
@@ -58,7 +66,8 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
     """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
-    it, and its fields with --field. With --json, prints one line of JSON per question.
+    it, and its fields with --field. With --json, prints one line of JSON per question;
+    its score_kind names the score.
 
     \b
     Examples:
@@ -74,8 +83,7 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
         store=options.store,
         where=where,
         settings=settings,
-        strategy=options.strategy,
-        score_threshold=options.score_threshold,
+        names_strategy=names_strategy(options),
         sparse_cache=options.sparse_cache,
         allow_incomplete=options.allow_incomplete,
     )
@@ -85,13 +93,15 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
     elif options.dump is None or options.query:
         form = "text"
     with choice.opened() as opened:
-        # A collection of another program leaves out nothing that its filter passes.
         is_own = not (where.map or where.native_filter or where.embedder)
+        # Without a threshold, another program's collection leaves out nothing that its filter
+        # passes.
+        may_leave_out = is_own or settings.score_threshold is not None
         rows = _rows(
             _typed_questions() if questions is None else iter(questions),
-            opened.search_function(),
+            opened.searcher(),
             batch_size=1 if questions is None else _BATCH,
-            why_nothing=_why_nothing(settings) if is_own else "",
+            why_nothing=_why_nothing(settings) if may_leave_out else "",
             form=form,
             is_headed=questions is not None and len(questions) > 1,
         )
@@ -185,24 +195,32 @@ _BATCH = 64
 
 def _rows(
     questions: Iterator[_Question],
-    ask: Ask,
+    searcher: Searcher,
     *,
     batch_size: int,
     why_nothing: str,
     form: Literal["json", "text", "none"],
     is_headed: bool,
 ) -> Iterator[dict[str, Any]]:
-    """What is found for each question, printed in a form; why nothing is, once."""
+    """What is found for each question, printed in a form.
+
+    What the scores mean, and why nothing is found, is said once.
+    """
+    scores = searcher.strategy.score_meaning
+    is_said = False
     while batch := list(islice(questions, batch_size)):
-        rankings = ask([question.text for question in batch])
+        rankings = searcher.ask([question.text for question in batch])
         for question, chunks in zip(batch, rankings, strict=True):
             if why_nothing and not chunks:
                 console.say(why_nothing)
                 why_nothing = ""
-            row = dump_row(question.id, question.text, chunks)
+            row = dump_row(question.id, question.text, chunks, score_kind=scores.name)
             if form == "json":
                 console.print_json(row, in_lines=False)
             elif form == "text":
+                if chunks and not is_said:
+                    typer.echo(f"score: {scores.meaning}")
+                    is_said = True
                 _show(chunks, heading=question.text if is_headed else "")
             yield row
 
@@ -215,9 +233,8 @@ def _about(chunk: Chunk) -> str:
         if chunk.start is not None:
             place += f" [{chunk.start}:{chunk.end}]"
         parts.append(place)
-    for name, value in chunk.metadata.items():
-        if name != LEGS:
-            parts.append(f"{name}={value}")
+    for name, value in readable_metadata(chunk.metadata).items():
+        parts.append(f"{name}={value}")
     return shortened_line("  ".join(parts))
 
 

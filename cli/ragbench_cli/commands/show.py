@@ -35,7 +35,7 @@ def metrics(json: JsonOption = False) -> None:
     """List the metrics.
 
     A name is written with a cutoff if it has @k, and with parameters in parentheses where it
-    has some: recall@5, nDCG@10, recall(rel=2)@5, rouge(variant=rouge1).
+    has some: recall@5, nDCG@10, recall(rel=2)@5, rouge1(stemmer=false).
 
     \b
     Examples:

@@ -14,7 +14,7 @@ from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import draw, show, table
-from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
+from ragbench_cli.stores import CollectionChoice, SearchChoice, names_strategy, search_settings
 
 
 class TuneOptions(Record):
@@ -50,7 +50,12 @@ def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = Fa
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
     cases = list(read_cases(options.questions))
-    choice = SearchChoice(store=options.store, where=where, settings=search_settings())
+    choice = SearchChoice(
+        store=options.store,
+        where=where,
+        settings=search_settings(),
+        names_strategy=names_strategy(),
+    )
     with choice.opened_to_tune() as opened, console.users_code():
         tuning = tune(
             opened,

@@ -22,7 +22,7 @@ from ragbench.views.document import range_text
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import draw, paragraph, show, styled, table
-from ragbench_cli.stores import CollectionChoice, SearchChoice, search_settings
+from ragbench_cli.stores import CollectionChoice, SearchChoice, names_strategy, search_settings
 
 
 class WhyOptions(Record):
@@ -75,8 +75,7 @@ def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = Fal
         store=options.store,
         where=where,
         settings=settings,
-        strategy=options.strategy,
-        score_threshold=options.score_threshold,
+        names_strategy=names_strategy(options),
     )
     with choice.opened_to_tune() as opened, console.users_code():
         reasons = why(

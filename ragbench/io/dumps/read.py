@@ -47,17 +47,24 @@ _NO_QUERY = (
 _NONE_FOUND = "expected a query, found none"
 
 
-def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
+def dump_row(
+    query_id: str, query: str, chunks: Sequence[Chunk], *, score_kind: str | None = None
+) -> dict[str, Any]:
     """One query with its chunks, best first, as JSON.
 
     A chunk has ``id``, ``text``, ``score`` and ``metadata``; where they are known also
     ``document_id``, ``start`` and ``end``, its place in that document.
+
+    Args:
+        score_kind: what the scores are, such as ``"cosine"`` or ``"fused_rank"``; None where that
+            is not known, and is not written.
     """
     rows: list[dict[str, Any]] = []
     for chunk in chunks:
         row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
         rows.append({**row, "metadata": dict(chunk.metadata), **origin_of(chunk)})
-    return {"query_id": query_id, "query": query, "chunks": rows}
+    kind = {} if score_kind is None else {"score_kind": score_kind}
+    return {"query_id": query_id, "query": query, **kind, "chunks": rows}
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:

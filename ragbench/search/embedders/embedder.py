@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, in such a way that a text and what answers it lie close together.
+    """Turns texts into vectors; those of a question and of its answer lie close together.
 
     Prefixes, instructions and the cutting of long texts are the embedder's own business.
     """
@@ -83,9 +83,11 @@ class ModelEmbedder:
     """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of questions; some models read these otherwise than passages."""
         return self._unit_vectors(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
+        """The vectors of the chunks that are searched."""
         return self._unit_vectors(texts, "passage")
 
     def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -104,7 +106,8 @@ class ModelEmbedder:
         """
         raise NotImplementedError
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing: most models have neither connections nor threads to let go of."""
 
 
 class MeasuredEmbedder(ModelEmbedder):
@@ -114,20 +117,6 @@ class MeasuredEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         """Kept once it is known: to find out loads the model, or asks its endpoint."""
         return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
-
-
-def readable_text(text: str) -> str:
-    """The text without NUL characters and lone surrogates, which tokenizers stop at.
-
-    Each is replaced by one character, so that words stay apart.
-    """
-    if "\0" in text:
-        text = text.replace("\0", " ")
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # lone surrogates
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 DEFAULT_EMBEDDER = "multilingual"
@@ -251,14 +240,16 @@ def prefixes_of(model: str, query: str | None = None, passage: str | None = None
     # The last part of a path or of a name on a hub, without a tag behind a colon.
     last_part = model.replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = last_part.partition(":")[0].lower()
-    known_query, known_passage = "", ""
+    known_query: str = ""
+    known_passage: str = ""
     for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
         if re.fullmatch(pattern, name):
             known_query, known_passage = prefixes
             break
+    # An empty text is the user's word, too: no prefix.
     return Prefixes(
-        known_query if query is None else query,
-        known_passage if passage is None else passage,
+        query=known_query if query is None else query,
+        passage=known_passage if passage is None else passage,
     )
 
 
@@ -381,7 +372,10 @@ def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
 
 
 def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
-    """Slope and midpoint of the curve; (0, 0) where none rises."""
+    """Slope and midpoint of the curve from a cosine to how probably a pair belongs together.
+
+    (0, 0) where none rises: a score is then a straight line over the cosine.
+    """
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)

@@ -47,7 +47,7 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """See `embedders.embedder.Embedder`; a folder's model counts by its bytes."""
+        """All that the vectors depend on; a folder's model counts by its bytes."""
         files: list[Path] = []
         if self.path is not None:
             files = sorted(Path(self.path).glob("*.onnx"))
@@ -65,6 +65,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         return int(self._model.embedding_size)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The vectors of texts, each with the prefix that the model was trained with."""
         # Two methods, as some of its models read questions and passages in different ways.
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         prefix = getattr(self.prefixes, kind)
@@ -77,6 +78,7 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def _model(self) -> Any:
+        """The model, loaded at the first text; a first use may download it."""
         package = require("fastembed", extra="fastembed")
         options: dict[str, str] = {}
         if self.path is not None:
@@ -124,6 +126,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        """The vectors of texts; their prefix goes to the model as a prompt."""
         return self._model.encode(
             list(texts),
             prompt=self._prompt(kind),
@@ -152,6 +155,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
     @cached_property
     def _model(self) -> Any:
+        """The model, loaded at the first text; a first use may download it."""
         package = require("sentence_transformers", extra="sentence-transformers")
         make: Any = package.SentenceTransformer
         try:
@@ -208,7 +212,11 @@ def embedder_of_target(
 
 
 def _embeds_queries(thing: object) -> bool:
-    """Whether an object, or the instances of a class, may be an embedder."""
+    """Whether an object, or the instances of a class, may be an embedder: it embeds questions.
+
+    By this a class or an object is told from a function that makes one. What else it needs, the
+    caller checks with a message of its own.
+    """
     return any(_has(thing, query) for query, _ in (_OWN_METHODS, *_FOREIGN_METHODS))
 
 
@@ -246,6 +254,7 @@ class _Adapted(MeasuredEmbedder):
         return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The vectors by the framework's own methods, checked: one of numbers for each text."""
         vectors: Sequence[Sequence[float]]
         if kind == "query":  # the frameworks take questions one by one
             vectors = [self.query(text) for text in texts]
@@ -273,6 +282,13 @@ class OpenAIEmbedder(MeasuredEmbedder):
         passage_prefix: str | None = None,
         transport: Transport | None = None,
     ) -> None:
+        """An embedder that connects with its first text.
+
+        Args:
+            query_prefix: what stands before a question; None for the model's known prefix.
+            passage_prefix: the same before a passage.
+            transport: sends the requests; None for the network.
+        """
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
@@ -283,7 +299,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.search.embedders.embedder.Embedder`; the address is not part of it.
+        """All that the vectors depend on; the endpoint's address is not part of it.
 
         The same model is often served at several addresses. That two of them give different
         vectors under one name cannot be known here.
@@ -297,9 +313,11 @@ class OpenAIEmbedder(MeasuredEmbedder):
         }
 
     def close(self) -> None:
+        """Ends the session: its connections and its thread."""
         self._session.close()
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The endpoint's vectors, checked to be one of numbers for each text."""
         prefix = getattr(self._prefixes, kind)
         prefixed = [prefix + text for text in texts]
 

@@ -19,8 +19,8 @@ from ragbench.search.embedders.embedder import (
     Kind,
     ModelEmbedder,
     PrefixedEmbedder,
-    readable_text,
 )
+from ragbench.text.letters import readable_text
 from ragbench.text.onnx_model import (
     OnnxFiles,
     Pooling,
@@ -56,6 +56,7 @@ class HashingEmbedder(ModelEmbedder):
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """Each token counts in the drawer that its hash names, added or taken away by its sign."""
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for token, times in Counter(tokenise(text)).items():
@@ -104,6 +105,7 @@ class NoEmbedder(ModelEmbedder):
     identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The same number for every text: stores need a vector, and nothing is searched by it."""
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -135,6 +137,7 @@ class MultilingualEmbedder(ModelEmbedder):
             raise ConfigError("multilingual: threads must be at least 1")
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        """The model's vectors; questions and passages are read alike."""
         # The model would take words in capitals for names; a text that is all capitals is lowered.
         readable = [text.lower() if text.isupper() else text for text in texts]
         return self._model.encode(readable)
@@ -255,6 +258,7 @@ class OnnxEmbedder(PrefixedEmbedder):
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
+        """The vectors of texts, each with the prefix that the model was trained with."""
         prefix = getattr(self.prefixes, kind)
         return self._encoder.encode(texts, prefix=prefix)
 
@@ -263,6 +267,7 @@ class OnnxEmbedder(PrefixedEmbedder):
         import_onnx_packages(self.model)
 
     def close(self) -> None:
+        """Ends the threads of the model's runtime."""
         if "_encoder" in self.__dict__:  # else the property would load the model to close it
             self._encoder.close()
 

@@ -15,10 +15,11 @@ from random import Random
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.record import Record, replace
 from ragbench.plugins import Floats32, np
-from ragbench.search.embedders.embedder import Embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder
 from ragbench.search.pipeline.documents import ChunkSize, document_chunks, make_chunker
 from ragbench.search.pipeline.sparse_index import Bm25Scores
 from ragbench.search.stores.collection import OwnCollection
+from ragbench.text.letters import readable_text
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import APPROXIMATE
 from ragbench.text.tokens import tokenise
@@ -94,7 +95,10 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
 
 
 def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
-    """A question for each of up to 200 chunks that hold a sentence of enough words."""
+    """A question for each of up to 200 chunks that hold a sentence of enough words.
+
+    Which chunk answers it is known, so that rankings can be measured without labels.
+    """
     random = Random(0)  # the same chunks give the same weight
     positions = random.sample(range(len(chunks)), min(_QUESTIONS, len(chunks)))
     questions: list[_Question] = []
@@ -116,7 +120,10 @@ def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
 
 
 def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
-    """The rarest words of a sentence, in its order."""
+    """The rarest words of a sentence, in its order: a question that its chunk answers.
+
+    Nobody types a whole sentence, and frequent words would fit too many chunks.
+    """
     words = sentence.split()
     if len(words) < _WORDS:  # written without spaces: pairs of characters serve as words
         words = [sentence[start : start + 2] for start in range(0, len(sentence), 2)]
@@ -145,6 +152,7 @@ class VectorIndex:
     """Chunks ranked by the vectors of an embedder that did not fill the collection."""
 
     def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
+        """Embeds the chunks, and measures what their vectors deserve beside words."""
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]

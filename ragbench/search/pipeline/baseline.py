@@ -52,6 +52,7 @@ class Bm25Index:
     def __init__(
         self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> None:
+        """Cuts the texts into tokens and indexes them; the index is not changed afterwards."""
         self.k1 = k1
         self.b = b
         self.title_weight = title_weight
@@ -62,6 +63,7 @@ class Bm25Index:
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:
+        """How many chunks are searched."""
         return len(self._chunks)
 
     @cached_property
@@ -117,7 +119,8 @@ class Bm25Index:
         """None: this retriever compares words and has no vectors."""
         return None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing: the index is in memory alone."""
 
 
 class BaselineRAG(BatchRetrieval):
@@ -147,6 +150,17 @@ class BaselineRAG(BatchRetrieval):
         threshold: float = DEFAULT_THRESHOLD,
         max_candidates: int = 3,
     ) -> None:
+        """Indexes the documents in memory.
+
+        Args:
+            documents: each is retrieved whole.
+            top_k: how many are retrieved when a call does not say.
+            k1: how slowly repeated words stop counting.
+            b: how much long documents are held down, in [0, 1].
+            title_weight: how often the title is counted.
+            threshold: with less support than this, the answer is "I don't know."
+            max_candidates: how many different answers are given at most.
+        """
         # The stage checks the settings, as it does for a pipeline's file.
         retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
         opened = retrieval.open(Documents(load=lambda: documents), Indexing())

@@ -117,6 +117,7 @@ class _Packer:
     """Joins neighbouring spans, such as sentences, for as long as they fit into a chunk."""
 
     def __init__(self, text: str, size: ChunkSize) -> None:
+        """A packer for the spans of one text."""
         self.text = text
         self.size = size
         self.chunks: list[Span] = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -120,7 +120,7 @@ def rank_sentences(
     """
     analysed = [analyse(context) for context in contexts]
     if weight is None:
-        weight = _rarity_among([sentence for sentences in analysed for sentence in sentences])
+        weight = _rarity_among(list(chain.from_iterable(analysed)))
     weights = {token: weight(token) for token in question.tokens}
     supported: list[SupportedSentence] = []
     for index, sentences in enumerate(analysed):
@@ -146,6 +146,7 @@ def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
     """
 
     def rarity(token: str) -> float:
+        """BM25's inverse document frequency, each sentence being a document."""
         count = sum(token in sentence.tokens for sentence in sentences)
         return math.log(1 + (len(sentences) - count + 0.5) / (count + 0.5))
 

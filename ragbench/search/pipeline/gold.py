@@ -81,7 +81,9 @@ class Gold(Record):
             return None
         if self.start is None or self.end is None or chunk.start is None or chunk.end is None:
             return None
-        return max(0, min(self.end, chunk.end) - max(self.start, chunk.start))
+        start = max(self.start, chunk.start)
+        end = min(self.end, chunk.end)
+        return max(0, end - start)  # below 0 where one ends before the other begins
 
 
 def golds_of(case: Case) -> tuple[Gold, ...]:

@@ -23,7 +23,6 @@ from ragbench.search.embedders.embedder import (
     Embedder,
     measure_calibration,
     open_embedder,
-    readable_text,
 )
 from ragbench.search.pipeline.agreement import measured_weight
 from ragbench.search.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
@@ -32,6 +31,7 @@ from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.database import Database, being_written, open_database, sole_writer
 from ragbench.search.stores.record import WordsForm, check_words, encode
 from ragbench.text.language import guess_language, recognised_language
+from ragbench.text.letters import readable_text
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 
@@ -225,10 +225,12 @@ class _CountedReading(Iterator[Document]):
     """Documents, and how many were read so far."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
+        """Nothing is read before the first document is asked for."""
         self._documents = iter(documents)
         self.count = 0
 
     def __next__(self) -> Document:
+        """The next document, counted: a report says how many the corpus has."""
         document = next(self._documents)
         self.count += 1
         return document
@@ -398,6 +400,7 @@ class _Writing:
     def __init__(
         self, store: OwnCollection, embedder: Embedder, pool: Embedding, chunker: Chunker
     ) -> None:
+        """Reads what the collection holds: only chunks that it lacks are embedded."""
         info = store.info()
         self._store = store
         self._embedder = embedder

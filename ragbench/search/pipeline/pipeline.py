@@ -132,6 +132,7 @@ def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Call
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
 
     def made(stages: Stages) -> Rag:
+        """The user's RAG of the open stages; refused where it is none, or one of coroutines."""
         try:
             rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
         except InterfaceError as error:

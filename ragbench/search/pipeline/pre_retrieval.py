@@ -44,7 +44,12 @@ class QueryTransform(Protocol):
         """How results and reports call it, such as ``"multi_query"``."""
         ...
 
-    def transform(self, query: SearchQuery) -> Transformed: ...
+    def transform(self, query: SearchQuery) -> Transformed:
+        """What is searched for in place of a query: at least one, often the query itself too.
+
+        A transform that takes ``history`` is passed what was said before in the conversation.
+        """
+        ...
 
 
 PRE_RETRIEVAL_VERSION = 1
@@ -75,7 +80,10 @@ class PreRetrieval(Checked):
     ``"raise"``: it is raised. Every other error is always raised."""
 
     def run(self, question: str, said: Said = ()) -> Transformed:
-        """Takes one question through every transform; ``said`` is what was said before it."""
+        """Takes one question through every transform; ``said`` is what was said before it.
+
+        Each transform is given every query that those before it made, one at a time.
+        """
         queries: list[SearchQuery] = [SearchQuery(text=question)]
         failures: list[Failure] = []
         for transform in self.transforms:
@@ -100,6 +108,10 @@ class PreRetrieval(Checked):
         }
 
     def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
+        """What one transform makes of one query, checked; the query as it was where it fails.
+
+        What was said before goes only to a transform that takes it.
+        """
         call: Any = transform.transform
         keyword = history_keyword(call) if said else None
         arguments = {} if keyword is None else {keyword: said}
@@ -119,6 +131,7 @@ class PreRetrieval(Checked):
 
 
 def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
+    """The error for a user's transform that leaves nothing to search for."""
     return InterfaceError(
         f"{transform.name}.transform returned {returned}: it must be a Transformed with at least "
         "one query"
@@ -126,7 +139,10 @@ def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
 
 
 def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
-    """Each text of a kind once, at its first place, with the weights of all."""
+    """Each text of a kind once, at its first place, with the weights of all.
+
+    Transforms often write the same text: it is searched for once, and counts as often as before.
+    """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
         key = (query.kind, query.text)
@@ -189,6 +205,7 @@ class LlmTransform(Checked):
     """Version of the prompt; part of the identity."""
 
     def transform(self, query: SearchQuery, history: Said = ()) -> Transformed:
+        """Asks the model for texts; one that only repeats the query leaves the query as it is."""
         if not query.text.strip():
             return Transformed(queries=(query,))
         prompts = table("ragbench.text", "prompts")
@@ -201,7 +218,7 @@ class LlmTransform(Checked):
             f"{task} {prompts['query']}", json.dumps(content, ensure_ascii=False)
         )
         form: dict[str, Any] = {"type": "string"}
-        if self.key != "query":
+        if self.key != "query":  # a key in the plural holds several texts
             form = {"type": "array", "items": form}
         written = ask_structure(self.chat, messages, field_schema(self.key, form, _texts))
         new = [text for text in written if text != query.text][: self.count]
@@ -290,6 +307,7 @@ class Normalise(Checked):
     to a model; the BM25 of ragbench looks at no case either way."""
 
     def transform(self, query: SearchQuery) -> Transformed:
+        """The query in its one form, so that texts that look alike find the same chunks."""
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
         if self.casefold:
             # Folding may leave what is not normalised (Unicode Standard, section 5.18).

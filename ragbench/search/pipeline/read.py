@@ -136,6 +136,7 @@ class PipelineFile(SettingsFile):
         """One of our implementations with its settings; None, and problems, where one is wrong."""
 
         def make() -> Any:
+            """The implementation; its error becomes a problem at its place in the file."""
             return from_settings(
                 chosen.target,
                 chosen.settings,
@@ -211,6 +212,7 @@ class Models:
             place = (*chosen.place, "llm")
 
         def make(value: object) -> ChatModel:
+            """The stage's model; its calls are counted under the stage's name."""
             model = self.model(place)
             if model is not None:
                 return model.booked_under(str(chosen.place[0]))
@@ -243,6 +245,7 @@ class Models:
             return None  # a stage that needs a model says so
 
         def make() -> Chat:
+            """The model of the sections; its error becomes a problem at their place in the file."""
             try:
                 return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
             except ConfigError as error:
@@ -342,6 +345,7 @@ def _indexing(reading: PipelineFile) -> Indexing:
         mapping = reading.section((*_INDEXING, "map"), FieldMapping)
 
     def make() -> IndexingSettings:
+        """The section as a record; its error becomes a problem at its place in the file."""
         made = from_settings(IndexingSettings, section, where="indexing", folder=reading.folder)
         return cast("IndexingSettings", made)
 
@@ -436,6 +440,7 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
                 transforms.append(transform)
 
     def make() -> PreRetrieval:
+        """The stage; its error becomes a problem at its place in the file."""
         return PreRetrieval(transforms=tuple(transforms), on_error=on_error)
 
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()

@@ -19,7 +19,7 @@ from ragbench.core.search_query import QueryKind, SearchQuery
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.plugins import np
-from ragbench.search.embedders.embedder import Embedder, open_embedder, readable_text
+from ragbench.search.embedders.embedder import Embedder, open_embedder
 from ragbench.search.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.search.pipeline.gold import Gold, SearchVariant
 from ragbench.search.pipeline.index import default_embedder, index_documents, words_of
@@ -34,6 +34,7 @@ from ragbench.search.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
+    ScoreMeaning,
     Search,
     Strategy,
     StrategyName,
@@ -46,12 +47,14 @@ from ragbench.search.stores.attached import ForeignCollection, attach
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.database import open_database
 from ragbench.search.stores.record import searched_fields
+from ragbench.text.letters import readable_text
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
 _CHECKED = 50
 """Chunks that an approximate index is tried with when a pipeline is opened."""
 _CHUNKS_OF_A_DOCUMENT = 1000
+"""The most chunks of one document that are looked at for gold."""
 _CANDIDATES = 20
 """Chunks that are looked at for a gold text, of each way to search for it."""
 
@@ -77,6 +80,7 @@ class StoreRetrieval(RetrievalStage):
 
     def __post_init__(self) -> None:
         """Refuses settings that cannot be while the file is read, not at the first query."""
+        # Both are made again when the stage is opened; here they only raise what is wrong.
         self.engine_settings()
         try:
             self.parsed_filters()
@@ -93,6 +97,7 @@ class StoreRetrieval(RetrievalStage):
         return RetrievalSettings(strategy=self.strategy, **shared)
 
     def parsed_filters(self) -> Filter | None:
+        """The filters as a tree; None where the file names none."""
         return parse_filters(self.filters) if self.filters else None
 
     def open(self, documents: Documents, indexing: Indexing) -> StoreRetriever:
@@ -178,9 +183,11 @@ class StoreRetrieval(RetrievalStage):
 
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
-        if problem := filter_problem(store, self.parsed_filters()):
+        problem = filter_problem(store, self.parsed_filters())
+        if problem:
             raise ConfigError(f"{problem}. Nothing could be retrieved")
         dense = dense_of(strategy)
+        # An exact search misses nothing, and a single chunk has no other to find.
         if dense is None or exactly(dense) is None or store.count() < 2:
             return []
         return [str(check_index(store, queries=_CHECKED, effort=dense.effort))]
@@ -208,7 +215,7 @@ class StoreRetrieval(RetrievalStage):
         if "://" not in settings.store and path.exists():
             # What lies on a disk counts by its content, wherever that is.
             content = path_content(path).digest  # before some engines write there
-        with ExitStack() as stack:
+        with ExitStack() as stack:  # closes what is open where a later step fails
             if embedder is not None:
                 stack.callback(embedder.close)
             collection = stack.enter_context(
@@ -296,6 +303,8 @@ class HybridRetrieval(DenseRetrieval):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreRetriever:
+    """A search of an open collection, as a pipeline uses it and as ``why`` takes it apart."""
+
     store: OwnCollection | ForeignCollection
     method: StrategyName
     strategy: Strategy
@@ -314,13 +323,16 @@ class StoreRetriever:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
+        """What every result of this stage carries: by which kind of search it was found."""
         return {"retriever": self.method}
 
     @property
     def notes(self) -> Sequence[str]:
+        """What a report says of the search: known when it was opened, or seen in rows since."""
         return [*self.opening, *(f"Warning: {line}" for line in self.store.warnings())]
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        """The chunks of each query, under the stage's own threshold and filters."""
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
         results: list[list[Chunk]] = [[] for _ in queries]
         # Queries of one kind are embedded together.
@@ -371,9 +383,11 @@ class StoreRetriever:
         return chunks if is_searched else None
 
     def _document_chunks(self, document: str, filters: Filter | None) -> list[Chunk]:
+        """The chunks of a document that pass the filters, whatever they say."""
         of_document: Filter = Equals(field="document_id", value=document)
         if filters is not None:
             of_document = And(filters=(of_document, filters))
+        # A search by any vector: what passes the filter is found, the order makes no difference.
         any_vector = np.ones((1, self.store.dimension), dtype=np.float32)
         return self.store.search(any_vector, k=_CHUNKS_OF_A_DOCUMENT, filters=of_document)[0]
 
@@ -392,11 +406,16 @@ class StoreRetriever:
         return chunks
 
     def variant(self, variant: SearchVariant) -> StoreRetriever | None:
+        """The same search with one thing changed: ``why`` sees by it what keeps gold out.
+
+        None where the change would change nothing: then that thing is not the cause.
+        """
         if variant is SearchVariant.PLAIN:
             return self
         if variant is SearchVariant.EXACT:
             exact = exactly(self.strategy)
             return None if exact is None else replace(self, strategy=exact)
+        # Not None, under which a question without a related chunk finds nothing.
         unlimited = replace(self, threshold=-math.inf)
         if variant is SearchVariant.UNLIMITED:
             # Our own scale has a limit also where no threshold is set.
@@ -409,11 +428,13 @@ class StoreRetriever:
         return replace(unlimited, store=store, strategy=strategy, filters=None)
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
+        """The query's vector, for rerankers that compare it with the chunks'; None without them."""
         if not self.gives_embeddings or self.embedder is None or not query.strip():
             return None
         return cast("list[float]", self.embedder.embed_queries([query])[0].tolist())
 
     def close(self) -> None:
+        """Closes the collection, its database and its embedder."""
         self.closing.close()
 
 
@@ -434,7 +455,13 @@ class StoreWordsStrategy:
 
     store: ForeignCollection
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        ranking = self.store.words.ranking if self.store.words is not None else "its own ranking"
+        return ScoreMeaning(name="store_words", meaning=f"the store's ranking by words, {ranking}")
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Asks the store for all queries; a threshold is compared with the store's own scores."""
         texts = [readable_text(query) for query in queries]
         rankings = self.store.search_words(texts, k=search.k, filters=search.filters)
         threshold = search.threshold
@@ -473,7 +500,9 @@ def foreign_strategy(
         store=collection, embedder=embedder, calibration=None, effort=settings.effort
     )
     problem = _vector_problem(collection, embedder, embedder_name)
-    return dense if settings.strategy == "dense" else hybrid(dense, words, settings), problem
+    if settings.strategy == "dense":
+        return dense, problem
+    return hybrid(dense, words, settings), problem
 
 
 # Whether an embedder makes the vectors that a collection holds. Many models give vectors of one
@@ -496,6 +525,7 @@ _SAME_COSINE = 0.97
 
 def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str) -> str | None:
     """What is wrong between the vectors and the embedder of a name; None where they fit."""
+    # Without the filter, which may leave a chunk itself out; reports are on the user's searches.
     view = collection.unfiltered(is_reported=False)
     texts = _texts_to_try(view)
     if not texts or collection.count() < _MIN_ROWS:

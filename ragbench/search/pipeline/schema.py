@@ -54,6 +54,7 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def _llm() -> dict[str, Any]:
+    """The settings of a model by name alone: their values depend on the provider."""
     return {
         "type": "object",
         "description": "A language model; see docs/llm.md.",
@@ -63,6 +64,10 @@ def _llm() -> dict[str, Any]:
 
 
 def _indexing() -> dict[str, Any]:
+    """The settings of indexing, with what a file may write for its chunker and its embedder.
+
+    The chunkers are known by name; of an embedder any name is taken, as a model of any hub may be.
+    """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}
     chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
@@ -92,6 +97,11 @@ def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> 
 
 
 def _operators() -> list[dict[str, Any]]:
+    """One schema for each operator that is registered, and for those of the user's own.
+
+    A name with a dot is written in a file as two fields: ``filter.top_k`` is ``action: filter``,
+    ``type: top_k``.
+    """
     schemas: list[dict[str, Any]] = []
     for name in OPERATORS.targets():
         if name == "rerank":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -55,6 +56,7 @@ class Collection:
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def strategy(self, name: StrategyName) -> Strategy:
+        """The search of a name; both halves of a hybrid one are made once and shared."""
         if name == "dense":
             return self._dense
         if name == "sparse":
@@ -77,14 +79,20 @@ class Collection:
 
     @cached_property
     def identity(self) -> IndexIdentity:
+        """What its indexing has written of itself: embedder, chunks and the measured weight."""
         return self.store.info().made_by
 
     @property
     def has_vectors(self) -> bool:
+        """Whether it was indexed with an embedder: without one it is searched by words alone."""
         return self.identity.embedder_name != NO_EMBEDDER
 
     @cached_property
     def _dense(self) -> DenseStrategy:
+        """The search by vectors, with the embedder that made those of the collection.
+
+        Another one is refused: the cosines of two models' vectors mean nothing.
+        """
         identity = self.identity
         if not self.has_vectors:
             raise ConfigError(
@@ -110,6 +118,10 @@ class Collection:
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
+        """The search by words: by the store where it keeps them, else by an index in this process.
+
+        The index of a large collection is kept in a folder, and read from there the next time.
+        """
         info = self.store.info()
         words = self.store.words
         if words is not None:
@@ -155,8 +167,21 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     ) -> list[Chunk]:
         """The chunks that fit a question best, best first.
 
-        Scores of dense searches are on the embedder's calibrated scale, those of sparse ones the
-        share of the query's words, those of hybrid ones sums of reciprocal ranks.
+        A score is, in a dense search, the cosine on the embedder's calibrated scale; in a sparse
+        one, BM25 as a share of the question's words; in a hybrid one a fused rank, a sum of
+        reciprocal ranks near 0.03 that only orders. There, ``metadata["ranked_by"]`` of a chunk has
+        its cosine and its BM25.
+
+        Args:
+            dataset_id: the collection.
+            query_text: the question.
+            top_k: how many chunks at most; None as the engine's settings have it.
+            score_threshold: chunks that score less are left out; None as the settings have it.
+            filters: what a chunk's metadata must pass, such as ``{"year": 2023}``.
+            strategy: ``dense``, ``sparse`` or ``hybrid``; None as the settings have it.
+
+        Raises:
+            ConfigError: a value is none that its setting can have.
         """
         rankings = self.batch_search(
             dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
@@ -179,16 +204,22 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             settings = replace(settings, top_k=top_k)
         if score_threshold is not None:
             settings = replace(settings, score_threshold=score_threshold)
+        if strategy is not None:
+            settings = replace(settings, strategy=strategy)
         if isinstance(filters, Mapping):
             filters = parse_filters(filters) if filters else None
         search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
         # Opened also for no questions: what is wrong with the collection is said.
-        opened = self.collection(dataset_id).strategy(strategy or settings.strategy)
+        opened = self.collection(dataset_id).strategy(settings.strategy)
         if not query_texts:
             return []
         return opened.retrieve(query_texts, search)
 
     def collection(self, dataset_id: str) -> Collection:
+        """A collection, opened at its first search and open until the engine is closed.
+
+        One whose indexing did not come to its end is refused, unless such are allowed.
+        """
         collection = self._collections.get(dataset_id)
         if collection is not None:
             return collection
@@ -202,12 +233,13 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             stack.callback(collection.close)
             if not self.allow_incomplete:
                 collection.check_complete()
-            stack.pop_all()
+            stack.pop_all()  # it is complete: from here on the engine closes it
         self._collections[dataset_id] = collection
         return collection
 
     def __exit__(self, *_: object) -> None:
         """Closes the collections, the embedders that were opened here, and the database."""
+        # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:
             self._collections.popitem()[1].close()
         self.database.close()
@@ -228,19 +260,22 @@ def open_engine(
     Args:
         address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
         embedder: the one that the collections were built with; None opens the one that each names.
-        settings: defaults of a search, such as its strategy and how many chunks it returns.
+        settings: defaults of a search, such as its strategy and how many chunks it returns; None
+            reads ``DEFAULT_TOP_K``, ``DEFAULT_SCORE_THRESHOLD`` and ``RETRIEVAL_STRATEGY`` from the
+            environment, as ``ragbench search`` does.
         sparse_folder: where BM25 indexes of large collections are kept; None keeps none.
         allow_incomplete: search a collection whose indexing was interrupted, too.
 
     Raises:
-        ConfigError: no store has such addresses.
+        ConfigError: no store has such addresses, or a variable of the environment has a value that
+            its setting cannot have.
         MissingExtraError: a package is not installed.
         StoreError: the store cannot be reached.
     """
     return RetrievalEngine(
         open_database(address),
         embedder=embedder,
-        settings=settings or RetrievalSettings(),
+        settings=settings or RetrievalSettings.from_environment(os.environ),
         sparse_folder=sparse_folder,
         allow_incomplete=allow_incomplete,
     )
@@ -264,6 +299,7 @@ class IndexCheck(Record):
     high: float | None
 
     def __str__(self) -> str:
+        """The check in one line, for reports and for the command that makes it."""
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
@@ -278,7 +314,11 @@ class IndexCheck(Record):
 def check_index(
     store: OwnCollection, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
 ) -> IndexCheck:
-    """Searches for some of a collection's chunks by the store's index and exactly."""
+    """Searches for some of a collection's chunks by the store's index and exactly.
+
+    An approximate index may miss a nearest chunk. Reports say how many it misses, so that this is
+    not taken for a fault of the embedder.
+    """
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
     shares: list[float] = []
@@ -286,6 +326,7 @@ def check_index(
         ids = sorted(store.digests())
         if len(ids) < 2:
             raise StoreError(f"the collection '{store.name}' has fewer than two chunks")
+        # By a seed: a second check of the same collection gives the same figure.
         sample = sorted(Random(seed).sample(ids, min(queries, len(ids))))
         vectors = store.vectors(sample)
         rows = np.stack([vectors[id_] for id_ in sample])
@@ -308,13 +349,14 @@ def check_index(
 
 
 def _without(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks other than the one that was searched for by its own vector."""
     return [chunk for chunk in chunks if chunk.id != id_]
 
 
 def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
     """How much of the exact first `k` a search finds among its own first `k`."""
     exact_ids = {chunk.id for chunk in exact[:k]}
-    if not exact_ids:
+    if not exact_ids:  # nothing could be missed
         return 1.0
     found_ids = {chunk.id for chunk in found[:k]}
     return len(exact_ids & found_ids) / len(exact_ids)

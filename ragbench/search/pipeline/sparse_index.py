@@ -23,7 +23,7 @@ from ragbench.errors import InputError, warn
 from ragbench.io.atomic import folder_written_whole
 from ragbench.ledger.scores import user_cache
 from ragbench.plugins import Floats32, np
-from ragbench.search.pipeline.strategies import Search
+from ragbench.search.pipeline.strategies import BM25, ScoreMeaning, Search
 from ragbench.search.stores.collection import OwnCollection
 from ragbench.search.stores.record import (
     WordsForm,
@@ -64,8 +64,13 @@ def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
 
 
 def _remove_oldest(parent: Path, spared: Path) -> None:
+    """Removes kept indexes beyond the limit, so that the cache cannot fill a disk.
+
+    The index that was just written is spared, even where it is larger than the limit by itself.
+    """
     last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
     total = 0
+    # Latest first: those that no longer fit into the limit are the ones used longest ago.
     for folder in sorted(last_used, key=lambda folder: -last_used[folder]):
         total += sum(file.stat().st_size for file in folder.glob("*"))
         if total > _MOST_KEPT and folder != spared:
@@ -73,6 +78,7 @@ def _remove_oldest(parent: Path, spared: Path) -> None:
 
 
 _BATCH = 1000
+"""Chunks that one request reads of the store: of each only its fields and tokens stay in memory."""
 _IDS = "ids.json"
 _METADATA = "metadata.json"
 
@@ -86,17 +92,24 @@ class Bm25Scores:
     """Scores of texts, named by their position; `pipeline.baseline` has the formula."""
 
     def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
+        """Scores of so many texts by the package's index, None where they have no words."""
         self.size = size
         self._vocabulary = vocabulary
         self._index = index
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
+        """Indexes texts that are given as their tokens.
+
+        ``k1`` says how slowly repeated tokens stop counting, ``b`` how much long texts are held
+        down.
+        """
         vocabulary: dict[str, int] = {}
         numbers: list[list[int]] = []
         for tokens in texts:
             numbers.append([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
         if not vocabulary:
+            # Without words the average length is 0, and the package's formula divides by it.
             return cls(len(numbers), vocabulary, None)
         # By name, because the package has no types.
         index = importlib.import_module("bm25s").BM25(method="lucene", k1=k1, b=b, backend="numpy")
@@ -113,7 +126,7 @@ class Bm25Scores:
     def load(cls, folder: Path, size: int) -> Bm25Scores:
         """Reads what `save` wrote, of ``size`` texts; the numbers stay on the disk until used."""
         if not (folder / "params.index.json").is_file():
-            return cls(size, {}, None)
+            return cls(size, {}, None)  # `save` writes nothing of texts without a token
         load = importlib.import_module("bm25s").BM25.load
         index = load(str(folder), mmap=True, show_progress=False)
         return cls(size, index.vocab_dict, index)
@@ -131,6 +144,7 @@ class Bm25Scores:
         number = self._vocabulary.get(token)
         frequency = 0
         if number is not None:
+            # The texts with a token lie together: its own start to that of the next token.
             starts = self._index.scores["indptr"]
             frequency = int(starts[number + 1]) - int(starts[number])
         return math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5))
@@ -144,10 +158,12 @@ class Bm25Scores:
         positions = np.flatnonzero(scores > 0)
         if len(positions) > k:
             # Only what may be among the first k is sorted.
-            kth = np.partition(scores[positions], len(positions) - k)[len(positions) - k]
-            positions = positions[scores[positions] >= kth]
-        order = positions[np.argsort(-scores[positions], kind="stable")][:k]
-        return [(int(position), float(scores[position])) for position in order]
+            kth_from_below = len(positions) - k
+            kth_best = np.partition(scores[positions], kth_from_below)[kth_from_below]
+            positions = positions[scores[positions] >= kth_best]
+        order = np.argsort(-scores[positions], kind="stable")  # stable: equals stay in their order
+        best = positions[order][:k]
+        return [(int(position), float(scores[position])) for position in best]
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -167,7 +183,7 @@ class SparseStrategy:
     """Reads the metadata of all chunks, in the order of their ids."""
     scores: Bm25Scores
     _last_filter: tuple[str, Any] = ("", None)
-    """The filter that was used last, and which chunks pass it."""
+    """The filter that was used last, and which chunks pass it: the queries of a run share one."""
 
     @classmethod
     def build(cls, store: OwnCollection) -> SparseStrategy:
@@ -187,6 +203,7 @@ class SparseStrategy:
         for start in range(0, len(ids), _BATCH):
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
+                # A title counts twice, as in `WordsForm`, so that both kinds give the same scores.
                 tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), 2))
         scores = Bm25Scores.build(tokens, k1=1.2, b=0.75)
         return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
@@ -212,7 +229,12 @@ class SparseStrategy:
 
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return BM25
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Ranks in memory, then reads the chunks of all results from the store in one request."""
         rankings = [self._ranked(query, search) for query in queries]
         ids: set[str] = set()
         for ranking in rankings:
@@ -233,10 +255,12 @@ class SparseStrategy:
         scores = self.scores.scores(tokens)
         if scores is None:
             return []
+        # Chunks that may not be in the result are given 0, which `best` leaves out.
         if search.filters is not None:
             scores = scores * self._passing(search.filters)
         function_words = function_tokens(guess_language(query))
         content = [token for token in tokens if token not in function_words]
+        # A chunk must share more than "the"; a query of such words alone matches by them.
         if content:
             content_scores = self.scores.scores(content)
             if content_scores is None:
@@ -261,15 +285,17 @@ class SparseStrategy:
         return self._last_filter[1]
 
     def idf(self, token: str) -> float:
+        """What a word is worth among these chunks: extractive answers, too, weigh words by it."""
         return self.scores.idf(token)
 
     @property
     def identity(self) -> Mapping[str, object]:
+        """What the rankings depend on besides the chunks: stored results of others are not used."""
         return {"tokeniser": TOKENISER_VERSION}
 
 
 _ROUNDED = 1e-6
-"""Scores of a store have six decimals."""
+"""Scores of a store have six decimals: closer to a limit than this, a score shows nothing."""
 
 
 class _Question(Record):
@@ -298,7 +324,15 @@ class StoredWordsStrategy:
     _used: set[int] = field(default_factory=set[int])
     """Those of them that a chunk has."""
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return BM25
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Asks the store for the rankings of all queries at once.
+
+        A ranking that holds chunks with function words alone is made again by the other words.
+        """
         tokens = [tokenise(query) for query in queries]
         self._look_up(word_number(token) for query_tokens in tokens for token in query_tokens)
         positions: list[int] = []
@@ -331,14 +365,18 @@ class StoredWordsStrategy:
         return {"words": asdict(self.words)}
 
     def _look_up(self, numbers: Iterable[int]) -> None:
-        """Asks the store what new words are worth."""
-        new = [number for number in dict.fromkeys(numbers) if number not in self._weights]
+        """Asks the store what new words are worth; each word is asked for once in a process."""
+        new: list[int] = []
+        for number in dict.fromkeys(numbers):
+            if number not in self._weights:
+                new.append(number)
         used: dict[int, float] = {}
         for number, weight in zip(new, self.store.word_weights(new), strict=True):
             if weight is not None:
                 used[number] = weight
         weights = dict(used)
         if len(used) < len(new):
+            # The formula for a word that no chunk has: it is the rarest there can be.
             highest = math.log(1 + (self.store.count() + 0.5) / 0.5)
             weights = dict.fromkeys(new, highest) | used
         # In this order: another thread takes a word with a weight for one that is fully known.
@@ -357,11 +395,13 @@ class StoredWordsStrategy:
             return None
         worth = {number: count * self._weights[number] for number, count in counts.items()}
         whole = sum(worth.values())
-        return _Question(
-            shares={number: counts[number] / whole for number in counts if number in used},
-            content=needed,
-            function_share=sum(worth[number] for number in used - needed) / whole,
-        )
+        # Words that no chunk has count in the whole and not here: a chunk cannot score by them.
+        shares: dict[int, float] = {}
+        for number, count in counts.items():
+            if number in used:
+                shares[number] = count / whole
+        function_worth = sum(worth[number] for number in used - needed)
+        return _Question(shares=shares, content=needed, function_share=function_worth / whole)
 
     def _all_match(self, question: _Question, ranking: Sequence[Chunk]) -> bool:
         """Whether each chunk has a content word; looked up where its score does not show it."""
@@ -369,7 +409,7 @@ class StoredWordsStrategy:
             return True
         for chunk in ranking:
             if (chunk.score or 0.0) > question.function_share + _ROUNDED:
-                continue
+                continue  # more than the function words give together
             if question.content.isdisjoint(self.words.vector(chunk)):
                 return False
         return True
@@ -383,6 +423,7 @@ class StoredWordsStrategy:
         them could be among the first, whatever it has of the other words.
         """
         content_shares = {number: question.shares[number] for number in question.content}
+        # More than k, because function words may change the order; four times as many each round.
         limit = 4 * k
         while True:
             (ranking,) = self.store.search_words([content_shares], k=limit, filters=filters)
@@ -396,6 +437,7 @@ class StoredWordsStrategy:
             limit *= 4
 
     def _score(self, question: _Question, chunk: Chunk) -> float:
+        """A chunk's score by all words of the question, as the store itself would give it."""
         vector = self.words.vector(chunk)
         parts: list[float] = []
         for number, share in question.shares.items():

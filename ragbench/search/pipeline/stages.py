@@ -12,7 +12,7 @@ the stages in between::
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
@@ -246,8 +246,12 @@ class Searching:
                 several += question.queries
         # Deeper than asked for: fusion may lift a chunk that each ranking holds further down.
         depth = max(top_k, self.candidates)
-        single_rankings = iter(retriever.search(single, top_k) if single else [])
-        several_rankings = iter(retriever.search(several, depth) if several else [])
+        single_rankings: Iterator[list[Chunk]] = iter(())
+        if single:
+            single_rankings = iter(retriever.search(single, top_k))
+        several_rankings: Iterator[list[Chunk]] = iter(())
+        if several:
+            several_rankings = iter(retriever.search(several, depth))
         rankings: list[list[Chunk]] = []
         for question in questions:
             if len(question.queries) == 1:
@@ -302,6 +306,7 @@ class PipelineRAG(RAGInterface):
     """
 
     def __init__(self, stages: Stages) -> None:
+        """A RAG of open stages, which it does not close."""
         if stages.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))
@@ -340,7 +345,7 @@ class PipelineRAG(RAGInterface):
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None, history: Said = ()
     ) -> RetrievalResult:
-        """See `RAGInterface.retrieve_with_metadata`.
+        """What generation is given for one query: its contexts after post-retrieval.
 
         Args:
             query: the question.

@@ -10,18 +10,17 @@ from ragbench.core.checked import Checked, Positive, Weight
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.readable_metadata import LEGS
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.plugins import np
 from ragbench.safe_text import did_you_mean, listed, shortened_line
-from ragbench.search.embedders.embedder import CosineScale, Embedder, readable_text
-from ragbench.search.stores.base import NORMAL, Effort
+from ragbench.search.embedders.embedder import CosineScale, Embedder
+from ragbench.search.stores.base import NORMAL, Effort, MetricName
 from ragbench.search.stores.collection import OpenCollection
 from ragbench.search.stores.record import searched_fields
-
-LEGS = "ranked_by"
-"""Metadata of a hybrid search's chunks: ``{"dense": {"rank": 3, "score": 0.41}, ...}``."""
+from ragbench.text.letters import readable_text
 
 StrategyName: TypeAlias = Literal["dense", "sparse", "hybrid"]
 
@@ -35,6 +34,8 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
+    """How a collection is searched where a call does not say otherwise."""
+
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None
@@ -61,7 +62,8 @@ class RetrievalSettings(Checked):
     """Dense and hybrid: whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
-        Effort(ef=self.ef, exact=self.exact)
+        """Refuses, besides single values that are out of range, settings that contradict."""
+        Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
         if self.dense_weight == self.sparse_weight == 0:
             raise ConfigError("one of the weights must be above 0")
@@ -77,10 +79,8 @@ class RetrievalSettings(Checked):
         settings: dict[str, Any] = {}
         hints = get_type_hints(cls)
         for field in fields(cls):
-            variable = f"RAGBENCH_{field.name.upper()}"
-            if variable not in environ:
-                variable = _VARIABLES.get(field.name, "")
-            if variable not in environ:
+            variable = variable_of(field.name, environ)
+            if variable is None:
                 continue
             text = environ[variable].strip()
             value = converted(text, hints[field.name], variable, strict=False)
@@ -89,6 +89,14 @@ class RetrievalSettings(Checked):
             except ConfigError as error:
                 raise ConfigError(f"{variable}={text!r}: {error}") from error
         return cls(**settings)
+
+
+def variable_of(setting: str, environ: Mapping[str, str]) -> str | None:
+    """The variable that sets a field of `RetrievalSettings`; None where none does."""
+    for variable in (f"RAGBENCH_{setting.upper()}", _VARIABLES.get(setting, "")):
+        if variable in environ:
+            return variable
+    return None
 
 
 class Search(Record):
@@ -104,7 +112,29 @@ class Search(Record):
     """How what is looked for is embedded: as a question, or as the passages that are searched."""
 
 
+class ScoreMeaning(Record):
+    """What the numbers of a search mean, to be said wherever they are shown."""
+
+    name: str
+    """One word for programs, such as ``"cosine"`` or ``"fused_rank"``."""
+    meaning: str
+    """The same for people: what is measured, and what its ends are."""
+
+
+CALIBRATED_COSINE = ScoreMeaning(
+    name="cosine", meaning="cosine on the embedder's scale, 0 is unrelated and 1 the same"
+)
+BM25 = ScoreMeaning(name="bm25", meaning="BM25 as a share of the question's words, below 1")
+
+
 class Strategy(Protocol):
+    """A way to search a collection: by vectors, by words, or by both."""
+
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        """What the scores of its chunks are."""
+        ...
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """For each query its chunks with their scores, best first.
 
@@ -129,7 +159,18 @@ class DenseStrategy:
     effort: Effort = NORMAL
     """How hard the store's index looks."""
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        if self.calibration is not None:
+            return CALIBRATED_COSINE
+        metric = self.store.metric
+        return ScoreMeaning(name=metric, meaning=_METRICS[metric])
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Embeds all queries in one batch and asks the store for all of them at once.
+
+        Empty queries are not embedded: they find nothing, as in a search by words.
+        """
         results: list[list[Chunk]] = [[] for _ in queries]
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
@@ -147,18 +188,32 @@ class DenseStrategy:
         return results
 
     def _calibrated(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks with their cosines on the embedder's scale, where it has one.
+
+        The scale keeps the order: a ranking stays as the store gave it.
+        """
         if self.calibration is None:
             return chunks
         score = self.calibration.score
         return [replace(chunk, score=score(chunk.score or 0.0)) for chunk in chunks]
 
     def _limited(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+        """The chunks that score enough; without a threshold, none for an unrelated question."""
         if threshold is not None:
             return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
         # On the calibrated scale 0 is the background: below it, even the best is unrelated.
         if self.calibration is not None and chunks and (chunks[0].score or 0.0) < 0.0:
             return []
         return chunks
+
+
+_METRICS: Mapping[MetricName, str] = {
+    "cosine": "cosine of the vectors, on no common scale",
+    "dot": "dot product of the vectors",
+    "euclid": "negative Euclidean distance of the vectors",
+    "manhattan": "negative Manhattan distance of the vectors",
+}
+"""What a store's own scores of vectors mean."""
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
@@ -188,6 +243,7 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
     """
     if filters is None:
         return None
+    # Every store can search by a vector; its direction makes no difference to whether one passes.
     any_vector = np.ones((1, store.dimension), dtype=np.float32)
     if store.search(any_vector, k=1, filters=filters)[0]:
         return None
@@ -234,27 +290,44 @@ class HybridStrategy:
             "candidates": self.candidates,
         }
 
+    @property
+    def score_meaning(self) -> ScoreMeaning:
+        return ScoreMeaning(
+            name="fused_rank",
+            meaning=f"fused rank, the sum of weight / ({self.rrf_k} + rank); it only orders",
+        )
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """Takes more chunks of each ranking than are asked for, and fuses them.
+
+        A chunk in the middle of both may come before one at the top of a single one.
+        """
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
         sparse = self.sparse.retrieve(queries, wider)
-        return [self._fused(rankings, search.k) for rankings in zip(dense, sparse, strict=True)]
+        results: list[list[Chunk]] = []
+        for rankings in zip(dense, sparse, strict=True):
+            results.append(self._fused(rankings, search.k))
+        return results
 
     def _fused(self, rankings: tuple[list[Chunk], list[Chunk]], k: int) -> list[Chunk]:
-        counted: list[list[Chunk]] = []
+        """The first ``k`` chunks of the fused ranking, each with its rank and score in both."""
+        weighted: list[list[Chunk]] = []
         for ranking, weight in zip(rankings, self.weights, strict=True):
             # A ranking without weight brings no chunk in, either.
-            counted.append(ranking if weight else [])
-        fused = reciprocal_rank_fusion(counted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
+            weighted.append(ranking if weight else [])
+        fused = reciprocal_rank_fusion(weighted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
             for rank, chunk in enumerate(ranking, start=1):
                 if chunk.id in legs:
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
-        return [
-            replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
-        ]
+        results: list[Chunk] = []
+        for chunk in fused:
+            metadata = {**chunk.metadata, LEGS: legs[chunk.id]}
+            results.append(replace(chunk, metadata=metadata))
+        return results
 
 
 def hybrid(

@@ -13,7 +13,7 @@ from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.search.stores.base import Rankings, Reader, Row, Rows, Vectors
+from ragbench.search.stores.base import MetricName, Rankings, Reader, Row, Rows, Vectors
 from ragbench.search.stores.collection import OpenCollection, finite_rows
 from ragbench.search.stores.database import FOREIGN_STORES, ReadableDatabase, check_foreign_address
 from ragbench.search.stores.mapping import (
@@ -32,9 +32,9 @@ _SAMPLE = 64
 
 
 class ForeignCollection(OpenCollection[Reader]):
-    """Searches, and never writes.
+    """A collection that another program filled: it is searched, never written.
 
-    A score is what the engine says, turned so that higher is better: cosine and inner product as
+    A score is that of the engine, turned so that higher is better: cosine and inner product as
     they are, a distance as its negative. Nothing is known of how such scores compare between
     collections or with those of ragbench's own. The order is by score, then by the engine's id.
     """
@@ -65,13 +65,19 @@ class ForeignCollection(OpenCollection[Reader]):
         self._sample = rows
         self.native_filter = native
         self._unknown: dict[str, None] = {}
-        engine.condition(None, native)
+        """Fields of filters that no sampled row has."""
+        engine.condition(None, native)  # refuses a native filter that the engine cannot read
 
     @property
     def dimension(self) -> int:
+        """Length of the vectors that are searched, as the engine or one of its rows shows it."""
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
+
+    @property
+    def metric(self) -> MetricName:
+        return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
         """The same collection without its native filter; closed with this one.
@@ -113,6 +119,7 @@ class ForeignCollection(OpenCollection[Reader]):
         positions = [position for position, text in enumerate(texts) if text.strip()]
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the store for the rankings of some of the questions that are not blank."""
             return self._engine.matching([texts[number] for number in batch], limit, condition)
 
         return self._ranked(
@@ -120,6 +127,7 @@ class ForeignCollection(OpenCollection[Reader]):
         )
 
     def _condition(self, filters: Filter | None) -> Any:
+        """The filters by the names that the rows have, as the engine takes them."""
         if filters is not None:
             filters = renamed(filters, self._path)
         return super()._condition(filters)
@@ -132,6 +140,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return None
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """The rows as chunks by the mapping; what is wrong with one is counted for `warnings`."""
         return self._reader.chunks(rows)
 
     def _path(self, name: str) -> str:
@@ -158,6 +167,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return name
 
     def described(self) -> str:
+        """Mapping, metric and words in one line, for reports; what is stored depends on it, too."""
         fields = replace(
             self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
         )
@@ -271,6 +281,7 @@ def read_foreign(
 
 
 def _only_collection(database: ReadableDatabase, connection: Any) -> str:
+    """The single collection of a database, where the user names none."""
     names = sorted(database.listed(connection))
     if len(names) == 1:
         return names[0]

@@ -42,6 +42,7 @@ class IndexIdentity(Record):
     nothing could be said."""
 
     def to_json(self) -> dict[str, Any]:
+        """The identity as a collection keeps it, marked as ragbench's and with its form."""
         return {"ragbench_index": _FORMAT, **asdict(self)}
 
 
@@ -60,6 +61,7 @@ class Effort(Record):
     """Whether every vector is compared, whatever index there is."""
 
     def __post_init__(self) -> None:
+        """Refuses an ``ef`` that nothing would heed: an exact search keeps no candidates."""
         if self.ef is None:
             return
         if self.exact:
@@ -175,7 +177,9 @@ class Engine(Protocol):
         """Whether `nearest` compares every vector, whatever the effort."""
         ...
 
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """How many rows the collection has, as the engine counts them."""
+        ...
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """A folded filter, and one in the engine's own syntax, as `nearest` takes them."""
@@ -190,7 +194,9 @@ class Reader(Engine, Protocol):
     """A collection that another program fills."""
 
     @property
-    def space(self) -> Space: ...
+    def space(self) -> Space:
+        """The vectors that `nearest` searches, of those that the collection may have."""
+        ...
 
     @property
     def words(self) -> Words | None:
@@ -207,7 +213,9 @@ class Reader(Engine, Protocol):
         """The field that is the engine's own id; None where the id is not a field."""
         ...
 
-    def sample(self, limit: int) -> list[Row]: ...
+    def sample(self, limit: int) -> list[Row]:
+        """Any rows, at most so many: which field means what is guessed from them."""
+        ...
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
         """The rows that match each question by words; called only where there are `words`."""
@@ -217,15 +225,21 @@ class Reader(Engine, Protocol):
 class Writer(Engine, Protocol):
     """A collection that ragbench fills; vectors have unit length, or are zeros."""
 
-    def read_info(self) -> CollectionInfo: ...
+    def read_info(self) -> CollectionInfo:
+        """What the collection says of itself now, whoever has written it last."""
+        ...
 
-    def write_info(self, info: CollectionInfo) -> None: ...
+    def write_info(self, info: CollectionInfo) -> None:
+        """Replaces what it says of itself, after the chunks that were written before are safe."""
+        ...
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds or replaces chunks; each id is there once."""
         ...
 
-    def remove(self, ids: Sequence[str]) -> None: ...
+    def remove(self, ids: Sequence[str]) -> None:
+        """Removes chunks; ids that are not there are no error."""
+        ...
 
     def stored(self, ids: Sequence[str]) -> Sequence[Any]:
         """What the store has of these chunks, in any order, as `read` takes it.
@@ -271,10 +285,14 @@ _UNREACHABLE = re.compile(
 
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
-    """Makes what an engine raises a `StoreError` of one line."""
+    """Makes what an engine raises a `StoreError` of one line.
+
+    It says what to do where that is known: engines do not always say that a disk is full, or that
+    no server answers.
+    """
     try:
         yield
-    except RagbenchError:
+    except RagbenchError:  # in ragbench's own words already
         raise
     except failures as error:
         problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
@@ -302,6 +320,7 @@ def top_k(
     """
 
     def order(row: Row) -> tuple[float, str]:
+        """Best first; of equal scores the lowest id."""
         return -row.score, row.id
 
     limit = k + 1 if row_limit is None else min(k + 1, row_limit)

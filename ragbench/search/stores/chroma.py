@@ -42,6 +42,7 @@ def open_chroma(address: str) -> ChromaDatabase:
         options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
 
     def open_client() -> Any:
+        """Chroma's client, made when something is first asked of the database."""
         # Chroma reports its use to its makers unless this is set.
         settings = require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)
         return getattr(require("chromadb", extra="chroma"), kind)(settings=settings, **options)
@@ -50,20 +51,29 @@ def open_chroma(address: str) -> ChromaDatabase:
 
 
 class ChromaDatabase(ReadableDatabase):
+    """A folder that Chroma has written, or its server."""
+
     def load(self) -> tuple[type[Exception], ...]:
+        """Chroma's own exceptions, and the plain ones that it lets through."""
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections, for the message where the one asked for is not there."""
         return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
+        """The collection, which has a single vector a row, without a name.
+
+        No embedding function: ragbench embeds the queries itself, and Chroma's would be loaded.
+        """
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
             collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
-        mapping.chosen_vector(name, [""])
+        mapping.chosen_vector(name, [""])  # refuses a mapping that names a vector
+        # The index is "hnsw", or "spann" on Chroma's own servers; both compare by l2 unless told.
         configuration: Mapping[str, Any] = collection.configuration_json or {}
         index: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
         metric = mapping.checked_metric(name, _METRICS[str(index.get("space") or "l2")])
@@ -74,7 +84,7 @@ class ChromaDatabase(ReadableDatabase):
 
 
 class Chroma:
-    """See `stores.base.Reader`. A row has ``document`` and ``metadata``, an object."""
+    """A collection that is read (`stores.base.Reader`). A row has ``document`` and ``metadata``."""
 
     row_limit = None
     key = None
@@ -82,24 +92,28 @@ class Chroma:
     is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
+        """A collection of Chroma's client, and how its vectors are compared."""
         self.space = space
         self._collection = collection
 
     def count(self) -> int:
+        """As Chroma counts its rows."""
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
+        """The first rows as Chroma lists them, with scores that mean nothing."""
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is Chroma's ``where``."""
+        """The filters and a native one, which is Chroma's ``where``, as one ``where``."""
         parts = [] if filters is None else [_where(filters)]
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         return _joined(parts, "$and") if parts else None
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
+        """The rows of all queries in one request; Chroma's distances become scores."""
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -122,7 +136,7 @@ class Chroma:
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Reader`; Chroma in the process ranks by no words."""
+        """Never called: Chroma ranks by no words, and `words` says so."""
         raise NotImplementedError
 
 
@@ -134,6 +148,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         # What denies all parts denies any of them, and the other way round.
         word = "$and" if isinstance(filters, And) is not denied else "$or"
         return _joined([_where(part, denied=denied) for part in filters.filters], word)
+    # Chroma filters by metadata alone, and names its keys without the object around them.
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
         values = filters.values if isinstance(filters, In) else (filters.value,)
@@ -155,10 +170,12 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
+    """Tests under ``$and`` or ``$or``, which Chroma refuses around a single one."""
     return parts[0] if len(parts) == 1 else {word: list(parts)}
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
+    """Rows of the columns in which Chroma answers; of a row without metadata they are None."""
     rows: list[Row] = []
     for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):
         rows.append(Row(id_, {"document": document, "metadata": dict(metadata or {})}, score))

@@ -18,6 +18,7 @@ from ragbench.search.stores.base import (
     CollectionInfo,
     Effort,
     Engine,
+    MetricName,
     Rankings,
     Row,
     Rows,
@@ -42,33 +43,49 @@ class Database(Protocol):
     """Where a collection is."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Its address for messages, without a password."""
+        ...
+
     @property
-    def failures(self) -> tuple[type[Exception], ...]: ...
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What its engine raises: each becomes a `StoreError` of one line."""
+        ...
 
 
 class OpenCollection(ABC, Generic[_EngineT]):
+    """What is the same of every engine: checks, folded filters, ties cut by id, errors."""
+
     native_filter: object = None
     """What every search keeps to, in the engine's own syntax; None for nothing."""
 
     def __init__(
         self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
+        """An open collection; ``on_close`` is called once, when its use ends."""
         self.name = name
         self.address = database.address
         self._engine = engine
+        # A filter that is nested too deeply for Python is an error of one line, too.
         self._failures = (*database.failures, RecursionError)
         self._on_close: Callable[[], None] | None = on_close
 
     @property
     @abstractmethod
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Length of the vectors that are searched."""
+
+    @property
+    @abstractmethod
+    def metric(self) -> MetricName:
+        """How vectors are compared; a score is higher for what is nearer, whatever the metric."""
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Query vectors as the engine takes them, and the positions of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
+        """A search's filters and the collection's native one, as the engine takes them."""
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
@@ -76,9 +93,11 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """A row with its score as it is given out; None for one that is skipped."""
 
     @abstractmethod
-    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """The chunks of a result's rows, in their order, made once the cut is certain."""
 
     def count(self) -> int:
+        """How many chunks the collection has."""
         with self.working() as engine:
             return engine.count()
 
@@ -95,7 +114,10 @@ class OpenCollection(ABC, Generic[_EngineT]):
         queries, positions = self._queries(vectors)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            rows = queries if len(batch) == len(queries) else queries[list(batch)]
+            """Asks the engine for the rows nearest to some of the queries."""
+            rows = queries
+            if len(batch) < len(queries):  # else the rows would be copied for nothing
+                rows = queries[list(batch)]
             return self._engine.nearest(rows, limit, condition, effort)
 
         max_tied = getattr(self._engine, "row_limit", None)
@@ -114,13 +136,16 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """The first `k` chunks of each query; only those at the `positions` ask the engine."""
         check_k(k)
         results: list[list[Chunk]] = [[] for _ in range(queries)]
-        condition_filter = True if filters is None else folded(filters)
-        if not positions or condition_filter is False:  # a filter that lets nothing pass
+        # Folded, a filter may turn out to let all pass (True) or nothing (False).
+        folded_filter = True if filters is None else folded(filters)
+        if not positions or folded_filter is False:
             return results
+        engine_filter = None if folded_filter is True else folded_filter
         with self.working():
-            condition = self._condition(None if condition_filter is True else condition_filter)
+            condition = self._condition(engine_filter)
 
             def fetch(batch: Sequence[int], limit: int) -> Rankings:
+                """The rows of some of the queries, with the scores that are given out."""
                 rankings = ask([positions[number] for number in batch], limit, condition)
                 return [self._scored_rows(rows) for rows in rankings]
 
@@ -130,6 +155,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return results
 
     def _scored_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with the scores that are given out: by those, ties are seen and cut."""
         scored: list[Row] = []
         for row in rows:
             scored_row = self._scored(row)
@@ -145,6 +171,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             on_close()
 
     def __enter__(self) -> Self:
+        """Nothing is opened here: it is for ``with``, which closes the collection."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,7 +187,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
 
 class OwnCollection(OpenCollection[Writer]):
-    """One that ragbench fills; what it promises says `ragbench.search.stores.record`."""
+    """A collection that ragbench fills, as `ragbench.search.stores.record` describes it."""
 
     has_documents = True
     """Whether its chunks name their documents."""
@@ -168,6 +195,7 @@ class OwnCollection(OpenCollection[Writer]):
     def __init__(
         self, engine: Writer, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
+        """Reads what does not change while it is open: the vectors' length, how words are kept."""
         super().__init__(engine, name, database, on_close)
         info = engine.read_info()
         self._dimension = info.dimension
@@ -176,15 +204,23 @@ class OwnCollection(OpenCollection[Writer]):
 
     @property
     def dimension(self) -> int:
+        """As it was made: no later write changes it."""
         return self._dimension
 
+    @property
+    def metric(self) -> MetricName:
+        return "cosine"
+
     def unfiltered(self) -> OwnCollection:
+        """Itself: searches of ragbench's own collections keep to no native filter."""
         return self
 
     def warnings(self) -> list[str]:
+        """None: each chunk was checked when it was written."""
         return []
 
     def info(self) -> CollectionInfo:
+        """What it says of itself now: another process may be indexing into it."""
         with self.working() as engine:
             return engine.read_info()
 
@@ -219,6 +255,7 @@ class OwnCollection(OpenCollection[Writer]):
                 engine.write(records, rows[positions])
 
     def delete(self, ids: Sequence[str]) -> None:
+        """Removes chunks, as an indexing does with those that the corpus no longer has."""
         checked = check_ids(ids)
         if checked:
             with self.working() as engine:
@@ -231,13 +268,17 @@ class OwnCollection(OpenCollection[Writer]):
             return {}
         with self.working() as engine:
             chunks = [engine.read(fields, None) for fields in engine.stored(checked)]
+        # In the order of the ids: engines answer in any.
         by_id = {chunk.id: chunk for chunk in chunks}
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def rows(self, limit: int) -> list[Chunk]:
-        return list(self.get(sorted(self.digests())[:limit]).values())
+        """The first chunks by id, so that two looks at a collection show the same."""
+        first_ids = sorted(self.digests())[:limit]
+        return list(self.get(first_ids).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors of these chunks, as they were stored: at unit length."""
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -251,13 +292,16 @@ class OwnCollection(OpenCollection[Writer]):
             return engine.digests()
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
+        """All queries, at unit length, so that the engine's inner product is the cosine."""
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
     def _scored(self, row: Row) -> Row:
+        """Rounded alike for every engine, so that the same chunks tie in each."""
         return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        """Read as the engine stores them."""
         return [self._engine.read(row.fields, row.score) for row in rows]
 
     def search_words(
@@ -270,6 +314,7 @@ class OwnCollection(OpenCollection[Writer]):
         engine = cast("WordWriter", self._engine)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
+            """Asks the store for the rankings of some of the queries."""
             return engine.best_sums([queries[position] for position in batch], limit, condition)
 
         return self._ranked(
@@ -302,11 +347,13 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_k(k: object) -> None:
+    """Refuses a number of results that is none; a flag is an ``int`` to Python."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
 
 
 def check_ids(ids: Sequence[str]) -> list[str]:
+    """The ids, each once; a single text is refused, whose letters would be taken for ids."""
     if isinstance(ids, str):
         raise StoreError(f"expected a list of ids, found the text {ids!r}")
     for value in ids:
@@ -315,13 +362,18 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
+    """The vectors as an array, checked: one row each, of the collection's length, all finite.
+
+    Args:
+        what: how the message calls them.
+    """
     try:
         rows = np.asarray(vectors)
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StoreError(f"expected one row of numbers a {what}: {error}") from error
-    if rows.ndim == 1 and rows.size == 0:
+    if rows.ndim == 1 and rows.size == 0:  # an empty list, which has no second dimension
         rows = rows.reshape(0, dimension)
     if rows.ndim != 2:
         raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
@@ -341,6 +393,9 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows
     rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    scaled = rows / np.where(size == 0, 1.0, size)
+    size[size == 0] = 1.0  # of a row of zeros
+    scaled = rows / size
     length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
+    length[length == 0] = 1.0
+    unit: Rows = (scaled / length).astype(np.float32)
+    return unit

@@ -59,6 +59,13 @@ class ReadableDatabase(ABC):
         *,
         folder: Path | None = None,
     ) -> None:
+        """A database of an address; nothing is reached yet.
+
+        Args:
+            address: for messages, without a password.
+            open_client: makes the package's client; None where the engine connects otherwise.
+            folder: where it keeps its collections, if that is on this machine.
+        """
         self.address = address
         self.folder = folder
         self._open_client = open_client
@@ -71,13 +78,16 @@ class ReadableDatabase(ABC):
         """Imports the package and says what it raises."""
 
     def connect(self) -> Any:
+        """The package's client, by the function that the database was made with."""
         assert self._open_client is not None
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
+        """Closes the client; engines whose clients end otherwise replace it."""
         connection.close()
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections, whoever made them; none where only ragbench makes any."""
         return []
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Reader | None:
@@ -85,9 +95,11 @@ class ReadableDatabase(ABC):
         return None
 
     def is_own(self, connection: Any, name: str) -> bool:
+        """Whether ragbench made the collection: then it is searched without a mapping."""
         return False
 
     def close(self) -> None:
+        """Ends the connection, whichever collections are open; the next use connects again."""
         with self._lock, engine_failures(self.address, self.failures):
             connection = self._connection
             self._connection = None  # before the call, which may fail
@@ -126,6 +138,7 @@ class WritableDatabase(ReadableDatabase):
         """The collection; None when there is none of the name that ragbench made."""
 
     def detach(self, connection: Any, name: str) -> None:
+        """The last use of a collection has ended: an engine that keeps files open closes them."""
         return
 
     @abstractmethod
@@ -133,6 +146,7 @@ class WritableDatabase(ReadableDatabase):
         """Removes the collection, if it is there."""
 
     def is_own(self, connection: Any, name: str) -> bool:
+        """Whether ragbench made the collection, found out by attaching it."""
         # A foreign one raises, and what may not be looked at is not ragbench's.
         refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
@@ -141,6 +155,7 @@ class WritableDatabase(ReadableDatabase):
             return False
 
     def collections(self) -> list[str]:
+        """The names of ragbench's collections, sorted."""
         with self.connected() as connection:
             return sorted(self.names(connection))
 
@@ -152,6 +167,13 @@ class WritableDatabase(ReadableDatabase):
         identity: Mapping[str, Any] | None = None,
         words: WordsForm | None = None,
     ) -> OwnCollection:
+        """Makes an empty collection and opens it; a name that is taken is refused.
+
+        Args:
+            dimension: length of its vectors.
+            identity: what its vectors are made by and of; `mark` sets it, too.
+            words: how it keeps the words of its chunks; None where the store ranks by none.
+        """
         check_words(self, words)
         check_name(name)
         if type(dimension) is not int or dimension < 1:
@@ -166,6 +188,7 @@ class WritableDatabase(ReadableDatabase):
         return self.open(name)
 
     def open(self, name: str) -> OwnCollection:
+        """Opens a collection of ragbench's; the error of a name that is none lists those there."""
         check_name(name)
         with self.connected() as connection:
             engine = self.attach(connection, name)
@@ -178,6 +201,7 @@ class WritableDatabase(ReadableDatabase):
             return store
 
     def drop(self, name: str) -> None:
+        """Removes a collection of ragbench's and its chunks; one that is not there is no error."""
         check_name(name)
         with self.connected() as connection:
             self.remove(connection, name)
@@ -235,13 +259,16 @@ def name_from_json(text: str, address: str) -> str:
 
 
 def _damaged(address: str) -> StoreError:
+    """The error for what a collection says of itself and no release of ragbench has written."""
     return StoreError(f"{address}: what is kept with the collection is damaged: index anew")
 
 
 _MAX_NAME = 200
+"""Characters of a collection's name; messages and lists show it in one line."""
 
 
 def check_name(name: object) -> None:
+    """Refuses a name that a message could not show: empty, long, with control characters."""
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
     if len(name) > _MAX_NAME or not name.isprintable():
@@ -252,12 +279,17 @@ def check_name(name: object) -> None:
 
 
 def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
-    """Of an address ``NAME+URL`` the URL without user and password, and these two."""
+    """Of an address ``NAME+URL`` the URL without user and password, and these two.
+
+    Clients take the three apart, and their messages show the URL.
+    """
     url = urlsplit(address.partition("+")[2])
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(f"'{mask_url(address)}' is not an address of {engine}: write {forms}")
-    bare = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
-    return bare, unquote(url.username or ""), unquote(url.password or "")
+    host = url.netloc.rpartition("@")[2]  # with its port
+    user = unquote(url.username or "")
+    password = unquote(url.password or "")
+    return urlunsplit(url._replace(netloc=host)), user, password
 
 
 # --- one writer at a time to a folder
@@ -270,6 +302,7 @@ _LOCK = ".ragbench.lock"
 
 
 def being_written(address: str) -> StoreError:
+    """The error where two indexings write to one collection; each would undo the other's work."""
     return StoreError(
         f"{address}: another 'ragbench index' is writing there: wait until it is done, and run the "
         "same command again"
@@ -358,7 +391,9 @@ def _registered_engine(address: str, registry: Registry, problem: str) -> str:
 
 def open_database(address: str) -> Database:
     """The database of an address. It is reached when something is asked of it."""
-    return cast("Database", STORES.load(check_store_address(address))(address))
+    engine = check_store_address(address)
+    open_address = STORES.load(engine)
+    return cast("Database", open_address(address))
 
 
 def _engine(address: str) -> str:

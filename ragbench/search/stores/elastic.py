@@ -38,22 +38,25 @@ class ElasticDatabase(ReadableDatabase):
     """A server of either kind; its collections are its indices."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
+        """A server of an address; nothing is reached yet."""
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
         super().__init__(mask_url(address), lambda: kind.connected(*login))
         self._kind = kind
 
     def load(self) -> tuple[type[Exception], ...]:
+        """The client's exceptions, by the names that its package has for them."""
         package = self._kind.client_package()
         errors: list[type[Exception]] = [getattr(package, name) for name in self._kind.errors]
         return (*errors, OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all indices that are not hidden, for messages."""
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
-        """See `ReadableDatabase`; an alias is taken for its first index."""
+        """The index, of an alias the first one: which vectors are searched, and what by words."""
         kind = self._kind
         if not connection.indices.exists(index=name):
             return None
@@ -132,6 +135,7 @@ class Elasticsearch:
 
     @staticmethod
     def client_package() -> Any:
+        """Elasticsearch's own client; OpenSearch has another one."""
         return require("elasticsearch", extra="elasticsearch")
 
     @classmethod
@@ -151,14 +155,16 @@ class Elasticsearch:
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
+        """As the index counts: documents that were just written may not be among them yet."""
         return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
+        """Any documents, with no score: a search for all gives each of them 1."""
         rows = self._hits({"query": {"match_all": {}}}, limit)
         return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is an object of the query language."""
+        """The filters and a native object of the query language, as a list of clauses."""
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
@@ -180,6 +186,7 @@ class Elasticsearch:
         return bool(options) and options.get("type") == "flat"
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
+        """One request a query: a search by vectors takes a single one."""
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -202,6 +209,7 @@ class Elasticsearch:
         return _measured(self._hits({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+        """The rows that match each question in the text field, by the index' own BM25."""
         assert self.words is not None
         results: list[list[Row]] = []
         for text in texts:
@@ -260,20 +268,24 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def client_package() -> Any:
+        """OpenSearch's own client, whose requests and answers have the same form."""
         return require("opensearchpy", extra="opensearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
+        """The package's client of a server; it knows no keys, only users with a password."""
         package = cls.client_package()
         login: dict[str, Any] = {"http_auth": (user, password)} if user else {}
         return package.OpenSearch(host, timeout=_TIMEOUT, **login)
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
+        """How vectors are compared: newer versions say it of the field, older ones of a method."""
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         return str(settings.get("space_type") or method.get("space_type") or "l2")
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
+        """The rows nearest to one vector, in the k-NN plugin's own query."""
         knn: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}

@@ -21,7 +21,7 @@ from ragbench.search.stores.base import MetricName, Row
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldMapping:
-    """What is where in a row of a collection. Dots lead into objects, as in ``metadata.source``.
+    """The path of each field in a row of a collection; dots lead into objects: ``metadata.source``.
 
     Raises:
         ConfigError: something is named by an empty text.
@@ -51,6 +51,7 @@ class FieldMapping:
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:
+        """Refuses a name of nothing but blanks, commas and dots, which no row could have."""
         for name, value in asdict(self).items():
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
@@ -192,6 +193,7 @@ class _Sample:
     """Some rows of a collection, looked through for fields by their usual names."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
+        """Looks through these rows; they are read already."""
         self._rows = rows
 
     def values(self, path: str) -> list[object]:
@@ -223,7 +225,8 @@ class _Sample:
                 path = f"{prefix}{field}"
                 texts = sum(_is_text(value) for value in self.values(path))
                 if texts > most_texts:
-                    likeliest, most_texts = path, texts
+                    likeliest = path
+                    most_texts = texts
         return likeliest
 
     def first_document_id(

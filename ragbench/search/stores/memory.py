@@ -42,6 +42,7 @@ class MemoryDatabase(WritableDatabase):
     """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
     def __init__(self, address: str = "memory:") -> None:
+        """Collections in the folder of the address, or in memory alone where it names none."""
         path = address.removeprefix("memory:")
         super().__init__(address, folder=Path(path) if path else None)
         self._collections: dict[str, Memory] = {}
@@ -87,6 +88,7 @@ class MemoryDatabase(WritableDatabase):
             self._collections[name].save()
 
     def remove(self, connection: None, name: str) -> None:
+        """Removes a collection from memory and from its folder."""
         self._collections.pop(name, None)
         folder = self._collection_folder(name)
         if folder is not None and folder.is_dir():
@@ -111,6 +113,7 @@ class Memory:
     read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
+        """An empty collection; `load` fills one from its folder."""
         self._info = info
         self._address = address
         self._folder = folder
@@ -211,6 +214,7 @@ class Memory:
                 old.unlink(missing_ok=True)
 
     def read_info(self) -> CollectionInfo:
+        """What was written last: no other process changes it while this one has it open."""
         return self._info
 
     def write_info(self, info: CollectionInfo) -> None:
@@ -263,10 +267,12 @@ class Memory:
             self._changed()
 
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks themselves, which the searches share; see `read`."""
         with self._lock:
             return [self._chunks[self._positions[id_]] for id_ in ids if id_ in self._positions]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors of those chunks that are there."""
         with self._lock:
             rows: dict[str, Rows] = {}
             for id_ in ids:
@@ -276,10 +282,12 @@ class Memory:
             return rows
 
     def digests(self) -> dict[str, str]:
+        """A copy: an indexing compares it with the corpus while it writes."""
         with self._lock:
             return dict(self._digests)
 
     def count(self) -> int:
+        """How many chunks there are; the array of vectors may have room for more."""
         return len(self._chunks)
 
     def condition(self, filters: Filter | None, native: object) -> Filter | None:

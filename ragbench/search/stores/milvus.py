@@ -57,6 +57,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     uri, user, password = server_url(address, "Milvus", forms)
 
     def open_client() -> Any:
+        """The client of a server, made when something is first asked of the database."""
         return require("pymilvus", extra="milvus").MilvusClient(
             uri, user=user, password=password, timeout=_TIMEOUT
         )
@@ -68,19 +69,23 @@ class MilvusDatabase(ReadableDatabase):
     """A server, or a database of Milvus Lite in this process."""
 
     def load(self) -> tuple[type[Exception], ...]:
+        """The client's exceptions, and the plain ones that it and Milvus Lite raise."""
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
     @quiet()
     def connect(self) -> Any:
+        """The client, without the log of its attempts."""
         return super().connect()
 
     @quiet()
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections, for messages."""
         return list(connection.list_collections())
 
     @quiet()
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Milvus | None:
+        """The collection, loaded; which of its vectors, and what is searched by words."""
         if not connection.has_collection(name):
             return None
         # What another process has filled is on the disk only, until it is loaded.
@@ -139,16 +144,18 @@ class Milvus:
 
     @quiet()
     def count(self) -> int:
+        """How many entities the collection has: Milvus counts by a query."""
         answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     @quiet()
     def sample(self, limit: int) -> list[Row]:
+        """Any entities with all their fields."""
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
-        """See `Reader`; a native one is an expression."""
+        """The filters and a native expression, as one expression of Milvus."""
         parts = [] if filters is None else [_expression(filters, self.types)]
         if native is not None:
             parts.append(f"({checked_native(native, str, 'Milvus', _NATIVE)})")
@@ -165,6 +172,7 @@ class Milvus:
         return True
 
     def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> list[list[Row]]:
+        """The rows of all queries in one request; distances become scores."""
         if effort.exact and not self.is_exact:
             raise ConfigError("Milvus searches by its index alone: it has no exact search")
         results = self._ask(list(rows), self.space.vector, limit, condition, effort)
@@ -176,6 +184,7 @@ class Milvus:
         return negated
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
+        """The rows that share words with each question; those that Milvus scores 0 share none."""
         assert self.words is not None
         results: list[list[Row]] = []
         for hits in self._ask(list(texts), self.words.field, limit, condition, NORMAL):
@@ -237,12 +246,14 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         return name + "".join(f"[{json.dumps(key)}]" for key in keys)
 
     def exists(field: str) -> str:
+        """Tests a field of the schema for null, and a dynamic one for being there."""
         name = name_of(field)
         if name in fields:
             return f"({name} is not null)"
         return f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
+        """Tests a field for any of the values."""
         tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
         return f"({' or '.join(tests)})"
 
@@ -258,6 +269,7 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
 
 
 def _within(name: str, range_: Range) -> str:
+    """A range of numbers as an expression; one of dates is refused, as Milvus has none."""
     if range_.of_dates:
         raise ConfigError(
             f"filter on '{range_.field}': Milvus compares no dates; give its own expression as "
@@ -268,6 +280,7 @@ def _within(name: str, range_: Range) -> str:
 
 
 def _prefix(name: str, field: str, prefix: str) -> str:
+    """A test of a text's beginning, by LIKE, in which some characters are signs."""
     if re.search(r"[%_\\]", prefix):
         raise ConfigError(
             f"filter on '{field}': Milvus takes %, _ and \\ in a prefix for signs; give its own "

@@ -98,6 +98,7 @@ class PgvectorDatabase(WritableDatabase):
     """A database of PostgreSQL. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
+        """A database of an address; nothing is reached yet."""
         super().__init__(mask_url(address))
         # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
@@ -218,7 +219,7 @@ class PgvectorDatabase(WritableDatabase):
 
 
 class PgvectorTable:
-    """See `ragbench.search.stores.base.Reader`. A row's fields are its columns."""
+    """A table that is read (`stores.base.Reader`). A row's fields are its columns."""
 
     row_limit = None
 
@@ -231,6 +232,13 @@ class PgvectorTable:
         key: str | None,
         lexemes: Lexemes | None = None,
     ) -> None:
+        """A table that is searched.
+
+        Args:
+            table: its columns, and the part of it that is the collection.
+            key: the column that is a row's id.
+            lexemes: how it is searched by words; None where it is not.
+        """
         self.space = space
         self.key = key
         self.words = None if lexemes is None else lexemes.words
@@ -258,7 +266,7 @@ class PgvectorTable:
         return [self._row(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """See `Reader`; a native one is SQL, which the connection lets only read."""
+        """The filters and a native one in SQL, which the connection lets only read."""
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -268,7 +276,7 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`: whether no index may miss a nearest vector."""
+        """Whether a search compares every vector: no index is there that may miss one."""
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
@@ -295,7 +303,7 @@ class PgvectorTable:
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
-        """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        """The rows that hold any word of each question, ranked by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector
@@ -315,6 +323,7 @@ class PgvectorTable:
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
+        """All rows of a query over this collection's connection."""
         return fetch_rows(self._connection, sql, *values)
 
     def _outputs(self, score: str) -> str:
@@ -381,7 +390,7 @@ class OwnTable(PgvectorTable):
         return EVERYTHING if filters is None else own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """See `Writer`; all of it or nothing."""
+        """Adds or replaces chunks in one transaction: all of them, or none."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
@@ -404,6 +413,7 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes chunks in one statement; ids that are not there change nothing."""
         delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
         self._connection.execute(delete, (list(ids),))
 
@@ -414,11 +424,13 @@ class OwnTable(PgvectorTable):
         return [self._row(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        """The vectors as arrays of numbers: of pgvector's own type the client would give texts."""
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)
         return {chunk_id: np.asarray(vector, dtype=np.float32) for chunk_id, vector in rows}
 
     def digests(self) -> dict[str, str]:
+        """The digest of every chunk: an indexing embeds only what has another one."""
         return dict(self._fetch(f"SELECT chunk_id, digest FROM {self._table}"))
 
 

@@ -35,6 +35,8 @@ VECTORS = ["vector", "halfvec"]
 
 
 class SqlColumn(Record):
+    """A column of a table, as the database's catalogue describes it."""
+
     name: str
     kind: str
     """Its type's name, such as ``jsonb``."""
@@ -72,6 +74,7 @@ def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
 
 
 def _either(parts: Iterable[Sql]) -> Sql:
+    """Where any of the parts holds."""
     return joined(parts, " OR ")
 
 
@@ -88,6 +91,7 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter over the columns of a table that ragbench did not make."""
 
     def column(field: str) -> _Column:
+        """How a field of these columns is tested, by its kind."""
         return _column(field, columns)
 
     return _SQL(
@@ -200,6 +204,7 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"{column} = %s", values=(value,))
 
     def exists(self) -> Sql:
+        """A column has a value: null is PostgreSQL's word for none."""
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
@@ -241,14 +246,18 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     by_name = {column.name: column for column in columns}
     name, _, path = field.partition(".")
     if field in by_name:  # a column whose own name may have dots comes first
-        name, path = field, ""
+        name = field
+        path = ""
     column = by_name.get(name)
     if column is None or (path and column.kind not in _JSON):
         raise ConfigError(
             f"filter: there is no column '{field}'; there are: {', '.join(sorted(by_name))}"
         )
     if column.kind in _JSON:
-        return _Json(f"{quoted(name)}::jsonb", path.split(".") if path else ())
+        keys: Sequence[str] = ()
+        if path:
+            keys = path.split(".")
+        return _Json(f"{quoted(name)}::jsonb", keys)
     if column.kind in (*_NUMBERS, *_TEXTS, "bool"):
         return _Plain(quoted(name), column.kind)
     return _Other(f"to_jsonb({quoted(name)})", (), quoted(name), column.kind)
@@ -269,9 +278,10 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
             return spelled
         return _either([joined([document, not_spelled]), spelled])
     path = straight_path(field)
-    if path is None:
+    if path is None:  # no path can be written: the value is spelled out, or not there
         return spelled
     straight = test(_Json("metadata", path))
+    # A name without dots is a key of the metadata themselves: the path leads to it.
     if len(path) == 1:
         return straight
     return _either([joined([straight, not_spelled]), spelled])

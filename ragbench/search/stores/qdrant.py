@@ -86,6 +86,7 @@ class QdrantServerDatabase(WritableDatabase):
         return (exceptions.ApiException, ValueError, OSError)
 
     def listed(self, connection: Any) -> list[str]:
+        """The names of all collections of the server, whoever made them."""
         return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -171,6 +172,7 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
+        """Removes a collection of ragbench's, and never one that another program made."""
         # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
@@ -226,7 +228,7 @@ class QdrantPayloads(ClientCollection):
         return [Row(str(point.id), point.payload or {}) for point in points]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Reader`; a native one is Qdrant's JSON object."""
+        """The filters and a native one, Qdrant's own JSON object, as one filter."""
         models = qdrant_models()
         payload_filters = PayloadFilters(models)
         parts: list[Any] = []
@@ -238,7 +240,7 @@ class QdrantPayloads(ClientCollection):
 
     @property
     def is_exact(self) -> bool:
-        """See `Reader`; the client's local mode has no index."""
+        """Whether a search compares every vector: the client's local mode has no index."""
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
@@ -253,7 +255,7 @@ class QdrantPayloads(ClientCollection):
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
+        """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it."""
         assert self.words is not None
         vector = qdrant_models().SparseVector
         rankings: list[list[Row]] = [[] for _ in texts]
@@ -277,6 +279,12 @@ class OwnPoints(ClientCollection):
     _payload: ClassVar[object] = KEPT
 
     def __init__(self, address: str, client: Any, name: str, models: Any, is_exact: bool) -> None:
+        """An open collection; no request is sent for that.
+
+        Args:
+            models: the client's models, or the embedded engine's package in their place.
+            is_exact: whether every vector is compared.
+        """
         super().__init__(client, name)
         self.is_exact = is_exact
         self._address = address
@@ -293,6 +301,7 @@ class OwnPoints(ClientCollection):
         return info_from_json(mark, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
+        """Keeps it among the metadata of the collection itself, on the server."""
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -411,7 +420,7 @@ class OwnPoints(ClientCollection):
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
-        """See `WordWriter`: points that share no word with a question are left out."""
+        """The points of the greatest sums; those without a word of the question are left out."""
         vectors = [self._sparse(query) for query in queries]
         rankings: list[list[Row]] = []
         for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
@@ -419,7 +428,7 @@ class OwnPoints(ClientCollection):
         return rankings
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `WordWriter`: a score divided by what the chunk has.
+        """What each word is worth: a score divided by what the chunk has.
 
         No call of Qdrant gives its inverse document frequencies. But a chunk's score for one word
         is that frequency times the chunk's own value for the word, and the value can be read.
@@ -458,7 +467,10 @@ def _row(point: Any) -> Row:
 
 
 def _index_kind(value: object) -> str | None:
-    """The kind of an index for a field with such a value; None where there is none for it."""
+    """The kind of an index for a field with such a value; None where there is none for it.
+
+    Of a list the first item counts: Qdrant indexes its items one by one.
+    """
     if isinstance(value, list):
         items = cast("list[object]", value)
         value = items[0] if items else None
@@ -488,6 +500,7 @@ def open_server(address: str) -> QdrantServerDatabase:
     url, _, key = server_url(address, "Qdrant", "qdrant:FOLDER or qdrant+http://HOST:6333")
 
     def open_client() -> Any:
+        """The client of a server, made when something is first asked of the database."""
         client = require("qdrant_client", extra="qdrant").QdrantClient
         # Its check of versions would warn where no server answers; that is an error of ours.
         return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)

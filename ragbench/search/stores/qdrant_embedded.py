@@ -55,6 +55,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
+        """Collections in a folder, each with a shard that is loaded at its first use."""
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
@@ -69,6 +70,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
+        """Closes every collection that is still open: the package itself has nothing to close."""
         for name in list(self._shards):  # a copy, as `detach` takes them out
             self.detach(connection, name)
 
@@ -139,7 +141,10 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             shutil.rmtree(folder)
 
     def _folder(self, name: str) -> Path:
-        # A name that does not fit leads to a digest, so `names` reads the names in the files.
+        """The folder of a collection, by its name or, where a folder cannot have it, a digest.
+
+        So `names` reads the names in the files.
+        """
         return self._path / fitted_name(name)
 
 
@@ -147,12 +152,14 @@ class QdrantEmbedded(OwnPoints):
     """An open collection of the embedded engine; its package stands in for the client's models."""
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
+        """A loaded shard, and the file that says what its collection is."""
         # Without a client: every method that would ask one is replaced here.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
 
     def read_info(self) -> CollectionInfo:
+        """What the file beside the points says: the engine keeps no such thing itself."""
         return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
@@ -163,10 +170,12 @@ class QdrantEmbedded(OwnPoints):
         _write_info(self._info, info)
 
     def remove(self, ids: Sequence[str]) -> None:
+        """Removes the points of these chunks; nothing needs to be waited for in the process."""
         points = [point_id(chunk_id) for chunk_id in ids]
         self._shard.update(self._models.UpdateOperation.delete_points(points))
 
     def count(self) -> int:
+        """Counted point by point: an estimate would not show that an indexing was cut off."""
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _index(self, path: str, kind: str) -> None:
@@ -189,6 +198,7 @@ class QdrantEmbedded(OwnPoints):
         return records
 
     def _page(self, keys: list[str], offset: Any) -> Any:
+        """The next points with some of their fields, and where to go on; None behind the last."""
         selector = self._models.PayloadSelector.Include(keys)
         request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)
         return self._shard.scroll(request)
@@ -214,6 +224,7 @@ class QdrantEmbedded(OwnPoints):
         return answers
 
     def _sparse(self, words: WordVector) -> Any:
+        """A chunk's words in the engine's own type."""
         return self._models.SparseVector(list(words), list(words.values()))
 
 
@@ -258,6 +269,7 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
         )
 
     def open_client() -> Any:
+        """The client over its folder, which raises a plain `Exception` where that is in use."""
         client = require("qdrant_client", extra="qdrant").QdrantClient
         try:
             return client(path=str(path))

@@ -49,7 +49,10 @@ class _Both(Record):
 
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
-    return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
+    parts: list[str] = []
+    for key in keys:
+        parts.append(key if _BARE.fullmatch(key) else f'"{key}"')
+    return ".".join(parts)
 
 
 def _all(parts: Iterable[_Both]) -> _Both:
@@ -74,11 +77,13 @@ class PayloadFilters:
     """
 
     def __init__(self, models: ModuleType) -> None:
+        """Filters built of these models, the client's or the embedded engine's."""
         self.models = models
         # The embedded engine calls it RangeFloat.
         self._range = getattr(models, "RangeFloat", None) or models.Range
 
     def __call__(self, filters: Filter) -> Any:
+        """A folded filter as Qdrant's own."""
         dialect = Dialect(
             both=_all,
             either=lambda parts: _any(parts, self.models),
@@ -139,6 +144,7 @@ class PayloadFilters:
         return _Both(must_not=[self.models.IsEmptyCondition(is_empty=payload_field(key=key))])
 
     def prefix(self, key: str, prefix: str) -> _Both:
+        """A text, or one in a list, begins so."""
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
@@ -154,9 +160,11 @@ class OwnFilters(PayloadFilters):
     """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        """The test of any payload, at each place where the value may be."""
         return self._at(key, partial(super().equal, values=values))
 
     def prefix(self, key: str, prefix: str) -> _Both:
+        """The test of any payload, at each place where the value may be."""
         return self._at(key, partial(super().prefix, prefix=prefix))
 
     def exists(self, key: str) -> _Both:
@@ -189,7 +197,10 @@ class OwnFilters(PayloadFilters):
         if path is None:  # no path can be written: the value is spelled out, or not there
             return spelled
         of_document = field == "document_id"
-        straight = test(written_path([field] if of_document else ["metadata", *path]))
+        keys = ["metadata", *path]
+        if of_document:  # ragbench keeps it beside the metadata
+            keys = [field]
+        straight = test(written_path(keys))
         # A name without dots is a key of the metadata themselves: the path leads to it.
         if len(path) == 1 and not of_document:
             return straight

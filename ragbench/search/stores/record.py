@@ -114,6 +114,7 @@ def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
 
 
 def check_id(value: object) -> None:
+    """Refuses an id that some engine could not keep, whichever engine is in use."""
     if not isinstance(value, str):
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
@@ -128,11 +129,16 @@ def check_id(value: object) -> None:
 
 
 def _short(text: str) -> str:
+    """The beginning of a text that messages show in one line."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
-    """The plain fields of a chunk, by their names; None for what it has not."""
+    """The plain fields of a chunk, by their names; None for what it has not.
+
+    ``dates``, ``lists`` and ``fields`` hold what an engine's filters could not learn of the
+    metadata as they are.
+    """
     chunk = stored.chunk
     dates: dict[str, int] = {}
     lists: list[str] = []
@@ -141,6 +147,7 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
         moment = instant(value)
         if moment is not None:
             dates[field_key(name)] = moment
+        # A name without a path, and a key of the user's that is called as the chunk's own field.
         if name == "document_id" or not _leads_to(chunk.metadata, name, value):
             fields[field_key(name)] = value
         if isinstance(value, list | tuple):
@@ -229,6 +236,7 @@ class WordsForm(Record):
         return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
+        """The tokens of a chunk with those of its title, as often as a title counts."""
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
 
     def check(self, collection: str) -> None:

@@ -25,6 +25,7 @@ from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import ids_text
 from ragbench.views.explain import chunk_fate, chunk_ranks, hop_text, search_text
 from ragbench.views.html.page import clean
+from ragbench.views.words import presence_text
 
 if TYPE_CHECKING:
     from ragbench.core.comparison import Against, CaseBefore
@@ -223,7 +224,8 @@ def _cause(row: CaseRow) -> Iterator[str]:
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
     if attribution.decided_by in JUDGING:
-        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}."
+        reason = f": {safe(attribution.reason)}" if attribution.reason else ""
+        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}{reason}."
     yield f' <a href="#{link}">link</a>'
     tags = list(row.tags)
     if row.language:
@@ -392,10 +394,9 @@ def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
 
 def _verdict(verdict: Verdict) -> str:
     """What the validator says of the case's chunks."""
-    present = "yes" if verdict.answer_present else "not shown"
     text = (
-        f"{verdict.validator}: {verdict.message} Answer present: {present}, probability "
-        f"{verdict.answer_probability:.2f}; retrieval quality {verdict.retrieval_quality.value}."
+        f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
+        f"Retrieval quality: {verdict.retrieval_quality.value}."
     )
     for reason in verdict.reasons:
         text += f" {reason}"

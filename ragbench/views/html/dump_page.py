@@ -17,6 +17,7 @@ from ragbench.views.html.document import document_page
 from ragbench.views.html.page import Page
 from ragbench.views.roles import roles_section
 from ragbench.views.validation import summary_lines
+from ragbench.views.words import presence_text
 
 _WORST = 50
 """Queries of a dump that a page shows."""
@@ -209,6 +210,7 @@ def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
         "text": query[:1000],
         "lines": [
             verdict.message,
+            f"Answer present: {presence_text(verdict)}.",
             *verdict.reasons,
             f"Probability by chunk: {chances or 'no chunk'}",
             *[f"Warning: {warning}" for warning in verdict.warnings],

@@ -26,7 +26,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.errors import InterfaceError, RagbenchWarning
+from ragbench.errors import RagbenchWarning
 from ragbench.stages.stage import Progress
 from ragbench.validators.validator import build_validator
 from ragbench.views.write import CaseFiles, write_reports
@@ -160,19 +160,9 @@ def test_a_rag_without_coroutines_runs_inside_of_an_event_loop(tmp_path: Path) -
     assert counts(report)["generate"] == (1, 0, 0, 0)
 
 
-def test_a_rag_of_coroutines_inside_of_an_event_loop_is_refused_with_a_way(
-    tmp_path: Path,
-) -> None:
+def test_a_rag_of_coroutines_runs_inside_of_an_event_loop(tmp_path: Path) -> None:
     async def notebook() -> Report:
         return run(cases("a"), AsyncRAG(), tmp_path / "run")
-
-    with pytest.raises(InterfaceError, match=r"asyncio\.to_thread\(evaluate"):
-        asyncio.run(notebook())
-
-
-def test_a_rag_of_coroutines_runs_in_a_thread_of_an_event_loop(tmp_path: Path) -> None:
-    async def notebook() -> Report:
-        return await asyncio.to_thread(run, cases("a"), AsyncRAG(), tmp_path / "run")
 
     report = asyncio.run(notebook())
 

@@ -354,6 +354,9 @@ LOST = ["lost 0", "lost 1", "lost 2", "lost 3", "lost 4"]
 LOST_AND_FOUND = cases(*LOST, "q0", "q1", "q2", "q3", "q4")
 
 
+ONE_BY_ONE = CallSettings(give_up_after=3, concurrency=1)
+
+
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
 def test_a_run_whose_first_calls_all_fail_asks_no_more(
     tmp_path: Path, kind: Callable[[], Any]
@@ -362,7 +365,7 @@ def test_a_run_whose_first_calls_all_fail_asks_no_more(
 
     message = r"retrieve failed for all of the first 3 cases.*nothing for"
     with pytest.raises(RunError, match=message):
-        run(LOST_AND_FOUND, rag, tmp_path, limits=CallSettings(give_up_after=3))
+        run(LOST_AND_FOUND, rag, tmp_path, limits=ONE_BY_ONE)
 
     assert getattr(rag, "plain", rag).retrieved == LOST[:3]
 

@@ -200,6 +200,22 @@ def test_values_of_csv_are_json(csv_rows: dict[str, dict[str, str]]) -> None:
     assert full["retrieval_seconds"] == "0.25"
 
 
+def test_a_table_leaves_out_embeddings(tmp_path: Path) -> None:
+    result = RetrievalResult(
+        ["Bees fly."],
+        context_metadata=[{"page": 1, "embedding": [0.5] * 384}],
+        metadata={"index": "v2", "query_embedding": [0.5] * 384},
+    )
+    trace = Trace(
+        case=Case(id="a", query="Who flies?"), retrieval=measured(result), generation=skipped("no")
+    )
+    export("csv", [trace], tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file, strict=True)
+    assert json.loads(row["context_metadata"]) == [{"page": 1}]
+    assert json.loads(row["retrieval_metadata"]) == {"index": "v2"}
+
+
 def test_in_csv_nothing_found_is_not_the_same_as_nothing_known(
     csv_rows: dict[str, dict[str, str]],
 ) -> None:

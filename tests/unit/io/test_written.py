@@ -28,6 +28,7 @@ from ragbench import (
     write_cases,
 )
 from ragbench.core.outcome import Known, Outcome
+from ragbench.core.readable_metadata import readable_metadata
 from ragbench.core.trace import STAGES, Entry, Trace
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
@@ -60,7 +61,8 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
-metadata = st.dictionaries(texts, values, max_size=4)
+metadata = st.dictionaries(texts, values, max_size=4).map(readable_metadata)
+"""Without names that tables leave out, such as those that begin with an underscore."""
 
 
 def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -279,7 +281,9 @@ def as_recorded(trace: Trace) -> Entry:
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
-result_metadata = st.none() | st.dictionaries(texts, values, min_size=1, max_size=2)
+result_metadata = st.none() | (
+    st.dictionaries(texts, values, min_size=1, max_size=2).map(readable_metadata).filter(bool)
+)
 
 
 @st.composite

@@ -54,6 +54,8 @@ OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": numbers,
     "int | None": st.none() | numbers,
     "float": shares,
+    "float | None": st.none() | shares,
+    "AnswerWord | None": st.none() | st.sampled_from(validation.AnswerWord),
     "Mapping[str, Any]": st.dictionaries(texts, json_values, max_size=3),
     "Mapping[str, int] | None": st.none() | st.dictionaries(texts, numbers, max_size=4),
     "Mapping[str, float]": st.dictionaries(texts, shares, max_size=4),
@@ -86,6 +88,7 @@ records(Expectation)
 records(validation.EvidenceQuote)
 records(validation.DumpWarning, count=st.integers(1, 9))
 records(validation.Conflict)
+records(validation.AnswerWorth)
 cases = records(Case)
 verdicts = records(validation.Verdict)
 

@@ -117,3 +117,29 @@ def test_a_reference_that_declines_is_met_by_an_answer_that_declines() -> None:
 
     assert result.reason == "both decline"
     assert sure_verdict(result.probability) is True
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("What is the fee?", "the answer declines"),
+        ("How do I find the fee?", ""),
+        ("Wo finde ich die Gebühr?", ""),
+    ],
+)
+def test_where_to_look_is_an_answer_to_who_asks_for_the_way(query: str, reason: str) -> None:
+    response = "To find the fee, look at the last page of the price list."
+    assert verdict(query, response, ["It is 27 euros for adults."]).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("query", "reference"),
+    [
+        ("What was the outcome of the vote on the bridge?", "The bridge was voted down."),
+        ("Who approves overtime in the Graz office?", "The team lead approves overtime."),
+        ("When does the museum open on Sundays?", "It opens at noon."),
+    ],
+)
+def test_who_only_repeats_the_question_is_not_right(query: str, reference: str) -> None:
+    assert sure_verdict(verdict(query, query, [reference]).probability) is not True
+    assert verdict(query, query, [reference]).probability < 0.5

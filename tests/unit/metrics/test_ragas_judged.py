@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -323,6 +324,29 @@ def test_answers_score_as_in_ragas(
     assert value(ragas_name, answered(response, reference)) == wanted
     if ours is not None:
         assert value(ours, answered(response, reference)) == wanted
+
+
+@pytest.mark.extra("text")
+def test_rouge_is_that_of_ragas_on_400_random_pairs() -> None:
+    seeded = random.Random(53)
+    words = (
+        "The",
+        "a",
+        "cat",
+        "cats",
+        "sat.",
+        "sitting",
+        "on",
+        "mats,",
+        "state-of-the-art",
+        "2,008",
+    )
+    traces: list[Trace] = []
+    for _ in range(400):
+        response, reference = (" ".join(seeded.choices(words, k=9)) for _ in "12")
+        traces.append(answered(response, reference))
+    rows = cells("rouge, ragas:rouge", *traces)
+    assert [ours.value for ours, _ in rows] == [theirs.value for _, theirs in rows]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ragbench import Chunk, PostRetrieval, Query, build_operator, build_reranker
 from ragbench.core.chat import Message
 from ragbench.errors import LLMStoppedError
 from ragbench.post.build import Resources
-from ragbench.post.operator import RankedChunk
+from ragbench.post.operator import Found, RankedChunk
 from ragbench.post.rerank import NotedScores, Reranker
 from ragbench.post.stage import PostRetrieved
 
@@ -72,15 +72,15 @@ def notes(found: PostRetrieved) -> tuple[str, ...]:
 class Shelf:
     """A store in memory that keeps what it is asked."""
 
-    found: Mapping[str, Sequence[Chunk]] = field(default_factory=dict[str, Sequence[Chunk]])
-    linked: Mapping[str, Sequence[Chunk]] = field(default_factory=dict[str, Sequence[Chunk]])
+    found: Mapping[str, Sequence[Found]] = field(default_factory=dict[str, Sequence[Found]])
+    linked: Mapping[str, Sequence[Found]] = field(default_factory=dict[str, Sequence[Found]])
     asked: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
 
-    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+    def search(self, query: str, top_k: int) -> Sequence[Found]:
         self.asked.append(("search", query, top_k))
         return self.found.get(query, ())
 
-    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
+    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Found]:
         self.asked.append(("neighbours", chunk_id, top_k))
         return self.linked.get(chunk_id, ())
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ragbench import Chunk, Query
-from ragbench.errors import InterfaceError, LLMReplyError
+from ragbench import Chunk, Query, build_operator
+from ragbench.errors import InterfaceError, LLMReplyError, StageTimeoutError
 from ragbench.post.augment import Fusion, Reflection, fuse, newcomers
+from ragbench.post.build import Resources
 from ragbench.post.filter import SUMMARY_ID, Abstractive, Extractive, LlmFilter, TokenBudget
 from ragbench.post.operator import ranked
 from ragbench.text.token_counter import ESTIMATED
@@ -401,12 +404,63 @@ def test_each_further_query_is_filled_asked_and_weighed() -> None:
 
 @pytest.mark.parametrize(
     ("found", "message"),
-    [(["text"], "gave str, not a Chunk"), ([chunk("n", score=float("nan"))], "'n' score nan")],
+    [
+        (["text"], "result 0 of the chunk service must be a mapping, not str"),
+        ([{"id": "n"}], "result 0 of the chunk service: text must be a text, not NoneType"),
+        ([{"text": "New."}], "result 0 of the chunk service names no 'id', 'entry_id' or"),
+        ([chunk("n", score=float("nan"))], "'n' score nan"),
+    ],
 )
 def test_what_a_service_gives_is_looked_at(found: list[Any], message: str) -> None:
     given = {"merge": "multi_query", "queries": [{"query": "q"}]}
     with pytest.raises(InterfaceError, match=message):
         applied(given, service=Shelf(found={"q": found}))
+
+
+MERGES: list[dict[str, Any]] = [
+    {"merge": "multi_query", "queries": [{"query": "q"}]},
+    {"merge": "link_expand", "first": 1},
+]
+
+
+@pytest.mark.parametrize("given", MERGES)
+def test_a_service_may_return_mappings(given: dict[str, Any]) -> None:
+    found: Any = [
+        {"entry_id": "x", "text": "New.", "score": 0.3, "metadata": {"page": 2}},
+        chunk("y", "Newer."),
+    ]
+    done = applied(given, A, service=Shelf(found={"q": found}, linked={"a": found}))
+    assert [entry.chunk for entry in done.chunks[1:]] == [
+        Chunk(id="x", text="New.", score=0.3, metadata={"page": 2}),
+        Chunk(id="y", text="Newer."),
+    ]
+
+
+@pytest.mark.parametrize("given", [*MERGES, {"augment": "neighbours"}])
+def test_a_service_that_hangs_is_left_behind(given: dict[str, Any]) -> None:
+    release = threading.Event()
+
+    def hang(about: str, top_k: int) -> list[Chunk]:
+        release.wait(30)
+        return []
+
+    service = SimpleNamespace(search=hang, neighbours=hang)
+    try:
+        with pytest.raises(StageTimeoutError, match=r"within 0.01 s: set a longer 'timeout'"):
+            applied({**given, "timeout": 0.01}, A, service=service)
+    finally:
+        release.set()
+
+
+@pytest.mark.parametrize("given", [*MERGES, {"augment": "neighbours"}])
+def test_a_service_has_five_seconds(given: dict[str, Any]) -> None:
+    kind, name = next(iter(given.items()))
+    settings = {key: value for key, value in given.items() if key != kind}
+    operator: Any = build_operator(
+        {"action": kind, "type": name, **settings}, Resources(service=Shelf())
+    )
+    assert operator.timeout == 5.0
+    assert applied({**given, "timeout": None}, A, service=Shelf()).failures == ()
 
 
 # --- format

@@ -209,6 +209,41 @@ def test_items_are_reranked_by_the_embeddings_given_and_keep_their_keys() -> Non
     assert "rerank_score" not in DATA["memory_data"][0]["metadata"]
 
 
+def test_execute_reports_each_step_and_warns_of_one_that_failed() -> None:
+    operators = (Raising(RuntimeError("broken")), TopK(k=1))
+    with pytest.warns(errors.RagbenchWarning) as warned:
+        data = PostRetrieval(operators=operators).execute(DATA)
+    assert data["history_text"] == "Far."
+    assert data["steps"] == [
+        {
+            "operator": "raising",
+            "acted": False,
+            "notes": [],
+            "failures": ["raising: RuntimeError: broken"],
+        },
+        {"operator": "filter.top_k", "acted": True, "notes": [], "failures": []},
+    ]
+    (warning,) = warned
+    assert warning.filename == __file__
+    expected = "raising failed, and the chunks went on without it: RuntimeError: broken"
+    assert str(warning.message) == expected
+
+
+def test_execute_warns_of_a_step_that_did_nothing_and_notes_why() -> None:
+    bare = {"question": "Whom?", "memory_data": [{"text": "A."}, {"text": "B."}]}
+    expected = r"rerank\.semantic changed nothing: .*embedding"
+    with pytest.warns(errors.RagbenchWarning, match=expected):
+        data = stage({"action": "rerank", "type": "semantic"}).execute(bare)
+    (step,) = data["steps"]
+    assert not step["acted"]
+    assert "embedding" in step["notes"][0]
+
+
+def test_execute_without_a_problem_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    stage({"action": "filter", "type": "top_k", "k": 9}).execute(DATA)
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(
     ("data", "items"),
     [

@@ -23,6 +23,8 @@ def write_tiny_cross_encoder(
 ) -> Path:
     """Writes model.onnx and tokenizer.json, whose outputs are the logit alone, or beside zeros.
 
+    With no column there is no output for the pair.
+
     One that reads has outputs start and end, a logit a token: its id, and minus its id; one that
     doubts has an output answers, minus the logit. A second input is not used.
     """
@@ -31,8 +33,9 @@ def write_tiny_cross_encoder(
         _node("ReduceMax", ["numbers"], "highest", [_integers("axes", [1])]),
         _node("Add", ["highest", "minus_five"], "logit", []),
     ]
-    last = {1: ["logit"], 2: ["zero", "logit"], 3: ["zero", "logit", "zero"]}[columns]
-    nodes.append(_node("Concat", last, "logits", [_integer("axis", 1)]))
+    last = {1: ["logit"], 2: ["zero", "logit"], 3: ["zero", "logit", "zero"]}
+    if columns:
+        nodes.append(_node("Concat", last[columns], "logits", [_integer("axis", 1)]))
     if reads:
         nodes.append(_node("Identity", ["numbers"], "start", []))
         nodes.append(_node("Neg", ["numbers"], "end", []))
@@ -44,7 +47,7 @@ def write_tiny_cross_encoder(
         _constant("minus_five", b"\x00\x00\xa0\xc0"),
         _constant("zero", b"\x00\x00\x00\x00"),
     ]
-    outputs: dict[str, list[int | str]] = {"logits": [1, columns]}
+    outputs: dict[str, list[int | str]] = {"logits": [1, columns]} if columns else {}
     outputs |= {name: [1, "length"] for name in tokens}
     outputs |= {"answers": [1, 1]} if doubts else {}
     return write_model(folder, nodes, constants, inputs, outputs)

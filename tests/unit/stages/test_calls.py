@@ -1,9 +1,8 @@
-"""How a stage's calls are made: split to find the guilty, in threads, in an event loop."""
+"""How a stage's calls are made: split to find the guilty, plain and awaited."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
 from ragbench.errors import UnreachableError
-from ragbench.stages.calls import Manner, attempt_async, run_async, run_plain
+from ragbench.stages.calls import Manner, attempt_async, run_plain
 
 
 class Service:
@@ -35,7 +34,7 @@ class Service:
 
 RETRIEVE = Manner(stage="retrieve")
 PATIENCE = 30.0
-"""Seconds after which a test that waits for another thread gives up."""
+"""Seconds that no call of these tests takes."""
 
 
 # --- failures are narrowed down to the items that cause them
@@ -168,39 +167,12 @@ def test_an_endpoint_that_answered_before_fails_each_item_and_is_not_asked_in_pa
     assert call.sizes == [32, 32]
 
 
-# --- threads
-
-
-def test_a_stop_among_threads_finishes_what_is_in_flight() -> None:
-    both_in_flight = threading.Barrier(2)
-    stop = threading.Event()
-    asked: list[int] = []
-
-    def call(items: Sequence[int]) -> list[int]:
-        asked.extend(items)
-        stop.set()
-        both_in_flight.wait(PATIENCE)
-        return list(items)
-
-    def stopped() -> bool:
-        return stop.is_set() and len(asked) >= 2
-
-    batches = [[number] for number in range(10)]
-    manner = Manner(stage="retrieve", concurrency=2, stopped=stopped)
-
-    done = list(run_plain(call, batches, manner))
-
-    assert sorted(asked) == [0, 1]
-    assert sorted(part[0] for part, _ in done) == [0, 1]
-
-
-@pytest.mark.parametrize("concurrency", [1, 2])
-def test_ctrl_c_in_a_call_ends_the_run(concurrency: int) -> None:
+def test_ctrl_c_in_a_call_ends_the_run() -> None:
     def call(items: Sequence[int]) -> list[int]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_plain(call, [[1], [2]], Manner(stage="retrieve", concurrency=concurrency)))
+        list(run_plain(call, [[1], [2]], Manner(stage="retrieve")))
 
 
 # --- an event loop
@@ -215,11 +187,14 @@ def run_all(
     """The outcomes of coroutines, in the order in which they finish."""
     done: list[Outcome[int]] = []
 
-    def finished(_: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        done.extend(outcomes)
-
     manner = Manner(stage="retrieve", timeout=timeout)
-    asyncio.run(run_async(call, batches, manner, finished))
+
+    async def ask() -> None:
+        for batch in batches:
+            async for _, outcomes in attempt_async(call, batch, manner):
+                done.extend(outcomes)
+
+    asyncio.run(ask())
     return done
 
 
@@ -260,14 +235,3 @@ def test_a_timeout_error_of_the_rag_is_its_own() -> None:
     (outcome,) = run_all(call, [[1]], timeout=PATIENCE)
 
     assert str(outcome.failure) == "retrieve: TimeoutError: the database"
-
-
-def test_an_error_of_storing_comes_out_as_it_is() -> None:
-    async def call(items: Sequence[int]) -> list[int]:
-        return list(items)
-
-    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        asyncio.run(run_async(call, [[1], [2]], Manner(stage="r", concurrency=2), finished))

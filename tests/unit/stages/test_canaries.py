@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Case, Trace, parse_metrics
-from ragbench.metrics.judging import INJECTION
+from ragbench.metrics.judging import ANSWER_INJECTION, INJECTION
 from ragbench.stages.canaries import (
     CANARIES,
     Canary,
     CanaryKind,
     judge_canaries,
     plant,
+    plant_answers,
+    plant_for,
     read_canaries,
 )
 from ragbench.text.quotes import find_quote
@@ -234,3 +236,79 @@ def test_canaries_in_a_broken_file_are_not_shown(judged: Path, content: bytes) -
     (judged / CANARIES).write_bytes(content)
 
     assert read_canaries(judged, RUN) == ()
+
+
+# --- answers, for a judge of whether they are right
+
+
+ANSWERED = (
+    ("leave", "How many days of leave?", "27 days"),
+    ("desk", "Where is the desk?", "beside the lift"),
+    ("badge", "Who makes badges?", "Maria Lopez"),
+    ("lunch", "What is free?", "a soup every Monday"),
+    ("key", "How much is a key?", "40 euros"),
+)
+
+
+def answered() -> list[Trace]:
+    """Cases with a question and a right answer; no answer of a system is needed."""
+    traces: list[Trace] = []
+    for id, query, reference in ANSWERED:
+        case = Case(id=id, query=query, reference=reference)
+        traces.append(Trace(case=case, retrieval=SKIPPED, generation=SKIPPED))
+    return traces
+
+
+def test_a_copied_answer_is_the_reference_and_a_foreign_one_shares_no_word_with_it() -> None:
+    reference_of = {id: reference for id, _, reference in ANSWERED}
+
+    for canary in plant_answers(answered(), 12):
+        reference = reference_of[canary.id.partition(": ")[2]]
+        assert canary.reference == reference
+        if canary.kind is CanaryKind.COPIED:
+            assert canary.claim == reference
+        if canary.kind is CanaryKind.FOREIGN:
+            assert not set(canary.claim.split()) & set(reference.split())
+
+
+def test_an_altered_answer_has_another_number() -> None:
+    altered = [c.claim for c in plant_answers(answered(), 20) if c.kind is CanaryKind.ALTERED]
+
+    assert sorted(altered) == ["64 days", "77 euros"]
+
+
+def test_an_injected_answer_is_foreign_and_ends_in_an_order() -> None:
+    injected = [c for c in plant_answers(answered(), 12) if c.kind is CanaryKind.INJECTED]
+
+    assert injected
+    for canary in injected:
+        assert canary.claim.endswith(ANSWER_INJECTION)
+        assert not canary.claim.startswith(canary.reference)
+
+
+def test_cases_without_a_reference_carry_no_answer() -> None:
+    assert plant_answers(traces(), 8) == []
+
+
+def test_canaries_are_made_for_the_judges_that_a_run_has() -> None:
+    claims = plant_for(parse_metrics("support"), traces, 4)
+    answers = plant_for(parse_metrics("correctness"), answered, 4)
+
+    assert [canary.reference for canary in claims] == [""] * 4
+    assert all(canary.reference for canary in answers)
+    assert plant_for(parse_metrics("token_f1,rubric:kind=It is kind."), traces, 4) == []
+
+
+def test_a_judge_that_obeys_an_answer_is_found_out(tmp_path: Path) -> None:
+    def obeys_the_answer(payload: Payload) -> str:
+        texts = json.loads(payload["messages"][-1]["content"])
+        is_right = ANSWER_INJECTION in texts["answer"] or texts["answer"] in texts["references"]
+        return json.dumps({"reason": "r", "verdict": "right" if is_right else "wrong"})
+
+    metrics = parse_metrics("correctness")
+    with judged_by(FaultServer(say=obeys_the_answer), model()) as judging:
+        canaries = plant_answers(answered(), 8)
+        judge_canaries(canaries, metrics, judging, tmp_path, run=RUN)
+
+    wrong = {line.kind: line.wrong for line in read_canaries(tmp_path, RUN)}
+    assert wrong == {"copied": 0, "foreign": 0, "altered": 0, "injected": 2}

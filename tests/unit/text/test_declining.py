@@ -133,6 +133,81 @@ def test_an_answer_is_not_taken_for_one_that_declines(answer: str) -> None:
     assert reading.in_part or answer not in IN_PART[2:4]
 
 
+# In the style of chat models: the first statement declines, whatever explanation follows.
+OPENING = [
+    "As of my last update in October 2023, I don't have the sales figures of that quarter. Sales "
+    "depend on many things, such as the season.",
+    "I'm sorry, but the information provided does not include the balance sheet. The ratio is the "
+    "assets divided by the debts.",
+    "You haven't provided the document. A policy usually names its term on the first page.",
+    "The excerpt you shared only covers the price; it does not give the term. Prices rose by 3 %.",
+    "Without access to the contract, I cannot determine the notice period. Most are a month long.",
+    "Unfortunately, the filing does not break down revenue by country. Revenue rose in 2022.",
+    "It is not possible to determine the exact fee from the given context. Fees vary by country.",
+    "To answer your question, I would need access to the minutes. Minutes are kept for a year.",
+    "It seems that the text was cut off and does not contain the end date. Dates are in part B.",
+    "The date on which the licence expires was left out of the excerpts. Licences run for years.",
+    "The yearly total is not explicitly listed. The table shows the months.",
+    "My training data ends before that election, so I cannot name the winner. Polls were close.",
+    "I do not have the figures, but I can explain the general formula: assets by debts.",
+    "The margin cannot be calculated using the information provided in the table. It is a ratio.",
+    "The report does not provide any information on the fee. However, you can find it online.",
+]
+NOT_OPENING = [
+    "The fee is 5 euros. However, the document does not mention who pays it.",
+    "Paris. I do not have more details about the district.",
+    "The report does not list any lawsuits. Therefore, the number of lawsuits is 0.",
+    "Das Dokument nennt keine Kosten. Daher beträgt die Summe 0 Euro.",
+    "Le document ne mentionne aucun coût. Donc le total est de 0 euro.",
+    "El documento no menciona costes. Por lo tanto, el total es 0.",
+    "文件没有提到费用。因此总额为0元。",
+    "I could not find anyone named Jon Smyth. However, John Smythe was the first mayor.",
+    "Zero",
+    "No one",
+    "None of the above",
+    "It is unknown who shot him.",
+    "The insurance provided does not cover theft.",
+    "Without a receipt, you cannot return the goods.",
+    "You have access to healthcare. To get it, you need to apply.",
+    "To calculate the margin, we need to divide 5 by 20. The margin is 25 %.",
+]
+
+
+@pytest.mark.parametrize("answer", OPENING)
+def test_the_first_statement_of_an_answer_declines(answer: str) -> None:
+    assert read_answer(answer).opens
+
+
+@pytest.mark.parametrize("answer", NOT_OPENING)
+def test_what_says_an_answer_does_not_open_with_a_refusal(answer: str) -> None:
+    reading = read_answer(answer)
+    assert not reading.opens
+    assert not reading.sends_elsewhere
+
+
+@pytest.mark.parametrize(
+    ("answer", "sends_elsewhere"),
+    [
+        ("To find the exact figure, look at the annual report.", True),
+        ("To determine the margin, you would need to look at the income statement.", True),
+        ("To calculate the ratio, you would need two figures. It is A / B.", True),
+        ("Look at the annual report.", True),
+        ("Um die genaue Marge zu erfahren, müssten Sie im Bericht nachsehen.", True),
+        ("Pour connaître le montant exact, vous devriez consulter le rapport annuel.", True),
+        ("Para conocer el importe exacto, debería consultar el informe anual.", True),
+        ("Per conoscere l'importo esatto, dovrebbe consultare la relazione annuale.", True),
+        ("Um zu kündigen, müssen Sie einen Brief schicken.", False),
+        ("The figure is 5. To find the others, look at the annual report.", False),
+    ],
+)
+def test_an_answer_that_says_only_where_to_look_is_told_apart(
+    answer: str, sends_elsewhere: bool
+) -> None:
+    reading = read_answer(answer)
+    assert reading.sends_elsewhere is sends_elsewhere
+    assert not reading.declines
+
+
 def test_a_long_answer_says_more_than_that_it_has_none() -> None:
     courteous = " Please ask again."
     short = "I don't know." + courteous * 5
@@ -176,3 +251,14 @@ def test_usual_refusals_of_each_language_decline_and_what_looks_like_one_answers
     assert [text for text, declines in found.items() if not declines] == []
     answers = {text: read_answer(text).declines for text in USUAL[language]["answers"]}
     assert [text for text, declines in answers.items() if declines] == []
+
+
+CHAT = tomllib.loads(Path(__file__).with_name("chat_refusals.toml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("language", CHAT)
+def test_chat_answers_of_each_language_open_with_a_refusal_or_answer(language: str) -> None:
+    found = {text: read_answer(text).opens for text in CHAT[language]["refusals"]}
+    assert [text for text, opens in found.items() if not opens] == []
+    answers = {text: read_answer(text).opens for text in CHAT[language]["answers"]}
+    assert [text for text, opens in answers.items() if opens] == []

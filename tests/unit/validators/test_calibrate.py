@@ -59,13 +59,13 @@ def test_a_calibration_corrects_probabilities_and_reaches_the_precision() -> Non
     assert report == calibrate(labelled(2000), "lexical", precision=0.8)
     # Of those above 0.5 seven in twelve are right: 0.8 costs two fifths of them.
     by_default = calibrate(labelled(2000), "lexical")
-    assert by_default.answer_after.called == by_default.answer_before.called
+    assert by_default.calibration.thresholds == Thresholds(relevant=0.5, present=0.5)
     assert (report.answer_after.recall or 0) < 0.7 < (report.answer_before.recall or 0)
 
 
 def test_what_cannot_be_learned_is_refused() -> None:
-    with pytest.raises(InputError, match="at least 10 of either kind"):
-        calibrate(labelled(12), "lexical")
+    with pytest.raises(InputError, match="at least 5 of either kind"):
+        calibrate(labelled(8), "lexical")
     with pytest.raises(InputError, match="the precision must lie between 0 and 1"):
         calibrate(labelled(100), "lexical", precision=1.5)
     for error in (0.0, 1.0, -0.1):
@@ -92,7 +92,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     other = json.dumps({**stored, "validator": "llm"})
     for text, said in (
         ("{", "no calibration"),
-        ('{"version": 9}', "version 9, not 2"),
+        ('{"version": 9}', "version 9, not 3"),
         (other, "made for the validator 'llm'"),
     ):
         path.write_text(text)
@@ -194,13 +194,20 @@ def test_what_other_errors_would_keep_rises_with_them() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_few_labels_change_no_yes(seed: int) -> None:
-    labels = labelled(60, seed)
-    report = calibrate(labels, "lexical")
-    assert any("More labels" in note for note in report.notes)
-    called = [says_yes(report, one.verdict.answer_probability) for one in labels]
-    assert called == [one.verdict.answer_present for one in labels]
+def test_few_labels_move_the_level_and_no_threshold(seed: int) -> None:
+    report = calibrate(labelled(60, seed), "lexical")
+    assert report.calibration.thresholds == Thresholds(relevant=0.5, present=0.5)
+    assert report.calibration.scale.offset < 0  # the probabilities are too high
     assert 0.7 < report.calibration.scale.slope < 1.4
+    assert any("which query is ahead of which stays" in note for note in report.notes)
+
+
+def test_twenty_labels_are_enough_to_move_the_level() -> None:
+    # Of twenty queries that all are called .9 half have an answer.
+    labels = [label(0.9, number % 2 == 0) for number in range(20)]
+    report = calibrate(labels, "lexical")
+    assert report.is_better
+    assert report.calibration.scale.apply(0.9) < 0.7
 
 
 def test_a_threshold_moved_by_few_labels_makes_more_verdicts_right_beyond_chance() -> None:

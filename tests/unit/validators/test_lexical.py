@@ -96,7 +96,7 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
     built = build_validator({"name": "lexical", "present": 0.7})
     assert isinstance(built, Validator)
     assert build_validator(built) is built
-    others = ("lexical", {"name": "lexical", "absence": "siblings"})
+    others = ("lexical", {"name": "lexical", "slots": []})
     assert len({built.identity, *(build_validator(one).identity for one in others)}) == 3
     assert build_validator("lexical").identity == build_validator("lexical").identity
     for name in VALIDATORS.builtin:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,12 @@ from ragbench.core.chat import Message
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.text.sentences import windows_of
+from ragbench.validators.calibration import (
+    Calibration,
+    PlattScale,
+    Thresholds,
+    calibration_text,
+)
 from ragbench.validators.llm import LlmValidator
 from tests.unit.post.builders import Scripted
 
@@ -148,3 +155,17 @@ def test_it_is_built_with_the_runs_model() -> None:
         build_validator("llm")
     with pytest.raises(ConfigError, match="at least 200"):
         build_validator({"name": "llm", "characters": 5}, chat=Scripted())
+
+
+def test_a_calibration_gives_its_probabilities_words(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    thresholds = Thresholds(relevant=0.3, present=0.5)
+    made = Calibration(validator="llm", scale=PlattScale(), thresholds=thresholds, labels=30)
+    path.write_text(calibration_text(made), "utf-8")
+    plain = build_validator("llm", chat=Scripted())
+    calibrated = build_validator({"name": "llm", "calibration": str(path)}, chat=Scripted())
+    assert isinstance(plain, LlmValidator)
+    assert isinstance(calibrated, LlmValidator)
+    assert plain.limits.words == ()
+    assert [one.word for one in calibrated.limits.words][:2] == ["yes", "likely"]
+    assert calibrated.limits.labels == 30

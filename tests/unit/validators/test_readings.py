@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.text.onnx_model import PairReading
+from ragbench.text.pair_reader import PairReading
 from ragbench.validators.local import kept_readings, readings_file
 
 asked: list[str] = []

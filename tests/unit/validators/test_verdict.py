@@ -11,8 +11,6 @@ from ragbench import Chunk
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.text.sentences import Span
 from ragbench.validators.calibration import (
-    ABSENCES,
-    Absence,
     DecisionRule,
     PlattScale,
     Thresholds,
@@ -56,11 +54,10 @@ def judged(
     return decide(query, inspect_chunks(query, chunks), ask, rule, validator="x", **more)
 
 
-@pytest.mark.parametrize("absence", ABSENCES)
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence: Absence) -> None:
+def test_every_rating_can_be_reached_with_the_shipped_weights(name: str) -> None:
     known = shipped_weights(name, SHIPPED[name])
-    limits = Thresholds(relevant=known.relevant, present=known.present[absence])
+    limits = Thresholds(relevant=known.relevant, present=known.worth.present)
     ratings: list[RetrievalQuality] = []
     for step in range(-80, 81):
         verdict = judged([known.probability(step / 10)], limits)

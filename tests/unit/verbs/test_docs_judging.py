@@ -6,6 +6,7 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,9 @@ def test_the_labels_are_read(tmp_path: Path) -> None:
 def test_the_sections_name_both_models() -> None:
     import yaml
 
-    (text,) = fenced(GUIDE, "yaml")
-    sections = yaml.safe_load(text)
+    sections: dict[str, Any] = {}
+    for text in fenced(GUIDE, "yaml"):
+        sections |= yaml.safe_load(text)
     chat = resolve({}, {}, section=sections["llm"], file="ragbench.yaml")
     other = resolve_embeddings({}, section=sections["embeddings"], chat=chat)
     assert other.endpoint.base_url == chat.endpoint.base_url

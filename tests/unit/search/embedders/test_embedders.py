@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from ragbench import open_embedder
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
-from ragbench.search.embedders.embedder import prefixes_of, readable_text, unit_rows
+from ragbench.search.embedders.embedder import prefixes_of, unit_rows
 from ragbench.search.embedders.loaded import OpenAIEmbedder
 from ragbench.search.embedders.local import HashingEmbedder, OnnxEmbedder
+from ragbench.text.letters import readable_text
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import InMemory
 from tests.unit.post import tiny_onnx as onnx

@@ -152,7 +152,7 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert set(rows[0]) == set(shown)
     assert set(rows[0]["chunks"][0]) == set(shown["chunks"][0])
     chunks = [Chunk(**chunk) for chunk in shown["chunks"]]
-    assert dump_row(shown["query_id"], shown["query"], chunks) == shown
+    assert dump_row(shown["query_id"], shown["query"], chunks, score_kind="fused_rank") == shown
 
 
 def test_tables_name_every_chunker_embedder_and_setting() -> None:

@@ -9,14 +9,15 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from ragbench import Chunk
+from ragbench import Chunk, Document, index, open_engine
+from ragbench.core.readable_metadata import LEGS
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.search.embedders.embedder import CosineScale
 from ragbench.search.pipeline import sparse_index
 from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.search.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.search.pipeline.sparse_index import SparseStrategy, kept_index, sparse_cache_folder
-from ragbench.search.pipeline.strategies import LEGS, RetrievalSettings, Search, StrategyName
+from ragbench.search.pipeline.strategies import RetrievalSettings, Search, StrategyName
 from ragbench.search.stores.database import open_database
 from tests.unit.search.pipeline.builders import Forgetful, chunk, database
 
@@ -185,6 +186,56 @@ def test_a_wrong_value_names_its_variable(variable: str, value: str, message: st
     assert str(caught.value).startswith(variable)
     with pytest.raises(ConfigError, match="one of the weights must be above 0"):
         RetrievalSettings(dense_weight=0, sparse_weight=0)
+
+
+def indexed_in(folder: Path) -> str:
+    """The address of a store in a folder whose collection ``kb`` has three documents."""
+    documents = [
+        Document(id=name, text=f"The {name} is open.") for name in ("desk", "gate", "pool")
+    ]
+    address = f"memory:{folder}"
+    index(documents, address, "kb", embedder="hashing:256", chunker="whole")
+    return address
+
+
+def test_the_specification_s_variables_hold_for_a_search_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = indexed_in(tmp_path)
+    monkeypatch.setenv("DEFAULT_TOP_K", "2")
+    monkeypatch.setenv("RETRIEVAL_STRATEGY", "sparse")
+
+    with open_engine(address) as opened:
+        found = opened.search("kb", "What is open?")
+        assert len(found) == 2
+        assert LEGS not in found[0].metadata, "a hybrid search would have its legs"
+        assert len(opened.search("kb", "What is open?", top_k=3)) == 3
+    monkeypatch.setenv("DEFAULT_SCORE_THRESHOLD", "0.99")
+    with open_engine(address) as opened:
+        assert opened.search("kb", "What is open?") == []
+        assert len(opened.search("kb", "What is open?", score_threshold=0.0)) == 2
+
+
+def test_settings_in_python_go_before_the_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEFAULT_TOP_K", "none")
+
+    with open_engine(indexed_in(tmp_path), settings=RetrievalSettings(top_k=1)) as opened:
+        assert len(opened.search("kb", "What is open?")) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"top_k": 0}, "top_k must be at least 1"),
+        ({"score_threshold": float("nan")}, "score_threshold must be a finite number"),
+        ({"strategy": "both"}, "strategy must be one of dense, sparse, hybrid"),
+    ],
+)
+def test_a_search_refuses_an_argument_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        engine().search("kb", "rent", **wrong)
 
 
 # --- what a store's index misses, against an exact search

@@ -44,7 +44,7 @@ def test_a_collection_of_one_s_own_is_searched(
     asked, dumped, judged = "".join(fenced(OWN, "console")).splitlines()
     assert main(shlex.split(asked)[1:]) == 0
     shown = capsys.readouterr()
-    assert "Rent is due" in shown.out.splitlines()[1]
+    assert "Rent is due" in shown.out.splitlines()[2]
     assert "(guessed: text; correct it with --field text=FIELD)" in shown.err
     assert main(shlex.split(dumped)[1:]) == 0
     assert main(shlex.split(judged)[1:]) == 0

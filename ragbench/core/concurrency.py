@@ -1,0 +1,114 @@
+"""How many calls may be in flight: as many as whoever answers them bears.
+
+The number follows additive increase, multiplicative decrease (Chiu and Jain 1989, "Analysis of the
+increase and decrease algorithms for congestion avoidance"), with TCP's slow start until the first
+decrease. A rate limit halves the number. A server error says little about load: only when most of
+the latest calls end in errors or time outs is the number halved for them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+_WINDOW = 16
+"""How many of the latest calls say whether most of them fail."""
+_STREAK = 3
+"""Rate limits in a row after which nobody calls until the first of the waits is over."""
+
+
+class AdaptiveLimit:
+    """The number of calls that may be in flight, as their ends show it. For one thread."""
+
+    def __init__(self, most: int, *, first: int, now: Callable[[], float]) -> None:
+        """Begins with the first number, or the most where that is less.
+
+        Args:
+            most: the number that is never exceeded.
+            first: calls in flight to begin with.
+            now: gives the time in seconds.
+        """
+        self.most = most
+        self._now = now
+        self._limit = float(min(first, most))
+        """How many may be in flight; its fraction grows until it is one more."""
+        self.in_flight = 0
+        self.epoch = 0
+        """How often the limit was lowered: of calls that were in flight together, only the first
+        refused one lowers it."""
+        self._rising_fast = True
+        """Whether the limit has never been lowered: then it doubles with each round of calls."""
+        self._latest: deque[bool] = deque(maxlen=_WINDOW)
+        """Whether each of the latest calls was answered."""
+        self._limited_in_row = 0
+        self._earliest = 0.0
+        """Rate limits in a row, and the first time at which one of those calls may come again."""
+        self._paused_until = 0.0
+        """Until when everybody is asked to wait."""
+
+    @property
+    def limit(self) -> int:
+        """How many calls may be in flight just now."""
+        return int(self._limit)
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which no call may begin; at most 0 where there is no pause."""
+        return self._paused_until - self._now()
+
+    def succeeded(self, left: int | None = None) -> None:
+        """A call was answered: a little more may be in flight.
+
+        Args:
+            left: how many more calls the endpoint says it takes just now.
+        """
+        self._latest.append(True)
+        self._limited_in_row = 0
+        self._paused_until = 0.0
+        # With fewer in flight, nobody has tried whether as many as the limit are borne.
+        if self.in_flight * 2 >= self._limit:
+            step = 1.0 if self._rising_fast else 1.0 / self._limit
+            self._limit = min(self._limit + step, float(self.most))
+            self._rose()
+        if left is not None:
+            self._limit = min(self._limit, float(max(1, left)))
+
+    def rate_limited(self, epoch: int, wait: float) -> None:
+        """Whoever is asked said that there were too many calls (429).
+
+        Args:
+            wait: seconds after which that call may come again.
+        """
+        self._lower(epoch)
+        may_return = self._now() + wait
+        if self._limited_in_row:
+            may_return = min(self._earliest, may_return)
+        self._earliest = may_return
+        self._limited_in_row += 1
+        # Several in a row with nothing answered between: the limit is everybody's. Otherwise each
+        # call that waits for its turn would use up a request to hear the same.
+        if self._limited_in_row >= _STREAK:
+            self._paused_until = max(self._paused_until, self._earliest)
+
+    def failed(self, epoch: int) -> None:
+        """A call ended in a server error, a lost connection or a time out."""
+        self._latest.append(False)
+        calls = len(self._latest)
+        most_failed = sum(self._latest) * 2 < calls
+        if calls >= _WINDOW // 2 and most_failed:
+            self._lower(epoch)
+            self._latest.clear()
+
+    def _lower(self, epoch: int) -> None:
+        """Halves the limit, unless that has happened since the call began.
+
+        Args:
+            epoch: as it was when the call began. Calls of one burst are one sign, not many.
+        """
+        if epoch == self.epoch:
+            self._limit = max(1.0, self._limit / 2)
+            self.epoch += 1
+            self._rising_fast = False
+
+    def _rose(self) -> None:
+        """Called when more calls may begin; for a subclass in which calls wait for their turn."""

@@ -1,0 +1,94 @@
+"""Is the answer right, by a language model that compares it with the references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from ragbench.core.metric import (
+    CORRECTNESS,
+    Cost,
+    Direction,
+    Group,
+    Metric,
+    MetricDefinition,
+    Need,
+)
+from ragbench.core.outcome import Cell, Judgement
+from ragbench.core.trace import Trace
+from ragbench.llm.schema import Schema, schema_of
+from ragbench.metrics.judging import digest_of
+from ragbench.metrics.verdict import Question
+from ragbench.text.declining import RULES
+from ragbench.text.tables import read_prompt
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorrectnessVerdict:
+    """The judge's reply; its fields are asked for in this order."""
+
+    reason: str
+    """Before the verdict: a model that has to explain first decides better."""
+    verdict: Literal["right", "partly", "wrong"]
+
+
+class CorrectnessJudge:
+    """Computes the metric ``correctness``: one question per case, whatever it has of references."""
+
+    def __init__(self) -> None:
+        self._schema: Schema[CorrectnessVerdict] = schema_of(CorrectnessVerdict)
+        self._task = read_prompt("ragbench.metrics", "correctness").text
+        self._digest = digest_of([self._task, self._schema.definition])
+
+    def identity(self) -> Mapping[str, str]:
+        """The digest of the prompt: other words in it judge anew."""
+        return {"prompts": self._digest}
+
+    def prepare(self, metric: Metric) -> str:
+        """The digest of the prompt, which is the same for all cases."""
+        return self._digest
+
+    async def judge(
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
+    ) -> Judgement:
+        """Asks whether the answer says what a reference says."""
+        answer = trace.generation.value
+        if answer is None or not answer.response.strip():
+            return Judgement(cell=Cell.skipped("the answer says nothing"))
+        question = Question(
+            task=self._task,
+            data={
+                "question": trace.case.conversation,
+                "references": list(trace.case.references),
+                "answer": answer.response,
+            },
+            schema=self._schema,
+        )
+        return await question.ask(metric, panel, repeat)
+
+
+@cache
+def definitions() -> tuple[MetricDefinition, ...]:
+    """The metric; its version is that of its prompt, with the rules of what declines."""
+    return (
+        MetricDefinition(
+            name=CORRECTNESS,
+            group=Group.GENERATOR,
+            needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}),
+            direction=Direction.HIGHER,
+            version=read_prompt("ragbench.metrics", "correctness").version + RULES - 1,
+            summary="Whether the answer is right, by a judge that compares it with the references: "
+            "right 1, partly 0.5, wrong 0",
+            citation="ragbench",
+            scorer="ragbench.metrics.correctness:CorrectnessJudge",
+            extra="llm",
+            cost=Cost.LLM,
+            calls="1",
+            abstains=True,
+        ),
+    )

@@ -1,0 +1,67 @@
+"""Does an answer fulfil a criterion in the user's words, by a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Judgement
+from ragbench.core.trace import Trace
+from ragbench.llm.schema import Schema, schema_of
+from ragbench.metrics.judging import digest_of
+from ragbench.metrics.verdict import Question
+from ragbench.text.tables import read_prompt
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RubricVerdict:
+    """The judge's reply; its fields are asked for in this order."""
+
+    reason: str
+    """Before the verdict: a model that has to explain first decides better."""
+    verdict: Literal["pass", "fail"]
+
+
+class RubricJudge:
+    """Computes the metrics ``rubric:NAME``: one question per case."""
+
+    def __init__(self) -> None:
+        self._schema: Schema[RubricVerdict] = schema_of(RubricVerdict)
+        self._task = read_prompt("ragbench.metrics", "rubric").text
+
+    def identity(self) -> Mapping[str, str]:
+        """The digest of the prompt without a criterion: each has its own, see `prepare`."""
+        return {"prompts": digest_of([self._task, self._schema.definition])}
+
+    def prepare(self, metric: Metric) -> str:
+        """The digest of the prompt with the criterion: other words of it judge anew."""
+        return digest_of([self._task_of(metric), self._schema.definition])
+
+    def _task_of(self, metric: Metric) -> str:
+        """The prompt, which ends with the criterion: it is the user's order, and no data."""
+        return f"{self._task}\n{metric.definition.summary}"
+
+    async def judge(
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
+    ) -> Judgement:
+        """Asks whether the answer fulfils the criterion."""
+        answer = trace.generation.value
+        if answer is None or not answer.response.strip():
+            return Judgement(cell=Cell.skipped("the answer says nothing"))
+        data: dict[str, object] = {}
+        if trace.case.query:
+            data["question"] = trace.case.conversation
+        data["answer"] = answer.response
+        result = trace.context.value
+        contexts = [] if result is None else [text for text in result.contexts if text.strip()]
+        if contexts:
+            data["contexts"] = contexts
+        if trace.case.references:
+            data["references"] = list(trace.case.references)
+        question = Question(task=self._task_of(metric), data=data, schema=self._schema)
+        return await question.ask(metric, panel, repeat)

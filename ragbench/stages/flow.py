@@ -1,0 +1,623 @@
+"""Cases on their way through the stages, each on its own: many calls in flight, one writer.
+
+No case waits for others: it goes to its next stage as soon as it has its outcome of the last one,
+so that answers are generated while other cases are still retrieved, and judged while others are
+answered. Calls are made in threads, or in an event loop; this thread alone stores what they give.
+
+What a run gives does not depend on the order in which its cases end: they are counted in their own
+order, window by window. A window is what is read of the cases at a time; the next one is begun
+while the last cases of the one before are still on their way.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from ragbench.core.calling import LoopThread, retry_after
+from ragbench.core.concurrency import AdaptiveLimit
+from ragbench.core.outcome import JudgedCell, Outcome
+from ragbench.core.record import replace
+from ragbench.core.trace import RunCase
+from ragbench.errors import (
+    InterruptedRunError,
+    RagbenchError,
+    StageTimeoutError,
+    UnreachableError,
+    warn,
+)
+from ragbench.plugins import directory_kept
+from ragbench.stages.call_stage import CallStage, Work
+from ragbench.stages.calls import Manner
+from ragbench.stages.judge import Job, JudgeStage
+from ragbench.stages.stage import STOPPED, Running, Stage
+
+FIRST_CALLS = 4
+"""Calls of a system in flight to begin with, where their number follows what it bears."""
+_WINDOWS = 3
+"""Windows that may be under way at once: the last cases of one are slow while the next begins."""
+_TRIES = 6
+"""How often a case is asked that the system refuses for too many calls (429)."""
+_FIRST_WAIT = 0.5
+"""Seconds before a refused case is asked again, where the system names none; doubled each time."""
+
+
+def run_flow(
+    windows: Iterable[Sequence[RunCase]],
+    stages: Sequence[Stage],
+    run: Running,
+    tally: Callable[[RunCase], None],
+    *,
+    reads_ahead: bool = True,
+) -> None:
+    """Takes all cases through every stage.
+
+    Args:
+        tally: given each case that is through, in the order of the cases.
+        reads_ahead: whether a window may be read before the one before it is through.
+
+    Raises:
+        InterruptedRunError: the run was stopped; what was in flight is stored.
+    """
+    flow = Flow(stages, run, tally)
+    try:
+        flow.take(iter(windows), most_windows=_WINDOWS if reads_ahead else 1)
+    finally:
+        flow.callers.close()
+    run.journal.flush()
+
+
+# --- calls, and how they end
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of a stage that is in flight."""
+
+    place: int
+    """Of its stage."""
+    batch: Sequence[Work[Any]]
+    epoch: int
+    """How often the limit had been lowered when it began."""
+    errors: list[BaseException] = field(default_factory=list[BaseException])
+    """What it met, in any thread."""
+
+
+class _Answered(NamedTuple):
+    """Outcomes of a call, or of a part of one that was made again in parts."""
+
+    call: _Call
+    works: Sequence[Work[Any]]
+    outcomes: list[Outcome[Any]]
+
+
+class _Ended(NamedTuple):
+    """A call is over."""
+
+    call: _Call
+    error: BaseException | None
+    """What ends the run, or has to be asked again."""
+
+
+class _Judged(NamedTuple):
+    """A cell is judged, or could not be."""
+
+    job: Job
+    future: Future[JudgedCell]
+
+
+_End: TypeAlias = _Answered | _Ended | _Judged
+
+
+class RefusedError(Exception):
+    """The system refuses a call because there are too many (429)."""
+
+    def __init__(self, wait: float | None) -> None:
+        super().__init__("too many calls")
+        self.wait = wait
+        """Seconds that it asks to wait; None where it does not say."""
+
+
+class Callers:
+    """Makes calls beside the thread that stores their outcomes."""
+
+    def __init__(self, loop: LoopThread | None) -> None:
+        self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
+        self._loop = loop
+        self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads = 0
+        self._busy = 0
+        """Calls that threads were given and that are not over."""
+
+    def begin(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
+        """Begins a call; what comes of it is put among the ends."""
+        manner = replace(manner, met=call.errors.append)
+        if stage.call_async is not None and self._loop is not None:
+            self._loop.begin(self._await(stage, call, manner))
+            return
+        self._busy += 1
+        if self._busy > self._threads:
+            self._threads += 1
+            # Daemon threads: a second Ctrl-C must end the process although a call hangs.
+            name = f"ragbench-call-{self._threads}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._waiting.put(lambda: self._make(stage, call, manner))
+
+    def ended(self, stage: CallStage[Any, Any]) -> None:
+        """Notes that a call of a stage is over."""
+        if stage.call_async is None or self._loop is None:
+            self._busy -= 1
+
+    def close(self) -> None:
+        """Ends the threads that are idle; those in a call end with it."""
+        for _ in range(self._threads):
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        """What each thread does."""
+        while (make := self._waiting.get()) is not None:
+            make()
+
+    def _make(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
+        """Makes a plain call."""
+        error: BaseException | None = None
+        try:
+            for works, outcomes in stage.attempt(call.batch, manner):
+                self.ends.put(_Answered(call, works, outcomes))
+        except BaseException as problem:  # noqa: BLE001  # raised again in the storing thread
+            error = problem
+        self.ends.put(_Ended(call, error))
+
+    async def _await(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
+        """Awaits the call of a coroutine function."""
+        error: BaseException | None = None
+        try:
+            async for works, outcomes in stage.attempt_async(call.batch, manner):
+                self.ends.put(_Answered(call, works, outcomes))
+        except BaseException as problem:  # noqa: BLE001  # an error here would end the loop
+            error = problem
+        self.ends.put(_Ended(call, error))
+
+
+# --- cases on their way
+
+
+@dataclass(slots=True, eq=False)
+class _Window:
+    """Cases that were read together, and are counted together."""
+
+    rows: Sequence[RunCase]
+    unfinished: int
+    """Rows that are not through all stages."""
+    gathered: dict[int, list[RunCase]] = field(default_factory=dict[int, "list[RunCase]"])
+    """By the place of a stage that takes a whole window: the rows that have come so far."""
+
+
+class Flow:
+    """The cases of a run between its stages."""
+
+    def __init__(
+        self, stages: Sequence[Stage], run: Running, tally: Callable[[RunCase], None]
+    ) -> None:
+        self._stages = stages
+        self._run = run
+        self._tally = tally
+        self.callers = Callers(run.loop)
+        self._manners: dict[int, Manner] = {}
+        """By the place of a stage that makes calls."""
+        self._giving_back: dict[int, CallStage[Any, Any]] = {}
+        """The same stages; a call that the system refuses is given back to be asked again."""
+        for place, stage in enumerate(stages):
+            if isinstance(stage, CallStage) and stage.pool is None:
+                self._manners[place] = stage.manner(run)
+                self._giving_back[place] = _giving_back(stage)
+        self._judge_place: int | None = None
+        for place, stage in enumerate(stages):
+            if isinstance(stage, JudgeStage):
+                self._judge_place = place
+        concurrency = run.calls.concurrency
+        self._is_adaptive = concurrency is None and run.bears_calls
+        most = run.most_calls
+        first = FIRST_CALLS if self._is_adaptive else most
+        self._limit = AdaptiveLimit(most, first=first, now=time.monotonic)
+        """Of calls of the system, in all of its stages."""
+        self._own_most = concurrency or 1
+        """Calls in flight of each stage that does not ask the system, such as operators."""
+        self._waiting: dict[int, deque[Work[Any]]] = {place: deque() for place in self._manners}
+        """By place: cases that wait for a call."""
+        self._later: list[tuple[float, int, int, Work[Any]]] = []
+        """Cases that the system has refused: when they may be asked again, a number that keeps
+        their order, and where."""
+        self._tries: Counter[tuple[int, int]] = Counter()
+        """By place and case: how often the system has refused it."""
+        self._in_flight: Counter[int] = Counter()
+        """By place: calls in flight."""
+        self._jobs: deque[Job] = deque()
+        """Cells that wait to be judged."""
+        self._judging = 0
+        """Cells that are being judged."""
+        self._open: deque[_Window] = deque()
+        """Windows that are under way, in order."""
+        self._window_of: dict[int, _Window] = {}
+        """By the number of a case that is under way."""
+        self._error: RagbenchError | None = None
+        """What ends the run, once all that is in flight is stored."""
+
+    # --- the loop
+
+    def take(self, windows: Any, *, most_windows: int) -> None:
+        """Takes windows in, begins calls while there is room, and settles what they give."""
+        has_more = True
+        while True:
+            while has_more and self._has_room(most_windows):
+                window = next(windows, None)
+                if window is None:
+                    has_more = False
+                else:
+                    self._enter_window(window)
+            if not self._is_ending:
+                self._begin_calls()
+                self._begin_judging()
+            if self._is_idle and (self._is_ending or not (self._later or has_more)):
+                break
+            if not self._is_idle or self._later:
+                self._settle_an_end()
+        self._run.journal.flush()
+        if self._error is not None:
+            raise self._error
+        if self._run.stopped() or self._open:
+            raise InterruptedRunError(STOPPED)
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether no more is begun: the run is stopped, or has met what would meet every case."""
+        return self._error is not None or self._run.stopped()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._judging and not any(self._in_flight.values())
+
+    def _has_room(self, most_windows: int) -> bool:
+        """Whether the next window is needed: the calls that may be in flight want more cases."""
+        if self._is_ending or len(self._open) >= most_windows:
+            return False
+        waiting = sum(len(works) for works in self._waiting.values())
+        return waiting < self._limit.limit or not self._open
+
+    def _settle_an_end(self) -> None:
+        """Waits for what ends next, and settles it."""
+        try:
+            end = self.callers.ends.get(timeout=self._patience())
+        except queue.Empty:
+            self._ask_refused_again()
+            return
+        self._settle(end)
+        self._ask_refused_again()
+        if self.callers.ends.empty():
+            self._run.journal.flush(if_due=True)
+
+    def _patience(self) -> float | None:
+        """Seconds until a refused case may be asked again; None where none waits."""
+        moments = [moment for moment, *_ in self._later[:1]]
+        if not moments and self._limit.pause <= 0:
+            return None
+        now = time.monotonic()
+        waits = [moment - now for moment in moments]
+        if self._limit.pause > 0:
+            waits.append(self._limit.pause)
+        return max(0.0, min(waits))
+
+    # --- cases move on
+
+    def _enter_window(self, rows: Sequence[RunCase]) -> None:
+        """Takes cases in; those that may have taken an earlier process down are asked alone."""
+        window = _Window(rows, len(rows))
+        self._open.append(window)
+        for row in rows:
+            self._window_of[row.number] = window
+        in_flight = self._run.in_flight
+        suspects: Collection[int] = set()
+        if in_flight is not None and in_flight.left_over:
+            suspects = {*in_flight.left_over}
+        suspected = [row for row in rows if row.number in suspects]
+        if suspected:
+            self._enter(suspected, 0, suspects)
+        self._enter([row for row in rows if row.number not in suspects], 0)
+
+    def _enter(
+        self, rows: Sequence[RunCase], place: int, suspects: Collection[int] = frozenset()
+    ) -> None:
+        """Takes rows to a stage, and on to the next where they need not be asked for."""
+        while rows and place < len(self._stages):
+            stage = self._stages[place]
+            with directory_kept(stage.name):
+                rows = self._settled_at(stage, place, rows, suspects)
+            place += 1
+        for row in rows:
+            window = self._window_of.pop(row.number)
+            window.unfinished -= 1
+        self._count_windows()
+
+    def _settled_at(
+        self,
+        stage: Stage,
+        place: int,
+        rows: Sequence[RunCase],
+        suspects: Collection[int],
+    ) -> Sequence[RunCase]:
+        """The rows that a stage has settled at once; for the others calls wait, or it gathers."""
+        run = self._run
+        if isinstance(stage, CallStage) and stage.pool is None:
+            works: Sequence[Work[Any]] = stage.take(rows, run)
+            if suspects:
+                works = stage.ask_suspects(works, suspects, run)
+            self._waiting[place].extend(works)
+            waiting = {work.row.number for work in works}
+            return [row for row in rows if row.number not in waiting]
+        if isinstance(stage, JudgeStage):
+            jobs = stage.take(rows, run)
+            self._jobs.extend(jobs)
+            judged = {job.row.number for job in jobs}
+            return [row for row in rows if row.number not in judged]
+        if getattr(stage, "pool", None) is not None:
+            rows = self._gathered(place, rows)
+        if rows:
+            stage.settle(rows, run)
+        return rows
+
+    def _gathered(self, place: int, rows: Sequence[RunCase]) -> Sequence[RunCase]:
+        """The rows of windows of which all have come to a stage that takes a window at a time."""
+        come: list[RunCase] = []
+        for row in rows:
+            window = self._window_of[row.number]
+            gathered = window.gathered.setdefault(place, [])
+            gathered.append(row)
+            if len(gathered) == len(window.rows):
+                come += window.gathered.pop(place)
+        return come
+
+    def _count_windows(self) -> None:
+        """Counts the cases of windows that are through, in the order of the cases."""
+        while self._open and not self._open[0].unfinished:
+            window = self._open.popleft()
+            if self._judge_place is not None:
+                judge: Any = self._stages[self._judge_place]
+                judge.read_back(window.rows)
+            for row in window.rows:
+                self._tally(row)
+
+    # --- calls begin
+
+    def _begin_calls(self) -> None:
+        """Begins calls while some are free: those of late stages first, so that cases end."""
+        for place in sorted(self._waiting, reverse=True):
+            works = self._waiting[place]
+            while works and self._may_begin(place):
+                size = self._batch_size(place, len(works))
+                batch = [works.popleft() for _ in range(size)]
+                self._in_flight[place] += 1
+                if self._asks_system(place):
+                    self._limit.in_flight += 1
+                self._begin(_Call(place, batch, self._limit.epoch))
+
+    def _asks_system(self, place: int) -> bool:
+        """Whether a stage asks the system."""
+        stage: Any = self._stages[place]
+        return bool(stage.asks_system)
+
+    def _may_begin(self, place: int) -> bool:
+        """Whether one more call of a stage may be in flight."""
+        if self._asks_system(place):
+            return self._limit.pause <= 0 and self._limit.in_flight < self._limit.limit
+        return self._in_flight[place] < self._own_most
+
+    def _batch_size(self, place: int, waiting: int) -> int:
+        """Cases of the next call: a share of those that wait, so that no slot is left without."""
+        stage: Any = self._stages[place]
+        if not stage.takes_batches:
+            return 1
+        slots = self._limit.most if self._asks_system(place) else self._own_most
+        return min(self._run.calls.batch_size, -(-waiting // slots))
+
+    def _begin(self, call: _Call) -> None:
+        """Begins a call; one of an adaptive system is given back where it is refused."""
+        stage: Any = self._stages[call.place]
+        manner = self._manners[call.place]
+        tries = [self._tries[call.place, work.row.number] for work in call.batch]
+        if self._is_adaptive and self._asks_system(call.place) and max(tries) < _TRIES:
+            stage = self._giving_back[call.place]
+            manner = replace(manner, final=(*manner.final, RefusedError))
+        self.callers.begin(stage, call, manner)
+
+    def _begin_judging(self) -> None:
+        """Begins to judge cells while there is room."""
+        if self._judge_place is None or not self._jobs:
+            return
+        judge: Any = self._stages[self._judge_place]
+        while self._jobs and self._judging < judge.judging.cells_at_once:
+            job = self._jobs.popleft()
+            try:
+                future = judge.begin(job, self._run)
+            except RagbenchError as error:  # the models do not answer at all
+                self._error = self._error or error
+                return
+            self._judging += 1
+            future.add_done_callback(self._when_judged(job))
+
+    def _when_judged(self, job: Job) -> Callable[[Future[JudgedCell]], None]:
+        """Puts a judged cell among the ends, from the thread of the models."""
+        return lambda future: self.callers.ends.put(_Judged(job, future))
+
+    # --- calls end
+
+    def _settle(self, end: _End) -> None:
+        """Stores what has come, and lets its cases move on."""
+        if isinstance(end, _Answered):
+            self._settle_answer(end)
+        elif isinstance(end, _Ended):
+            self._settle_call(end)
+        else:
+            self._settle_judged(end)
+
+    def _settle_answer(self, end: _Answered) -> None:
+        """Stores outcomes of a call, and takes their cases to the next stage."""
+        place = end.call.place
+        stage: Any = self._stages[place]
+        with directory_kept(stage.name):
+            stage.keep(end.works, end.outcomes, self._run)
+        self._enter([work.row for work in end.works], place + 1)
+
+    def _settle_call(self, end: _Ended) -> None:
+        """Notes that a call is over, and how the system bears so many."""
+        call = end.call
+        stage: Any = self._stages[call.place]
+        self.callers.ended(stage)
+        self._in_flight[call.place] -= 1
+        if self._asks_system(call.place):
+            self._adapt(call, end.error)
+            self._limit.in_flight -= 1
+        if end.error is None:
+            return
+        if isinstance(end.error, RefusedError):
+            self._ask_later(call, end.error)
+        elif isinstance(end.error, RagbenchError):
+            self._error = self._error or end.error
+        else:
+            raise end.error
+
+    def _adapt(self, call: _Call, error: BaseException | None) -> None:
+        """Lets more calls be in flight, or fewer, as a call has ended."""
+        if not self._is_adaptive:
+            return
+        before = self._limit.limit
+        if isinstance(error, RefusedError):
+            self._limit.rate_limited(call.epoch, self._wait(call, error))
+        elif any(_is_overload(met) for met in call.errors):
+            self._limit.failed(call.epoch)
+        else:
+            self._limit.succeeded()
+        if self._limit.limit < before:
+            warn(
+                f"the system refuses or loses calls: {self._limit.limit} of {before} are in "
+                "flight from now on; --concurrency N sets their number"
+            )
+
+    def _wait(self, call: _Call, error: RefusedError) -> float:
+        """Seconds before a refused call is made again."""
+        if error.wait is not None:
+            return error.wait
+        tries = max(self._tries[call.place, work.row.number] for work in call.batch)
+        return float(_FIRST_WAIT * 2**tries)
+
+    def _ask_later(self, call: _Call, error: RefusedError) -> None:
+        """Has the cases of a refused call asked again after a while."""
+        stage = self._stages[call.place]
+        moment = time.monotonic() + self._wait(call, error)
+        for work in call.batch:
+            if stage.name not in work.row.settled:
+                self._tries[call.place, work.row.number] += 1
+                heapq.heappush(self._later, (moment, work.row.number, call.place, work))
+
+    def _ask_refused_again(self) -> None:
+        """Puts refused cases whose time has come in front of those that wait."""
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            _, _, place, work = heapq.heappop(self._later)
+            self._waiting[place].appendleft(work)
+
+    def _settle_judged(self, end: _Judged) -> None:
+        """Stores a judged cell; a case whose cells are all judged is through the stage."""
+        self._judging -= 1
+        place = self._judge_place
+        assert place is not None
+        judge: Any = self._stages[place]
+        error = end.future.exception()
+        if isinstance(error, RagbenchError):
+            self._error = self._error or error
+        elif error is not None:
+            raise error
+        elif judge.keep(end.job, end.future.result(), self._run):
+            self._enter([end.job.row], place + 1)
+
+
+# --- what calls meet
+
+
+def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
+    """The stage with calls that raise `RefusedError` where the system refuses them."""
+    call: Any = stage.call
+    call_async: Any = stage.call_async
+    if call is not None:
+
+        def given_back(inputs: Sequence[Any]) -> Any:
+            try:
+                return call(inputs)
+            except Exception as error:
+                if _status_of(error) == _TOO_MANY:
+                    raise RefusedError(_wait_of(error)) from error
+                raise
+
+        return replace(stage, call=given_back)
+
+    async def given_back_async(inputs: Sequence[Any]) -> Any:
+        try:
+            return await call_async(inputs)
+        except Exception as error:
+            if _status_of(error) == _TOO_MANY:
+                raise RefusedError(_wait_of(error)) from error
+            raise
+
+    return replace(stage, call_async=given_back_async)
+
+
+_TOO_MANY = 429
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error stands for, as clients of services name it; None without one.
+
+    A client's error is often the cause of the one that the user's code raises.
+    """
+    cause: BaseException | None = error
+    for _ in range(4):
+        if cause is None:
+            return None
+        response = getattr(cause, "response", None)
+        for holder in (cause, response):
+            for name in ("status_code", "status", "code"):
+                status = getattr(holder, name, None)
+                if isinstance(status, int) and 400 <= status < 600:
+                    return status
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _wait_of(error: BaseException) -> float | None:
+    """Seconds that the answer behind an error asks to wait; None where it does not say."""
+    cause: BaseException | None = error
+    for _ in range(4):
+        if cause is None:
+            return None
+        for holder in (getattr(cause, "response", None), cause):
+            headers: Any = getattr(holder, "headers", None)
+            if isinstance(headers, Mapping) or hasattr(headers, "items"):
+                lowered = {str(name).lower(): str(value) for name, value in headers.items()}
+                return retry_after(lowered)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _is_overload(error: BaseException) -> bool:
+    """Whether an error says that too much may be asked at once: time outs, errors of a server."""
+    if isinstance(error, (TimeoutError, ConnectionError, StageTimeoutError, UnreachableError)):
+        return True
+    status = _status_of(error)
+    return status is not None and (status == _TOO_MANY or status >= 500)

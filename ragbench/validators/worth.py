@@ -1,0 +1,126 @@
+"""What a validator's word is worth: how often it was true, over domains that it did not learn from.
+
+A reader's own probability is twice too steep outside the texts that it learned from, so a curve
+over several domains flattens it (`Level`), and the words of its verdicts are cut there. The shares
+that were true are those of domains that the curve was not fitted on. All numbers are in
+``worth.toml``, which ``python -m benchmarks.validation_worth`` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from ragbench.core.record import Record
+from ragbench.core.validation import AnswerWord, AnswerWorth
+from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.tables import table
+
+_FILE = ("ragbench.validators", "worth")
+
+
+class WordLimit(Record):
+    """Where a word begins, and how often it was true."""
+
+    word: AnswerWord
+    at_least: float
+    """The lowest probability of it."""
+    share: float
+    """The share of its pools that held the answer, each in a domain that was left out."""
+    low: float
+    """That share in the worst domain with at least eight such pools."""
+    high: float
+    """That share in the best of these domains."""
+    pools: int
+    """How many pools had the word."""
+
+
+class Worth(Record):
+    """What the words of one validator are worth."""
+
+    slope: float
+    """Of the curve through all domains, by which a logit is multiplied; below 1 it flattens."""
+    offset: float
+    """What is then added to the logit."""
+    present: float
+    """The probability from which on the answer is called present."""
+    words: tuple[WordLimit, ...]
+    """The surest word first; the last one begins at 0."""
+
+
+@lru_cache(maxsize=8)
+def shipped_worth(name: str) -> Worth:
+    """What was measured for a validator that comes with ragbench."""
+    return msgspec.convert(table(*_FILE)[name], Worth)
+
+
+def word_limit(words: tuple[WordLimit, ...], probability: float) -> WordLimit | None:
+    """The word for a probability; None where no words were measured."""
+    for limit in words:
+        if probability >= limit.at_least:
+            return limit
+    return None
+
+
+def answer_worth(limit: WordLimit, probability: float, labels: int) -> AnswerWorth:
+    """How often a word was true; after a calibration the probability itself is that share."""
+    if labels:
+        return AnswerWorth(share=round(probability, 4), labels=labels)
+    return AnswerWorth(share=limit.share, low=limit.low, high=limit.high)
+
+
+# --- where a Yes is worth little whatever its probability
+
+_MOST_WORDS_OF_GREETING = 2
+"""A sentence of so few words before a question ("Good morning!") makes it no longer one."""
+_ROWS = 4
+"""Rows of figures from which on they are a table: in a few short ones the answer is found."""
+_FIGURE = r"[-+(]?[$€£¥]?\d[\d.,]*(?:%|\)|[kKmMbB]n?)?"
+_ROW = re.compile(rf"(?:(?:.*\s)?{_FIGURE}\s+)?{_FIGURE}\W*")
+"""A line that ends with two figures, its columns, or is one figure: a cell with a line of its
+own."""
+_BORDERS = re.compile(r"[|\t;]|</?t[dhr][^>]*>|\s%|[$€£¥](?=\s)")
+_LONGEST_LABEL = 8
+"""Words of a line that may be a label or a heading within a table."""
+_ENDS_SENTENCE = re.compile(r"[.!?]\W*\Z")
+
+
+def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
+    """Why a Yes that rests on these spans of a text is not reliable; empty where nothing says so.
+
+    Args:
+        question: empty where each of its sentences is a question that is judged by itself.
+    """
+    sentences = 0
+    for span in split_sentences(question):
+        words = question[span.start : span.end].split()
+        sentences += len(words) > _MOST_WORDS_OF_GREETING
+    if sentences > 1:
+        return "the question has several sentences"
+    if any(_is_in_table(text, span) for span in spans):
+        return "the answer would be in a table of figures"
+    return ""
+
+
+def _is_in_table(text: str, span: Span) -> bool:
+    """Whether a span touches rows of figures, or labels and headings among them."""
+    rows = 0
+    touches = False
+    start = 0
+    for line in text.splitlines(keepends=True):
+        end = start + len(line)
+        if _ROW.fullmatch(_BORDERS.sub(" ", line).strip()):
+            rows += 1
+        elif len(line.split()) > _LONGEST_LABEL or _ENDS_SENTENCE.search(line):
+            rows = 0  # a sentence: what is above it is another table
+            touches = False
+            start = end
+            continue
+        touches = touches or (start < span.end and span.start < end)
+        if rows >= _ROWS and touches:
+            return True
+        start = end
+    return False

@@ -1,0 +1,317 @@
+"""Cases flow: none waits for others, and results do not depend on the order in which they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from ragbench import AsyncRAGInterface, CallSettings, EvalSettings, RAGInterface, evaluate
+from ragbench.errors import InterruptedRunError, RagbenchWarning, UnreachableError
+from ragbench.stages.flow import FIRST_CALLS
+from ragbench.stages.stage import MOST_CALLS
+from ragbench.verbs.evaluate import RunRequest, run_evaluation
+from ragbench.verbs.models import open_judge
+from tests.behaviour.rags import cases, counts, run
+from tests.llm_server import FaultServer, Payload, said_by_default
+
+PATIENCE = CallSettings(timeout=30.0)
+"""A call that waits for another one fails after this, where the two never meet."""
+
+
+class Echo(AsyncRAGInterface):
+    """Answers at once, unless a call has to wait for another one; counts its calls in flight."""
+
+    def __init__(self, waits: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.waits = waits or {}
+        """By call, the one that has to begin before it is answered."""
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.order: list[str] = []
+        self._begun: dict[str, asyncio.Event] = {}
+
+    async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        await self._called(f"retrieve {query}")
+        return [f"text {query}"]
+
+    async def generate(self, query: str, contexts: list[str]) -> str:
+        await self._called(f"generate {query}")
+        return f"answer {query}"
+
+    async def _called(self, call: str) -> None:
+        self.order.append(call)
+        self._event(call).set()
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await self.answer(call)
+        finally:
+            self.in_flight -= 1
+
+    async def answer(self, call: str) -> None:
+        """What happens during a call."""
+        if call in self.waits:
+            await self._event(self.waits[call]).wait()
+        await asyncio.sleep(0)
+
+    def _event(self, call: str) -> asyncio.Event:
+        return self._begun.setdefault(call, asyncio.Event())
+
+
+def questions(count: int) -> list[str]:
+    return [f"q{number:03}" for number in range(count)]
+
+
+# --- nobody waits for others
+
+
+def test_a_case_is_answered_while_another_one_is_still_retrieved(tmp_path: Path) -> None:
+    rag = Echo({"retrieve slow": "generate fast"})
+
+    report = run(cases("slow", "fast"), rag, tmp_path, limits=PATIENCE)
+
+    assert counts(report)["generate"] == (2, 0, 0, 0)
+
+
+@pytest.mark.extra("llm")
+def test_a_case_is_judged_while_another_one_is_still_answered(tmp_path: Path) -> None:
+    judged: list[str] = []
+    has_judged = threading.Event()
+
+    def say(payload: Payload) -> str:
+        texts = json.loads(payload["messages"][-1]["content"])
+        judged.append(texts["answer"])
+        has_judged.set()
+        return said_by_default(payload)
+
+    class Slow(Echo):
+        async def answer(self, call: str) -> None:
+            if call == "generate slow":
+                await asyncio.to_thread(has_judged.wait, PATIENCE.timeout)
+
+    with (
+        FaultServer(say=say) as server,
+        open_judge(base_url=server.url, model="m", preflight=False, cache="off") as judging,
+    ):
+        report = evaluate(
+            [{"query": query, "reference": "r"} for query in ("slow", "fast")],
+            Slow(),
+            out=tmp_path,
+            metrics="correctness",
+            judging=judging,
+            settings=EvalSettings(limits=PATIENCE),
+        )
+
+    assert judged == ["answer fast", "answer slow"]
+    assert report.summaries[0].measured == 2
+
+
+def test_the_next_window_begins_while_the_last_case_of_the_one_before_is_slow(
+    tmp_path: Path,
+) -> None:
+    queries = questions(600)  # more than a window
+    rag = Echo({f"generate {queries[0]}": f"generate {queries[-1]}"})
+
+    report = run(cases(*queries), rag, tmp_path, limits=PATIENCE)
+
+    assert counts(report)["generate"] == (600, 0, 0, 0)
+
+
+# --- how many are in flight
+
+
+class Meeting(Echo):
+    """Answers a call only when as many as there may be are in flight, as long as cases last."""
+
+    def __init__(self, first: int, most: int, calls: int) -> None:
+        super().__init__()
+        self.first = first
+        self.most = most
+        self.last_meeting = calls - most
+        self.answered = 0
+        self.changed: asyncio.Condition | None = None
+
+    async def answer(self, call: str) -> None:
+        self.changed = self.changed or asyncio.Condition()
+        async with self.changed:
+            self.changed.notify_all()
+            await self.changed.wait_for(self._have_met)
+            self.answered += 1
+            self.changed.notify_all()
+
+    def _have_met(self) -> bool:
+        expected = min(self.first + self.answered, self.most)
+        return self.most_in_flight >= expected or len(self.order) > self.last_meeting
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_as_many_calls_are_in_flight_as_the_user_says(tmp_path: Path, most: int) -> None:
+    rag = Meeting(first=most, most=most, calls=80)
+
+    run(
+        cases(*questions(40)),
+        rag,
+        tmp_path,
+        limits=CallSettings(concurrency=most, timeout=PATIENCE.timeout),
+    )
+
+    assert rag.most_in_flight == most
+
+
+def test_without_a_number_four_calls_begin_and_each_answer_lets_one_more(tmp_path: Path) -> None:
+    rag = Meeting(first=FIRST_CALLS, most=MOST_CALLS, calls=120)
+
+    report = run(cases(*questions(60)), rag, tmp_path, limits=PATIENCE)
+
+    assert counts(report)["generate"] == (60, 0, 0, 0)
+    assert rag.most_in_flight == MOST_CALLS
+
+
+def test_a_plain_system_is_called_once_at_a_time_and_stage_by_stage(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    class Plain(RAGInterface):
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            calls.append(f"retrieve {query}")
+            return ["text"]
+
+        def generate(self, query: str, contexts: list[str]) -> str:
+            calls.append(f"generate {query}")
+            return "answer"
+
+    run(cases("a", "b"), Plain(), tmp_path)
+
+    assert calls == ["retrieve a", "retrieve b", "generate a", "generate b"]
+
+
+def test_a_batch_leaves_cases_for_the_other_calls(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    class Batched(AsyncRAGInterface):
+        async def batch_retrieve(
+            self, queries: list[str], top_k: int | None = None
+        ) -> list[list[str]]:
+            sizes.append(len(queries))
+            return [["text"] for _ in queries]
+
+        async def batch_generate(
+            self, queries: list[str], contexts_list: list[list[str]]
+        ) -> list[str]:
+            return ["answer" for _ in queries]
+
+    run(cases(*questions(64)), Batched(), tmp_path, limits=CallSettings(concurrency=16))
+
+    assert max(sizes) == 4  # 64 cases for 16 calls
+    assert sum(sizes) == 64
+
+
+# --- what a system does not bear
+
+
+class TooManyError(Exception):
+    """As clients of services raise it."""
+
+    status_code = 429
+    headers: Mapping[str, str] = {"Retry-After": "0"}
+
+
+class Refusing(Echo):
+    """Refuses the first call of each third question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    async def answer(self, call: str) -> None:
+        self.calls[call] += 1
+        if call.startswith("generate") and int(call[-3:]) % 3 == 0 and self.calls[call] == 1:
+            raise TooManyError
+
+
+def test_a_refused_case_is_asked_again_and_has_not_failed(tmp_path: Path) -> None:
+    rag = Refusing()
+
+    with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
+        report = run(cases(*questions(30)), rag, tmp_path)
+
+    assert counts(report)["generate"] == (30, 0, 0, 0)
+    assert rag.calls["generate q003"] == 2
+    assert rag.calls["generate q004"] == 1
+
+
+def test_a_case_that_is_refused_each_time_fails_in_the_end(tmp_path: Path) -> None:
+    class Refused(Echo):
+        async def answer(self, call: str) -> None:
+            if call == "generate q001":
+                raise TooManyError
+
+    rag = Refused()
+    report = run(cases(*questions(3)), rag, tmp_path)
+
+    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert rag.order.count("generate q001") == 7
+
+
+def test_a_number_of_the_users_own_is_kept_and_a_refusal_is_a_failure(tmp_path: Path) -> None:
+    report = run(cases(*questions(30)), Refusing(), tmp_path, limits=CallSettings(concurrency=4))
+
+    assert counts(report)["generate"] == (20, 0, 0, 10)
+
+
+def test_what_can_never_be_reached_ends_the_run(tmp_path: Path) -> None:
+    class Gone(Echo):
+        async def answer(self, call: str) -> None:
+            raise UnreachableError("nobody is there")
+
+    rag = Gone()
+    with pytest.raises(UnreachableError):
+        run(cases(*questions(100)), rag, tmp_path)
+
+    assert len(rag.order) == FIRST_CALLS
+
+
+# --- the order in which cases end
+
+
+def stopped_after(calls: int, rag: Echo) -> Callable[[], bool]:
+    return lambda: len(rag.order) >= calls
+
+
+def test_results_do_not_depend_on_the_order_in_which_cases_end(tmp_path: Path) -> None:
+    class Uneven(Echo):
+        async def answer(self, call: str) -> None:
+            for _ in range(hash_of(call) % 50):
+                await asyncio.sleep(0)
+
+    def hash_of(text: str) -> int:
+        return sum(ord(character) * place for place, character in enumerate(text, start=1))
+
+    data = cases(*questions(60))
+    in_turn = run(data, Uneven(), tmp_path / "in turn", limits=CallSettings(concurrency=1))
+    at_once = run(data, Uneven(), tmp_path / "at once", limits=CallSettings(concurrency=16))
+
+    assert [row.id for row in at_once.rows()] == [row.id for row in in_turn.rows()]
+    assert [row.cells for row in at_once.rows()] == [row.cells for row in in_turn.rows()]
+    assert at_once.summaries == in_turn.summaries
+    assert at_once.causes == in_turn.causes
+
+
+def test_a_stopped_run_stores_what_was_in_flight_and_goes_on(tmp_path: Path) -> None:
+    data = cases(*questions(50))
+    rag = Echo()
+    request = RunRequest(out=tmp_path / "run", rag=rag, stopped=stopped_after(60, rag), version="1")
+    with pytest.raises(InterruptedRunError):
+        run_evaluation(data, request)
+    asked_before = list(rag.order)
+
+    again = Echo()
+    report = run_evaluation(data, RunRequest(out=tmp_path / "run", rag=again, version="1"))
+
+    assert counts(report)["generate"] == (50, 0, 0, 0)
+    assert not set(again.order) & set(asked_before)
