@@ -485,26 +485,29 @@ def run_in_batches(out: Path, batch_size: int) -> Report:
     return run(data, Batches(), out, metrics="retrieval_latency", limits=limits)
 
 
-@pytest.mark.parametrize("runs", [1, 2], ids=["asked", "read again"])
-def test_of_cases_that_share_a_call_a_mean_time_is_reported_and_no_quantile(
-    tmp_path: Path, runs: int
-) -> None:
-    for _ in range(runs):
+@pytest.fixture(name="batched", params=["asked", "read again"])
+def report_of_batches(request: pytest.FixtureRequest, tmp_path: Path) -> Report:
+    """Of a batch of four cases and one alone."""
+    report = run_in_batches(tmp_path / "run", batch_size=4)
+    if request.param == "read again":
         report = run_in_batches(tmp_path / "run", batch_size=4)
+    return report
 
-    (latency,) = report.latencies
+
+def test_of_cases_that_share_a_call_a_mean_time_is_reported_and_no_quantile(
+    batched: Report,
+) -> None:
+    (latency,) = batched.latencies
+
     assert latency.count == 5
     assert latency.sharing == 4
     assert latency.mean > 0
     assert (latency.p50, latency.p95, latency.longest) == (None, None, None)
 
 
-@pytest.mark.parametrize("runs", [1, 2], ids=["asked", "read again"])
-def test_the_time_of_a_case_that_shared_a_call_is_not_measured(tmp_path: Path, runs: int) -> None:
-    for _ in range(runs):
-        report = run_in_batches(tmp_path / "run", batch_size=4)
+def test_the_time_of_a_case_that_shared_a_call_is_not_measured(batched: Report) -> None:
+    (summary,) = batched.summaries
 
-    (summary,) = report.summaries
     assert summary.measured == 1
     assert summary.skipped == 4
     assert summary.reasons == (("cases shared a call: the time of one is not known", 4),)

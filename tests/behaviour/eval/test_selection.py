@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Case, Selection
@@ -48,6 +48,7 @@ SIZES = st.integers(1, 29)
 SEEDS = st.integers(0, 5)
 
 
+@settings(max_examples=50)
 @given(SIZES, SEEDS)
 def test_a_draw_has_its_size_and_the_order_of_the_cases(size: int, seed: int) -> None:
     drawn = ids(Selection(sample=size, seed=seed), THIRTY)
@@ -56,6 +57,7 @@ def test_a_draw_has_its_size_and_the_order_of_the_cases(size: int, seed: int) ->
     assert drawn == [case_id for case_id in THIRTY if case_id in drawn]
 
 
+@settings(max_examples=50)
 @given(SIZES, SEEDS, st.randoms(use_true_random=False))
 def test_a_draw_is_of_the_same_cases_in_any_order(size: int, seed: int, source: Random) -> None:
     shuffled = source.sample(THIRTY, len(THIRTY))
@@ -64,6 +66,7 @@ def test_a_draw_is_of_the_same_cases_in_any_order(size: int, seed: int, source: 
     assert sorted(ids(selection, shuffled)) == sorted(ids(selection, THIRTY))
 
 
+@settings(max_examples=50)
 @given(SIZES, SEEDS)
 def test_a_larger_draw_has_all_cases_of_a_smaller_one(size: int, seed: int) -> None:
     smaller = ids(Selection(sample=size, seed=seed), THIRTY)

@@ -26,7 +26,7 @@ from ragbench.ledger.codec import CODECS, decode_case, encode_case, encode_outco
 def stored_and_read(stage: str, result: Any) -> Any:
     """A result as it comes back from the journal."""
     body = encode_outcome(stage, Outcome(status=Status.MEASURED, value=result)).body
-    texts = list(getattr(result, "contexts", ()))
+    texts: list[str] = list(getattr(result, "contexts", ()))
     return CODECS[stage].decode(texts, body)
 
 
@@ -119,16 +119,19 @@ generations = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(cases)
 def test_a_case_comes_back_as_it_was(case: Case) -> None:
     assert decode_case(case.id, encode_case(case)) == case
 
 
+@settings(max_examples=50)
 @given(retrievals())
 def test_what_was_retrieved_comes_back_as_it_was(retrieval: RetrievalResult[Any]) -> None:
     assert stored_and_read("retrieve", retrieval) == retrieval
 
 
+@settings(max_examples=50)
 @given(generations)
 def test_an_answer_comes_back_as_it_was(generation: GenerationResult[Any]) -> None:
     assert stored_and_read("generate", generation) == generation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -155,7 +155,7 @@ def test_a_new_version_of_the_prompt_leaves_retrieval_as_it_was(search: Any) -> 
 
 
 @contextmanager
-def served(handler: Any) -> Iterator[str]:
+def served(handler: Any) -> Generator[str]:
     """The address of a server that answers by a handler."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.chat import Message
@@ -67,11 +67,13 @@ def key_of(question: Question) -> bytes:
     )
 
 
+@settings(max_examples=50)
 @given(QUESTIONS, QUESTIONS)
 def test_keys_are_equal_exactly_when_questions_are(question: Question, other: Question) -> None:
     assert (key_of(question) == key_of(other)) is (question == other)
 
 
+@settings(max_examples=50)
 @given(QUESTIONS, PARTS, QUESTIONS)
 def test_each_part_of_a_question_changes_its_key(
     question: Question, part: str, other: Question

@@ -292,6 +292,7 @@ VALUES_AND_LABELS = st.lists(
 )
 
 
+@settings(max_examples=50)
 @given(VALUES_AND_LABELS, st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_does_not_matter(
     cases: list[tuple[float, str | None]], source: random.Random
@@ -307,6 +308,7 @@ def test_the_order_of_the_cases_does_not_matter(
     assert shuffled_totals == totals
 
 
+@settings(max_examples=50)
 @given(VALUES_AND_LABELS)
 def test_the_names_of_the_clusters_do_not_matter(cases: list[tuple[float, str | None]]) -> None:
     new_names = {"a": "z", "b": "y", "c": "x", None: None}
