@@ -34,7 +34,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSettings(Checked):
-    """How a collection is searched where a call does not say otherwise."""
+    """How a collection is searched by default; a call may set other values."""
 
     top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
