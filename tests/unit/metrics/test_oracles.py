@@ -129,6 +129,23 @@ def test_rank_metrics_equal_trec_eval_to_the_last_bit() -> None:
     assert differences == []
 
 
+@pytest.mark.parametrize("rel", [1, 2])
+def test_mrr_at_a_cutoff_is_that_of_the_first_documents(rel: int) -> None:
+    seeded = random.Random(54)
+    runs: dict[str, dict[str, float]] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    traces: list[Trace] = []
+    for number in range(CASES):
+        ids = seeded.sample(DOCUMENTS, 9)
+        grades = {id: seeded.randint(0, 2) for id in seeded.sample(DOCUMENTS, 4)}
+        runs[str(number)] = {id: float(9 - place) for place, id in enumerate(ids[:3])}
+        qrels[str(number)] = grades
+        traces.append(ranked(ids, grades))
+    found = ir_measures.iter_calc([ir_measures.RR(rel=rel)], qrels, runs)
+    wanted = {each.query_id: each.value for each in found}
+    assert values(f"MRR(rel={rel})@3", traces) == [wanted[str(n)] for n in range(CASES)]
+
+
 def test_nothing_retrieved_counts_zero_as_by_trec_eval_with_all_queries() -> None:
     names = [text for text in spellings() if not text.startswith("Judged")]
     (row,) = cells(names, ranked([], {"a": 2, "b": 0}))
