@@ -117,10 +117,14 @@ def test_rank_metrics_equal_trec_eval_to_the_last_bit() -> None:
         traces.append(ranked(ids, grades))
     assert sum(max(grades.values()) < 1 for grades in qrels.values()) > 20
     measures = {text: measure_of(text) for text in spellings()}
-    wanted = {
-        (found.query_id, str(found.measure)): found.value
-        for found in ir_measures.iter_calc(list(measures.values()), qrels, runs)
-    }
+    # Without a relevant document nDCG of trec_eval reads foreign memory: that counts 0.
+    relevant = {number: grades for number, grades in qrels.items() if max(grades.values()) > 0}
+    gains = [measure for text, measure in measures.items() if text.startswith("nDCG")]
+    others = [measure for text, measure in measures.items() if not text.startswith("nDCG")]
+    wanted = {(number, str(measure)): 0.0 for number in qrels for measure in gains}
+    for known, judged in ((others, qrels), (gains, relevant)):
+        for found in ir_measures.iter_calc(known, judged, runs):
+            wanted[found.query_id, str(found.measure)] = found.value
     differences: list[str] = []
     for number, row in enumerate(cells(list(measures), *traces)):
         for (text, measure), cell in zip(measures.items(), row, strict=True):
