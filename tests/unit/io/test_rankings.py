@@ -260,9 +260,10 @@ def of_trec_eval(run: Path, qrels: Path) -> dict[tuple[str, str], float]:
     trec: Any = ir_measures  # untyped
     measures = [trec.parse_measure(name) for name in MEASURES.values()]
     judged = list(trec.read_trec_qrels(str(qrels)))
-    # Its nDCG reads foreign memory where a query has no relevant document: that counts 0.
+    # Its nDCG reads foreign memory for a grade below 0, which counts as none, and where a query has
+    # no relevant document, which counts 0.
     measurable = {one.query_id for one in judged if one.relevance > 0}
-    known = [one for one in judged if one.query_id in measurable]
+    known = [one for one in judged if one.query_id in measurable and one.relevance >= 0]
     if not known:
         return {}
     evaluator = trec.pytrec_eval.evaluator(measures, known)

@@ -117,18 +117,22 @@ def test_rank_metrics_equal_trec_eval_to_the_last_bit() -> None:
         traces.append(ranked(ids, grades))
     assert sum(max(grades.values()) < 1 for grades in qrels.values()) > 20
     measures = {text: measure_of(text) for text in spellings()}
-    # Without a relevant document nDCG of trec_eval reads foreign memory: that counts 0.
-    relevant = {number: grades for number, grades in qrels.items() if max(grades.values()) > 0}
-    gains = [measure for text, measure in measures.items() if text.startswith("nDCG")]
-    others = [measure for text, measure in measures.items() if not text.startswith("nDCG")]
-    wanted = {(number, str(measure)): 0.0 for number in qrels for measure in gains}
-    for known, judged in ((others, qrels), (gains, relevant)):
-        for found in ir_measures.iter_calc(known, judged, runs):
-            wanted[found.query_id, str(found.measure)] = found.value
+    # nDCG of trec_eval reads foreign memory for a grade below 0, which gains nothing and counts as
+    # no judgement, and for a query without a relevant document, which counts 0.
+    relevant: dict[str, dict[str, int]] = {}
+    for number, grades in qrels.items():
+        if max(grades.values()) > 0:
+            relevant[number] = {id: grade for id, grade in grades.items() if grade >= 0}
+    wanted = {(number, text): 0.0 for number in qrels for text in measures}
+    for text, measure in measures.items():
+        # One at a time: evaluated together, measures of other gains get each other's values.
+        judged = relevant if text.startswith("nDCG") else qrels
+        for found in ir_measures.iter_calc([measure], judged, runs):
+            wanted[found.query_id, text] = found.value
     differences: list[str] = []
     for number, row in enumerate(cells(list(measures), *traces)):
-        for (text, measure), cell in zip(measures.items(), row, strict=True):
-            if cell.value != wanted[str(number), str(measure)]:
+        for text, cell in zip(measures, row, strict=True):
+            if cell.value != wanted[str(number), text]:
                 differences.append(f"{text}: {cell} {runs[str(number)]} {qrels[str(number)]}")
     assert differences == []
 
