@@ -120,10 +120,10 @@ def test_rank_metrics_equal_trec_eval_to_the_last_bit() -> None:
     # nDCG of trec_eval reads foreign memory for a grade below 0, which gains nothing and counts as
     # no judgement, and for a query without a relevant document, which counts 0.
     relevant: dict[str, dict[str, int]] = {}
-    for number, grades in qrels.items():
+    for query, grades in qrels.items():
         if max(grades.values()) > 0:
-            relevant[number] = {id: grade for id, grade in grades.items() if grade >= 0}
-    wanted = {(number, text): 0.0 for number in qrels for text in measures}
+            relevant[query] = {id: grade for id, grade in grades.items() if grade >= 0}
+    wanted = {(query, text): 0.0 for query in qrels for text in measures}
     for text, measure in measures.items():
         # One at a time: evaluated together, measures of other gains get each other's values.
         judged = relevant if text.startswith("nDCG") else qrels
