@@ -28,9 +28,9 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import SIDES, case_changes, find_columns, id_change, main_metrics
 from ragbench.gate.comparable import system_change
 from ragbench.gate.labels import corrections, words_notes
-from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
+from ragbench.gate.pairwise import ALPHA, CONFIDENCE, OTHER_CODE, OTHER_VERSION, metric_comparisons
 from ragbench.gate.runs import read_run
-from ragbench.safe_text import counted
+from ragbench.safe_text import as_line, counted
 
 
 def common_cases(
@@ -201,7 +201,9 @@ def compare(
         changed += changes
         systems.append(_system_change(first_run, run))
         flows += cause_flows((first_mark, first_run), (mark, run))
-    notes = [note] if note else []
+    notes = [*_formula_notes(compared)]
+    if note:
+        notes.append(note)
     if any(metric.name == WORDS_RIGHT for metric in compared):
         notes += words_notes(common_runs)
     notes += _notes(marked_runs, compared)
@@ -305,6 +307,19 @@ def _notes(
     if note:
         yield note
     yield from _left_out_notes(metrics)
+
+
+def _formula_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
+    """Which metrics the runs measured by different formulas, and how to compare them.
+
+    The first of all notes: a table shows the figures of both runs.
+    """
+    names = [metric.name for metric in metrics if metric.untested in (OTHER_VERSION, OTHER_CODE)]
+    if names:
+        yield (
+            f"Not compared, of different formulas: {as_line(names, _EXAMPLES)}. Score the older "
+            "run anew: ragbench eval RUN -o NEW"
+        )
 
 
 def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:

@@ -58,6 +58,10 @@ def metric_comparisons(
     return tuple(comparisons), family
 
 
+OTHER_VERSION = "the runs measured it by formulas of different versions"
+OTHER_CODE = "the code that computes it has changed between the runs"
+
+
 def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
     """Why no difference of a metric is tested; None where it is."""
     if column.no_mean:
@@ -68,9 +72,9 @@ def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
         if column_of_run is not None:
             columns_of_runs.append(column_of_run)
     if len({column_of_run.version for column_of_run in columns_of_runs}) > 1:
-        return "the runs measured it by formulas of different versions"
+        return OTHER_VERSION
     if len({column_of_run.identity for column_of_run in columns_of_runs}) > 1:
-        return "the code that computes it has changed between the runs"
+        return OTHER_CODE
     if len(columns_of_runs) < 2:
         return "only one run measured it"
     return None

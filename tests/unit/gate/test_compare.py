@@ -172,6 +172,8 @@ def test_a_metric_without_a_mean_or_with_another_formula_is_shown_and_not_tested
     assert own.figures[0].score == pytest.approx(0.15)
     assert own.differences == ()
     assert own.untested == reason
+    notes = [note for note in comparison.notes if "of different formulas: own. Score" in note]
+    assert bool(notes) == ("version" in reason or "code" in reason)
     # It decides of no case whether it passes.
     assert comparison.main == ("x",)
     assert comparison.changed == ()

@@ -296,9 +296,9 @@ def test_files_are_scored_as_trec_eval_scores_them(
         case = replace(trace(), case=entry.case, retrieval=entry.recorded["retrieve"])
         (cells,) = plan.score([case])
 
-        has_relevant = max(qrels.get(entry.id, {}).values(), default=0) >= 1
+        is_judged = entry.id in qrels
         for measure, cell in zip(MEASURES.values(), cells, strict=True):
-            if has_relevant:
+            if is_judged:
                 score = expected.get((entry.id, measure), 0.0)
                 assert cell.value == pytest.approx(score, abs=1e-12)
             else:
@@ -329,13 +329,17 @@ def of_trec_eval(run: Path, qrels: Path) -> dict[tuple[str, str], float]:
     """The scores of trec_eval, by query and measure."""
     trec: Any = ir_measures  # untyped
     judgements = list(trec.read_trec_qrels(str(qrels)))
-    # Its nDCG reads foreign memory where a query has no relevant document.
+    # Its nDCG reads foreign memory for a grade below 0, which counts as none, and where a query has
+    # no relevant document, which counts 0.
     measurable = {judgement.query_id for judgement in judgements if judgement.relevance > 0}
-    if not measurable:
+    known: list[Any] = []
+    for judgement in judgements:
+        if judgement.query_id in measurable and judgement.relevance >= 0:
+            known.append(judgement)
+    if not known:
         return {}
     evaluator = trec.pytrec_eval.evaluator(
-        [trec.parse_measure(name) for name in MEASURES.values()],
-        [judgement for judgement in judgements if judgement.query_id in measurable],
+        [trec.parse_measure(name) for name in MEASURES.values()], known
     )
     scores: dict[tuple[str, str], float] = {}
     for score in evaluator.iter_calc(list(trec.read_trec_run(str(run)))):

@@ -117,16 +117,41 @@ def test_rank_metrics_equal_trec_eval_to_the_last_bit() -> None:
         traces.append(ranked(ids, grades))
     assert sum(max(grades.values()) < 1 for grades in qrels.values()) > 20
     measures = {text: measure_of(text) for text in spellings()}
-    wanted = {
-        (found.query_id, str(found.measure)): found.value
-        for found in ir_measures.iter_calc(list(measures.values()), qrels, runs)
-    }
+    # nDCG of trec_eval reads foreign memory for a grade below 0, which gains nothing and counts as
+    # no judgement, and for a query without a relevant document, which counts 0.
+    relevant: dict[str, dict[str, int]] = {}
+    for query, grades in qrels.items():
+        if max(grades.values()) > 0:
+            relevant[query] = {id: grade for id, grade in grades.items() if grade >= 0}
+    wanted = {(query, text): 0.0 for query in qrels for text in measures}
+    for text, measure in measures.items():
+        # One at a time: evaluated together, measures of other gains get each other's values.
+        judged = relevant if text.startswith("nDCG") else qrels
+        for found in ir_measures.iter_calc([measure], judged, runs):
+            wanted[found.query_id, text] = found.value
     differences: list[str] = []
     for number, row in enumerate(cells(list(measures), *traces)):
-        for (text, measure), cell in zip(measures.items(), row, strict=True):
-            if cell.value != wanted[str(number), str(measure)]:
+        for text, cell in zip(measures, row, strict=True):
+            if cell.value != wanted[str(number), text]:
                 differences.append(f"{text}: {cell} {runs[str(number)]} {qrels[str(number)]}")
     assert differences == []
+
+
+@pytest.mark.parametrize("rel", [1, 2])
+def test_mrr_at_a_cutoff_is_that_of_the_first_documents(rel: int) -> None:
+    seeded = random.Random(54)
+    runs: dict[str, dict[str, float]] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    traces: list[Trace] = []
+    for number in range(CASES):
+        ids = seeded.sample(DOCUMENTS, 9)
+        grades = {id: seeded.randint(0, 2) for id in seeded.sample(DOCUMENTS, 4)}
+        runs[str(number)] = {id: float(9 - place) for place, id in enumerate(ids[:3])}
+        qrels[str(number)] = grades
+        traces.append(ranked(ids, grades))
+    found = ir_measures.iter_calc([ir_measures.RR(rel=rel)], qrels, runs)
+    wanted = {each.query_id: each.value for each in found}
+    assert values(f"MRR(rel={rel})@3", traces) == [wanted[str(n)] for n in range(CASES)]
 
 
 def test_nothing_retrieved_counts_zero_as_by_trec_eval_with_all_queries() -> None:
