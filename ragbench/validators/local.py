@@ -53,6 +53,7 @@ from ragbench.validators.lexical import (
     prepare_question,
     read_in_windows,
 )
+from ragbench.validators.parts import QueryPart
 from ragbench.validators.slots import without_echo, without_marks
 from ragbench.validators.verdict import Finding, decide, settled
 
@@ -196,12 +197,13 @@ class LocalValidator(LearnedValidator, Checked):
         )
 
     def _findings(
-        self, query: str, chunks: Sequence[Chunk], notes: list[str], read: set[str]
+        self, part: QueryPart, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
         """A finding for each chunk; adds to the notes, and to the ids of the chunks that are read.
 
         The first few chunks are read, and the others only where none of these answers.
         """
+        query = part.question
         question = prepare_question(query, shipped_rarity)
         weights = self._weights
         limits = self.limits.thresholds

@@ -10,8 +10,8 @@
 - A near miss is on the topic and no answer: a slot of the question is unbound, it only repeats the
   question, or a second opinion, asked of what is on the topic, does not find it answered. Its
   probability is what that says; it stays relevant, so that the retrieval is Partial.
-- A query is read whole. Where it asks several things and is answered, each of them must be stated
-  somewhere; the probability is then that of what is stated least. Parts never make an answer.
+- A query that asks several things is read as a whole and part by part. Each part must be stated
+  somewhere, in one chunk or in several; the probability is then that of what is stated least.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
 """
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
@@ -33,6 +32,7 @@ from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import InspectedChunks
+from ragbench.validators.parts import QueryPart, split_query
 from ragbench.validators.slots import is_yes_or_no, unbound
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
@@ -40,56 +40,8 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
 _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
-NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
-"""Words that are written like names, and numbers."""
-_FEWEST_WORDS = 3
-"""Words that each piece of a query must have to be a question by itself."""
-_MOST_PARTS = 8
-"""A query that asks more things is read as one: each part costs as much as a query."""
 _STATED = 0.5
 """A part is stated somewhere where that is at least as likely as not."""
-
-
-@lru_cache(maxsize=1024)
-def split_query(query: str) -> tuple[str, ...]:
-    """The questions in a query; each keeps the names that only another one says, or the subject.
-
-    A query is cut where a question begins behind a question mark, and before a question word that
-    follows "and", where each piece is a question and has at least three words.
-
-    Example:
-        >>> split_query("Who built the X200 and when was it sold?")
-        ('Who built the X200', 'when was it sold? (X200)')
-    """
-    plain = " ".join(query.split())
-    attributes = _WORDS["attributes"].match(plain)
-    if attributes:  # "the height and weight of X"
-        return tuple(f"{attributes[1]} {attributes[group]} {attributes[4]}" for group in (2, 3))
-    pieces = _WORDS["joint"].split(plain)
-    if not 2 <= len(pieces) <= _MOST_PARTS:
-        return (query,)
-    for piece in pieces:
-        if len(piece.split()) < _FEWEST_WORDS or not _WORDS["whole"].search(piece):
-            return (query,)
-    names: list[str] = []
-    for piece in pieces:
-        names += [name for name in NAMED.findall(piece) if name != "I"]
-    subject = _subject(pieces[0])
-    parts: list[str] = []
-    for position, piece in enumerate(pieces):
-        context = names
-        if not names and position > 0 and _WORDS["points"].search(piece):
-            context = subject  # "when was it sold": what is "it"?
-        missing = [word for word in dict.fromkeys(context) if word not in piece]
-        parts.append(f"{piece} ({' '.join(missing)})" if missing else piece)
-    return tuple(parts)
-
-
-def _subject(question: str) -> list[str]:
-    """The words behind the last "of" that say something; of all where there is no "of"."""
-    content = parse_question(question).tokens
-    words = question.rpartition(" of ")[2].split()
-    return [word for word in words if not set(tokenise(word)).isdisjoint(content)]
 
 
 class Finding(Record):
@@ -112,8 +64,8 @@ class Finding(Record):
     """Why it is no answer, though it looks like one."""
 
 
-Ask = Callable[[str], Sequence[Finding]]
-"""Gives a finding per chunk for a question."""
+Ask = Callable[[QueryPart], Sequence[Finding]]
+"""Gives a finding per chunk for a query, or for one of its parts."""
 _NO_ANSWER = 0.05
 """At most so probable is an answer where a slot is unbound: of what the rules object to on labelled
 sets so much holds one all the same (docs/measured/validators.md)."""
@@ -196,22 +148,19 @@ def decide(
     the best chunk.
     """
     limits = rule.thresholds
-    findings = [settled(query, finding, rule) for finding in ask(query)]
+    whole = QueryPart(text=query)
+    findings = [settled(query, finding, rule) for finding in ask(whole)]
     probability = max((finding.probability for finding in findings), default=0.0)
-    parts: list[_Part] = []
+    parts: list[_JudgedPart] = []
     if answer_probability is not None:
         probability = rule.on_scale(answer_probability)
-    elif probability >= limits.present:
+    else:
         pieces = split_query(query)
         if len(pieces) > 1:
-            parts = [_part(query, piece, ask, rule) for piece in pieces]
+            parts = [_judged(piece, ask, rule) for piece in pieces]
             findings = [_with_parts(finding, parts, limits) for finding in findings]
-    # A query that asks several things is as sure as the part that is stated least.
-    not_stated: list[str] = []
-    for part in parts:
-        if part.probability < max(limits.relevant, _STATED):
-            not_stated.append(part.text)
-            probability = min(probability, part.probability)
+            probability = _of_parts(probability, parts, limits)
+    not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
     relevant = _relevant(findings, limits, present=present)
     evidence = tuple(_evidence(relevant))
@@ -228,7 +177,7 @@ def decide(
         answer_probability=round(probability, 4),
         evidence=evidence,
         retrieval_quality=quality,
-        message=_message(query, relevant, not_stated, present=present),
+        message=_message(query, relevant, not_stated, len(parts), present=present),
         validator=validator,
         reasons=(
             *_reasons_of_parts(parts),
@@ -242,30 +191,40 @@ def decide(
     )
 
 
-class _Part(NamedTuple):
+class _JudgedPart(NamedTuple):
     """One of several questions, and where it is stated."""
 
     text: str
+    """In the words of the user."""
     findings: Sequence[Finding]
     probability: float
 
 
-def _part(query: str, piece: str, ask: Ask, rule: DecisionRule) -> _Part:
-    """The findings for one of several questions, in chunks that name its subject."""
-    # What `split_query` put in brackets: at least half of it must be in the chunk.
-    context = "" if piece in query else piece.rpartition(" (")[2]
-    subject = set(tokenise(context))
+def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
+    """The findings for one of several questions, in chunks that name what it is about."""
+    context = set(tokenise(" ".join(part.context)))
     findings: list[Finding] = []
-    for finding in ask(piece):
-        finding = settled(piece, finding, rule)
-        shared = subject.intersection(tokenise(finding.chunk.text))
-        if 2 * len(shared) >= len(subject):
-            findings.append(finding)
+    for finding in ask(part):
+        shared = context.intersection(tokenise(finding.chunk.text))
+        if 2 * len(shared) >= len(context):
+            findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
-    return _Part(piece, findings, probability)
+    return _JudgedPart(part.text, findings, probability)
 
 
-def _with_parts(whole: Finding, parts: Sequence[_Part], limits: Thresholds) -> Finding:
+def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
+    """The probability of an answer to a query that asks several things.
+
+    It is that of the part that is stated least. Where one chunk answers the whole, it is enough
+    that each part is rather stated than not.
+    """
+    least = min(part.probability for part in parts)
+    if least >= max(limits.relevant, _STATED):
+        return max(whole, least)
+    return least
+
+
+def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
     """A chunk's finding for the whole query, with the parts that the chunk states."""
     stated: list[Finding] = []
     for part in parts:
@@ -319,12 +278,18 @@ def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
 
 
 def _message(
-    query: str, relevant: Sequence[Finding], not_stated: Sequence[str], *, present: bool
+    query: str,
+    relevant: Sequence[Finding],
+    not_stated: Sequence[str],
+    parts: int,
+    *,
+    present: bool,
 ) -> str:
     """The verdict in a sentence.
 
     Args:
-        not_stated: parts of the query that no chunk states.
+        not_stated: parts of the query that no chunk states for certain.
+        parts: how many the query has; 0 where it asks one thing.
     """
     if not relevant:
         return NOTHING_RELEVANT
@@ -337,7 +302,7 @@ def _message(
         return f"The answer is in the retrieved data: {chunks}."
     best = relevant[0]
     kind = "The answer is probably there"
-    if not_stated:
+    if not_stated and len(not_stated) < parts:
         kind = "The answer is there in part"
     elif best.doubt:
         kind = f"A near miss ({best.chunk.id}: {best.doubt})"
@@ -345,7 +310,7 @@ def _message(
     return f"{kind}: {chunks}. Not stated for certain: {questions}."
 
 
-def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
+def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
     """How probable an answer to each of several questions is."""
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"

@@ -22,6 +22,7 @@ from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical import LEXICAL_FEATURES, LexicalValidator
 from ragbench.validators.local import LOCAL_FEATURES
+from ragbench.validators.parts import QueryPart
 from ragbench.validators.slots import SLOTS
 from ragbench.validators.verdict import Finding, decide
 
@@ -45,8 +46,8 @@ def judged(
     texts = texts or [text.format(at) for at, _ in enumerate(probabilities)]
     chunks = [Chunk(id=f"c{at}", text=one) for at, one in enumerate(texts)]
 
-    def ask(question: str) -> list[Finding]:
-        found = zip(chunks, (parts or {}).get(question, probabilities), strict=True)
+    def ask(part: QueryPart) -> list[Finding]:
+        found = zip(chunks, (parts or {}).get(part.question, probabilities), strict=True)
         return [
             Finding(chunk=chunk, probability=p, spans=[Span(0, len(chunk.text))], answered=answered)
             for chunk, p in found
@@ -247,14 +248,33 @@ def in_parts(whole: list[float], second: list[float], other: str) -> Verdict:
     return judged(whole, query=INSULIN, texts=[FUNCTION, other], parts=parts)
 
 
-def test_a_part_that_only_another_thing_answers_is_not_stated_and_parts_make_no_answer() -> None:
+def test_a_part_that_only_another_thing_answers_is_not_stated() -> None:
     reactors = "It is produced in reactors."
-    assert in_parts([0.6, 0.1], [0, 0.99], reactors).answer_probability == 0.6
     verdict = in_parts([0.95, 0.1], [0.02, 0.99], reactors)
     assert verdict.retrieval_quality is PARTIAL
     assert verdict.answer_probability == 0.02
     assert verdict.message.startswith("The answer is there in part: 1 relevant chunk (c0).")
-    assert verdict.message.endswith(f"Not stated for certain: '{SECOND}'.")
+    assert verdict.message.endswith("Not stated for certain: 'where is it produced?'.")
+
+
+def test_parts_that_two_chunks_state_are_an_answer_that_no_chunk_is_by_itself() -> None:
+    verdict = in_parts([0.6, 0.1], [0.02, 0.97], "Insulin is produced in the pancreas.")
+    assert verdict.answer_probability == 0.97
+    assert verdict.relevant_chunk_ids == ("c0", "c1")
+
+
+def test_a_whole_that_is_answered_needs_each_part_only_to_be_likely() -> None:
+    assert in_parts([0.95, 0.1], [0.5, 0.1], "text").answer_probability == 0.95
+    assert in_parts([0.95, 0.1], [0.49, 0.1], "text").answer_probability == 0.49
+
+
+def test_no_part_stated_is_no_answer_in_part() -> None:
+    parts = {FIRST: [0.6], SECOND: [0.7]}
+    verdict = judged([0.8], query=INSULIN, text="Insulin in mice.", parts=parts)
+    assert verdict.message == (
+        "The answer is probably there: 1 relevant chunk (c0). Not stated for certain: "
+        "'What is the function of insulin'; 'where is it produced?'."
+    )
 
 
 def test_a_part_that_another_chunk_states_is_quoted_from_it() -> None:
