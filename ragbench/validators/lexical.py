@@ -28,7 +28,7 @@ from ragbench.validators.calibration import (
     shipped_weights,
 )
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.parts import NAMED, QueryPart
+from ragbench.validators.parts import QueryPart, named_words
 from ragbench.validators.slots import without_echo
 from ragbench.validators.verdict import Finding, decide
 
@@ -148,7 +148,7 @@ def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQues
     """
     parsed = parse_question(query)
     names: set[str] = set()
-    for word in NAMED.findall(query):
+    for word in named_words(query):
         names.update(tokenise(word))
     return PreparedQuestion(
         parsed=parsed,

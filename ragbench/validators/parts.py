@@ -12,7 +12,7 @@ from ragbench.text.tables import Patterns
 from ragbench.text.tokens import tokenise
 
 _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
-NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+_NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
 _FEWEST_WORDS = 3
 """Words that each piece of a query must have to be a question by itself."""
@@ -58,9 +58,9 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
             )
     first, *later = _pieces(plain) or [query]
     parts = [QueryPart(text=first)]
-    context = _names(first)
+    context = named_words(first)
     for piece in later:
-        names = _names(piece)
+        names = named_words(piece)
         added: Sequence[str] = ()
         if _WORDS["points"].search(piece):
             added = context or _subject(first)
@@ -88,9 +88,9 @@ def _pieces(query: str) -> Sequence[str]:
     return pieces
 
 
-def _names(piece: str) -> list[str]:
-    """The words of a piece that are written like names, and its numbers."""
-    return [name for name in NAMED.findall(piece) if name != "I"]
+def named_words(text: str) -> list[str]:
+    """The words of a text that are written like names, and its numbers, in their order."""
+    return [name for name in _NAMED.findall(text) if name != "I"]
 
 
 def _subject(question: str) -> list[str]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.record import Record, replace
-from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict, WarningKind
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import Patterns
@@ -69,6 +69,7 @@ Ask = Callable[[QueryPart], Sequence[Finding]]
 _NO_ANSWER = 0.05
 """At most so probable is an answer where a slot is unbound: of what the rules object to on labelled
 sets so much holds one all the same (docs/measured/validators.md)."""
+_UNCLEAR = "the query does not say what it asks about"
 _ANSWERS_OTHER = "it is on the topic, and answers another question"
 
 
@@ -112,6 +113,14 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
 
 
+def _doubted(finding: Finding, doubt: str) -> Finding:
+    """A settled finding that is no answer, whatever is said for it."""
+    if finding.probability <= _NO_ANSWER:
+        return finding
+    topic = max(finding.topic, finding.probability)
+    return replace(finding, probability=_NO_ANSWER, topic=topic, doubt=doubt)
+
+
 _FEWEST_NEW_WORDS = 4
 """Words beside the question's from which on a sentence behind a heading is more than the next one
 of a list."""
@@ -150,11 +159,16 @@ def decide(
     limits = rule.thresholds
     whole = QueryPart(text=query)
     findings = [settled(query, finding, rule) for finding in ask(whole)]
+    is_unclear = any(warning.kind is WarningKind.UNCLEAR_QUERY for warning in intake.warnings)
+    if is_unclear:
+        findings = [_doubted(finding, _UNCLEAR) for finding in findings]
     probability = max((finding.probability for finding in findings), default=0.0)
     parts: list[_JudgedPart] = []
     if answer_probability is not None:
         probability = rule.on_scale(answer_probability)
-    else:
+        if is_unclear:
+            probability = min(probability, _NO_ANSWER)
+    elif not is_unclear:
         pieces = split_query(query)
         if len(pieces) > 1:
             parts = [_judged(piece, ask, rule) for piece in pieces]

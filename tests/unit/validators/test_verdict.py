@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict, WarningKind
 from ragbench.text.sentences import Span
 from ragbench.validators.calibration import (
     ABSENCES,
@@ -283,3 +283,45 @@ def test_a_part_that_another_chunk_states_is_quoted_from_it() -> None:
     assert verdict.retrieval_quality is GOOD
     assert verdict.relevant_chunk_ids == ("c0", "c1")
     assert [one.text for one in verdict.evidence] == [FUNCTION, other]
+
+
+# --- queries that say nothing to look for
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "it?",
+        "that one",
+        "What about it?",
+        "Tell me more",
+        "Who is she?",
+        "How big is it?",
+        "refund",
+    ],
+)
+@pytest.mark.parametrize("asked_model", [None, 0.99])
+def test_an_unclear_query_is_never_answered(query: str, asked_model: float | None) -> None:
+    verdict = judged([0.99, 0.2], query=query, answer_probability=asked_model)
+    assert [warning.kind for warning in verdict.inspection] == [WarningKind.UNCLEAR_QUERY]
+    assert verdict.retrieval_quality is PARTIAL
+    assert verdict.answer_probability == 0.05
+    assert "c0: the query does not say what it asks about" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What is photosynthesis?",
+        "Where is Oslo?",
+        "When was it sold in Leeds?",
+        "Is there parking?",
+        "refund policy",
+        "Explain tides",
+        "When did this flood begin?",
+    ],
+)
+def test_a_query_with_something_to_look_for_may_be_answered(query: str) -> None:
+    verdict = judged([0.99], query=query, text="It has 7 rooms and is open in 1999.")
+    assert verdict.inspection == ()
+    assert verdict.answer_probability > 0.05
