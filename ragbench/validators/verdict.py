@@ -27,7 +27,7 @@ from ragbench.core.record import Record, replace
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict, WarningKind
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.tables import Patterns
+from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
@@ -351,7 +351,9 @@ def _reasons(
 
 def _missing(query: str, text: str) -> str:
     """What a chunk does not say of the query, in the query's own words."""
-    content = set(parse_question(query).tokens)
+    # "Where can I find the manual?": a text need not say "find".
+    asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
+    content = set(parse_question(query).tokens).difference(asking_tokens)
     text_tokens = set(tokenise(text))
     missing: list[str] = []
     for word in dict.fromkeys(re.findall(r"[^\W_][\w'’-]*", query)):

@@ -118,6 +118,18 @@ def test_what_is_probably_there_says_what_it_lacks_in_the_words_of_the_query() -
 
 
 @pytest.mark.parametrize(
+    ("query", "lacks"),
+    [
+        ("Where can I find the manual of the pump?", "it does not say 'manual', 'pump'"),
+        ("How often do I need to take tablets?", "it does not say 'tablets'"),
+        ("What types of masks do you list?", "it does not say 'masks'"),
+    ],
+)
+def test_words_that_ask_are_not_missed(query: str, lacks: str) -> None:
+    assert judged([0.7], query=query).reasons == (f"c0: probably there (0.70): {lacks}",)
+
+
+@pytest.mark.parametrize(
     ("query", "text"),
     [
         ("Is the shop open on Sunday?", "The shop is open on Sunday."),
@@ -303,7 +315,7 @@ def test_a_part_that_another_chunk_states_is_quoted_from_it() -> None:
 @pytest.mark.parametrize("asked_model", [None, 0.99])
 def test_an_unclear_query_is_never_answered(query: str, asked_model: float | None) -> None:
     verdict = judged([0.99, 0.2], query=query, answer_probability=asked_model)
-    assert [warning.kind for warning in verdict.inspection] == [WarningKind.UNCLEAR_QUERY]
+    assert [warning.kind for warning in verdict.inspection or ()] == [WarningKind.UNCLEAR_QUERY]
     assert verdict.retrieval_quality is PARTIAL
     assert verdict.answer_probability == 0.05
     assert "c0: the query does not say what it asks about" in verdict.message
