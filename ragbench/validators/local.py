@@ -38,6 +38,7 @@ from ragbench.text.onnx_model import (
     load_pair_reader,
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, touched, windows_of
+from ragbench.text.table_rows import row_around
 from ragbench.text.tokens import TOKENISER_VERSION
 from ragbench.validators.calibration import (
     LearnedValidator,
@@ -294,8 +295,10 @@ def _finding(
         logit = weights.chunk.logit(local_features(words, reading.answers))
         answered = weights.probability(logit, chunks)
     answer = Span(reading.start, reading.end)
-    # It may be in another window than the one that is best by words.
-    quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
+    quoted: Span | None = None
+    if row_around(chunk.text, answer) is None:  # a sentence can be several rows of a table
+        # It may be in another window than the one that is best by words.
+        quoted = touched(words.sentences, answer) or touched(split_sentences(chunk.text), answer)
     return Finding(
         chunk=chunk,
         probability=weights.probability(topic, chunks),

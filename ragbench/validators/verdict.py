@@ -27,6 +27,7 @@ from ragbench.core.record import Record, replace
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict, WarningKind
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.table_rows import TableRow, is_heading, rows_in
 from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
@@ -81,6 +82,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         if topic == finding.probability:
             return finding
         return replace(finding, probability=topic)
+    finding = _with_rows(question, finding)
     probability = topic
     doubt = ""
     # "Smoking is forbidden" answers "Is smoking allowed?", and of several questions each is looked
@@ -124,6 +126,50 @@ def _doubted(finding: Finding, doubt: str) -> Finding:
 _FEWEST_NEW_WORDS = 4
 """Words beside the question's from which on a sentence behind a heading is more than the next one
 of a list."""
+
+
+def _with_rows(question: str, finding: Finding) -> Finding:
+    """The finding with whole rows of tables quoted: label and value, and the header beside them.
+
+    Of rows that share no word with the question none is quoted where another one shares some.
+    """
+    text = finding.chunk.text
+    rows: list[Span] = []
+    headers: list[Span] = []
+    in_sentences: list[list[Span]] = []
+    for places in (finding.spans, finding.beside):
+        sentences: list[Span] = []
+        for place in places:
+            best = _best_rows(question, text, rows_in(text, place))
+            rows += [row.span for row in best]
+            headers += [row.header for row in best if row.header is not None]
+            if not best:
+                sentences.append(place)
+        in_sentences.append(sentences)
+    if not rows:
+        return finding
+    named = [row for row in rows if _shared_words(question, text, row)]
+    spans, beside = in_sentences
+    return replace(
+        finding,
+        spans=_joined([*spans, *(named or rows)]),
+        beside=_joined([*beside, *headers]),
+    )
+
+
+def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows that share most words with a question, without those that name the columns."""
+    headers = [row.header for row in rows]
+    inner = [row for row in rows if row.span not in headers]
+    shared = [_shared_words(question, text, row.span) for row in inner]
+    most = max(shared, default=0)
+    return [row for row, count in zip(inner, shared, strict=True) if count == most]
+
+
+def _shared_words(question: str, text: str, place: Span) -> int:
+    """How many of the words that a question asks about stand in a part of a text."""
+    asked = set(parse_question(question).tokens)
+    return len(asked.intersection(tokenise(text[place.start : place.end])))
 
 
 def _new_words(question: str, text: str) -> set[str]:
@@ -283,10 +329,15 @@ def _relevant(
 
 
 def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
-    """The quotes of the best chunks."""
+    """The quotes of the best chunks; a heading is quoted with the sentence below it."""
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
-        for start, end in _joined([*finding.spans, *finding.beside]):
+        places: list[Span] = []
+        for place in (*finding.spans, *finding.beside):
+            if is_heading(chunk.text, place):
+                place = Span(place.start, _end_of_next_sentence(chunk.text, place.end))
+            places.append(place)
+        for start, end in _joined(places):
             text = chunk.text[start:end]
             yield EvidenceQuote(chunk_id=chunk.id, start=start, end=end, text=text)
 

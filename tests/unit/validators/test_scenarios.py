@@ -103,6 +103,18 @@ def test_the_answering_sentence_alone_is_quoted_for_each_part_of_a_question(judg
     assert [one.text for one in verdict.evidence] == [ANSWER]
 
 
+ROW = "Net revenue\n1,832\n1,710"
+INCOME = f"Statement of income\n(in millions)\n2023\n2022\n{ROW}\nCost of sales\n902\n851\n"
+BARS = "| | 2023 | 2022 |\n|---|---|---|\n| Net revenue | 1,832 | 1,710 |\n| Tax | 88 | 79 |"
+
+
+def test_a_value_of_a_table_is_quoted_with_its_label_and_the_header(judge: Judge) -> None:
+    asked = "What was the net revenue in 2023?"
+    assert [quote.text for quote in judge(asked, [INCOME]).evidence] == [ROW]
+    quotes = [quote.text for quote in judge(asked, [BARS]).evidence]
+    assert quotes == ["| | 2023 | 2022 |", "| Net revenue | 1,832 | 1,710 |"]
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["", "  \n", "\x00\ufffd"]])
 def test_nothing_to_read_is_no_error(judge: Judge, texts: list[str]) -> None:
     verdict = judge(FOUNDED, texts)

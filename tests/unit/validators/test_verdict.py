@@ -169,6 +169,20 @@ def test_what_is_set_by_hand_moves_the_other_threshold() -> None:
     assert moved == Thresholds(relevant=0.3, present=0.3)
 
 
+def test_a_heading_is_quoted_with_the_sentence_below_it() -> None:
+    text = "The mill\nIt was built by Ada Krug in 1995. It is closed."
+    chunk = Chunk(id="c0", text=text)
+
+    def ask(_: QueryPart) -> list[Finding]:
+        return [Finding(chunk=chunk, probability=0.95, spans=[Span(0, 8)])]
+
+    rule = DecisionRule(thresholds=LIMITS)
+    verdict = decide(
+        "Who built the mill?", inspect_chunks(QUERY, [chunk]), ask, rule, validator="x"
+    )
+    assert [quote.text for quote in verdict.evidence] == [text[: text.index(" It is")]]
+
+
 # --- contradictions
 
 
