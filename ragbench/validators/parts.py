@@ -94,7 +94,11 @@ def named_words(text: str) -> list[str]:
 
 
 def _subject(question: str) -> list[str]:
-    """The words behind the last "of" that say something; of all where there is no "of"."""
+    """The words that say something behind the last "of", or else behind the last article.
+
+    "How long is the trial" is about the trial. Where there is neither, they are those of all.
+    """
     content = parse_question(question).tokens
-    words = question.rpartition(" of ")[2].split()
+    behind = _WORDS["subject"].search(question)
+    words = (behind["named"] if behind else question).split()
     return [word for word in words if not set(tokenise(word)).isdisjoint(content)]

@@ -34,7 +34,7 @@ from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.parts import QueryPart, split_query
-from ragbench.validators.slots import is_yes_or_no, unbound
+from ragbench.validators.slots import unbound
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
@@ -85,9 +85,8 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     finding = _with_rows(question, finding)
     probability = topic
     doubt = ""
-    # "Smoking is forbidden" answers "Is smoking allowed?", and of several questions each is looked
-    # at by itself: there it does not count that a text answers another one.
-    opinion = None if is_yes_or_no(question) else finding.answered
+    # Of several questions each is looked at by itself: that a text answers another one is no news.
+    opinion = finding.answered
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
         # A near miss falls below a threshold that the topic reaches: it is not "probably there".
