@@ -34,11 +34,12 @@ _LONGEST_LINE = 500
 """Characters of a line of cells; a longer one is text that holds such a mark."""
 _LONGEST_CELL = 60
 """Characters of a line that may be a cell; a longer one is a sentence."""
-_VALUE = re.compile(
-    r"(?=.*\d)(?:[^A-Za-z]*[A-Za-z]{1,4}\b)?[^A-Za-z]*(?:[A-Za-z]{1,4}\b[^A-Za-z]*)?|[—–-]|n/a",
-    re.I,
-)
-"""A number, perhaps with a unit before or behind it; also what stands for none."""
+_WORD = re.compile(r"[^\W\d_]+")
+_NO_VALUE = frozenset({"-", "–", "—", "n/a"})
+"""What stands for no value."""
+_LONGEST_UNIT = 4
+_MOST_UNITS = 2
+"""Letters of a unit or a month, and how many a value has: 5 kg, USD 12, 3 May 2023."""
 _SENTENCE_END = re.compile(r"[a-z)\]”\"'][.!?]$|[?!]$")
 _LISTED = re.compile(r"[-*+•‣◦▪·–—]\s")
 """How an item of a list begins."""
@@ -169,8 +170,13 @@ def _has_cells(line: str) -> bool:
 
 
 def _is_value(line: str) -> bool:
-    """Whether a line is a cell with a number, or with a mark for none."""
-    return 0 < len(line) <= _LONGEST_CELL and _VALUE.fullmatch(line) is not None
+    """Whether a line is a cell with a number, perhaps with units, or with a mark for none."""
+    if line.lower() in _NO_VALUE:
+        return True
+    if len(line) > _LONGEST_CELL or not any(letter.isdigit() for letter in line):
+        return False
+    words = _WORD.findall(line)
+    return len(words) <= _MOST_UNITS and all(len(word) <= _LONGEST_UNIT for word in words)
 
 
 def _is_label(line: str) -> bool:

@@ -56,7 +56,7 @@ from ragbench.validators.lexical import (
     read_pool,
 )
 from ragbench.validators.parts import QueryPart
-from ragbench.validators.slots import READER_SLOTS, without_echo, without_marks
+from ragbench.validators.slots import without_echo, without_marks
 from ragbench.validators.verdict import Finding, decide, settled
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
@@ -104,8 +104,6 @@ class LocalValidator(LearnedValidator, Checked):
 
     name = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
-    slots: tuple[str, ...] = READER_SLOTS
-    """What of the question must not be another in the text that answers it; ``[]`` checks none."""
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,

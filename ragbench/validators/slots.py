@@ -530,16 +530,26 @@ _BEHIND_NAME = re.compile(r"[A-Z0-9][\w-]* ([a-z]+)")
 
 
 def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
-    """Of a question of yes or no the chunk holds no word of what is asked, and denies nothing."""
-    if _WORDS["denies"].search(text):
+    """The chunk tells other features of a named thing: all of the subject and nothing of the rest.
+
+    Where no name is in the question, an answer in other words looks the same.
+    """
+    names = named_words(query)
+    if not names or _WORDS["denies"].search(text):
         return
-    of_subject = {*named_words(query), *_BEHIND_NAME.findall(query)}
-    general = _WORDS["any_feature"].findall(query)
-    ignored = {token for word in (*of_subject, *general) for token in tokenise(word)}
-    asked = [token for token in parse_question(query).tokens if token not in ignored]
+    of_subject = _tokens_of([*names, *_BEHIND_NAME.findall(query)])
+    other = of_subject | _tokens_of(_WORDS["any_feature"].findall(query))
+    asked = [token for token in parse_question(query).tokens if token not in other]
     predicate = asked[-_PREDICATE:]
-    if predicate and set(predicate).isdisjoint(tokenise(text)):
-        yield "it says nothing of what is asked"
+    of_subject.update(asked[:-_PREDICATE])
+    text_tokens = set(tokenise(text))
+    if predicate and of_subject <= text_tokens and text_tokens.isdisjoint(predicate):
+        yield "it tells other things of what the question names"
+
+
+def _tokens_of(words: Sequence[str]) -> set[str]:
+    """The tokens of several words."""
+    return {token for word in words for token in tokenise(word)}
 
 
 # --- repeated questions
@@ -639,6 +649,3 @@ RULES: Mapping[str, Rule] = {
 """The rules by name, in their order."""
 SLOTS = tuple(RULES)
 """The names of all rules."""
-READER_SLOTS = tuple([name for name in SLOTS if name != "predicate"])
-"""The rules for a reader, which knows an answer in other words: "pets travel free" tells whether
-dogs may come along."""

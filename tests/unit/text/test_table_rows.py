@@ -86,6 +86,7 @@ def test_the_line_that_names_the_columns_is_the_header(text: str, part: str, hea
         ("If a < b, then 3 rows; else; none are read.", "3"),
         (BROKEN, "small print"),
         (HTML, "Income"),
+        ("住宿\n双人间每月租金300元，水电费按实际用量分摊。", "300"),
     ],
 )
 def test_running_text_has_no_rows(text: str, part: str) -> None:
