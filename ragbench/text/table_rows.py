@@ -75,7 +75,7 @@ def is_heading(text: str, place: Span) -> bool:
     if line_end < 0 or not text[line_end:].strip():
         return False  # nothing is below
     line = text[line_start:line_end].strip()
-    if text[place.start : place.end].strip() not in line:
+    if "\n" in line or text[place.start : place.end].strip() not in line:
         return False
     if line.startswith("#"):
         return True

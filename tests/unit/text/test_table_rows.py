@@ -109,6 +109,7 @@ def test_a_place_over_several_rows_gives_each_of_them() -> None:
         ("# Refunds\nWe pay within a week.", "Refunds", True),
         ("Refunds\n\nWe pay within a week.", "Refunds", True),
         ("Refunds", "Refunds", False),  # nothing is below
+        (KEYS, "Owner:\nPaula Reyes", False),  # a row
         ("We pay.\nRefunds are quick.", "We pay.", False),
         ("- Passport\n- Two photos", "Passport", False),
         ("Room 4\nIt is warm.", "Room 4", False),
