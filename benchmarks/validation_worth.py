@@ -280,6 +280,11 @@ def measure(domains: Mapping[str, Domain], learned: float) -> Measured:
         if sum(count for _, count in measured.shares(low, high).values()) < FEWEST_OF_WORD:
             del words[word]
     words[list(words)[-1]] = 0.0
+    # A last word that was true no less often than the one above it says nothing of its own.
+    *_, above, last = [measured.pooled(low, high)[0] for _, low, high in measured.bounds()]
+    if last >= above:
+        words.popitem()
+        words[list(words)[-1]] = 0.0
     return measured
 
 
