@@ -15,7 +15,7 @@ A model without an ONNX file is loaded by sentence-transformers, where that is i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -87,9 +87,18 @@ class ReaderFiles(Record):
 class _Head(NamedTuple):
     """What the logits of a pair mean."""
 
-    logit: Callable[[Floats32], float]
+    place: int = 0
+    """Of the logit that speaks for an answer."""
     text_first: bool = False
     """Whether the text comes before the question, as a premise before a hypothesis."""
+
+    def logit(self, row: Floats32) -> float:
+        """The logit of an answer, against those of all other classes together."""
+        if len(row) == 1:
+            return float(row[0])
+        others = np.delete(row.astype(np.float64), self.place)
+        highest = float(others.max())
+        return float(row[self.place]) - highest - float(np.log(np.exp(others - highest).sum()))
 
 
 _ENTAILS = re.compile(r"entail", re.IGNORECASE)
@@ -101,13 +110,13 @@ def _head(columns: int, labels: Sequence[str], name: str) -> _Head:
     """What a row of so many logits means, by the labels of the model's configuration."""
     entails = [place for place, label in enumerate(labels) if _is(label, _ENTAILS)]
     if columns == len(labels) > 1 and len(entails) == 1:
-        return _Head(lambda row: _against_others(row, entails[0]), text_first=True)
+        return _Head(entails[0], text_first=True)
     if columns == 1:
-        return _Head(lambda row: float(row[0]))
+        return _Head()
     if columns == 2:
         says_yes = [place for place, label in enumerate(labels) if _is(label, _YES)]
         yes = says_yes[0] if len(labels) == 2 and len(says_yes) == 1 else 1
-        return _Head(lambda row: _against_others(row, yes))
+        return _Head(yes)
     stated = f"names {', '.join(labels)}" if labels else "is missing, or names none"
     raise ConfigError(
         f"the reader '{name}' has {columns} logits a pair, and which of them speaks for an answer "
@@ -117,13 +126,6 @@ def _head(columns: int, labels: Sequence[str], name: str) -> _Head:
 
 def _is(label: str, meaning: re.Pattern[str]) -> bool:
     return meaning.search(label) is not None and _DOES_NOT.search(label) is None
-
-
-def _against_others(row: Floats32, place: int) -> float:
-    """The logit of one class against all others together."""
-    others = np.delete(row.astype(np.float64), place)
-    highest = float(others.max())
-    return float(row[place]) - highest - float(np.log(np.exp(others - highest).sum()))
 
 
 class _Config(msgspec.Struct):
@@ -166,7 +168,7 @@ class PairReader(PairModel):
         for place, row in enumerate(row_by_name.values()):
             if place not in spoken_for and row.ndim == 1 and self._logits is None:
                 self._logits = place
-        self._head = _Head(lambda row: float(row[0]))
+        self._head = _Head()
         if self._logits is not None:
             columns = len(row_by_name[self.outputs[self._logits]])
             self._head = _head(columns, _read_config(config).labels, str(model.parent))

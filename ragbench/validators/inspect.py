@@ -13,14 +13,15 @@ from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.io.chunk_identity import NamedChunks, name_chunks
 from ragbench.text.language import recognised_language
-from ragbench.text.question import parse_question
-from ragbench.text.tables import Patterns
+from ragbench.text.question import function_tokens, parse_question
+from ragbench.text.tables import Patterns, table
+from ragbench.text.tokens import tokenise
+from ragbench.validators.parts import named_words
 
 _CLEAR_TOKENS = 2
-"""Content tokens from which on a query says enough to be answered."""
-_VAGUE_TOKENS = 3
-"""Content tokens up to which a query that says "it" or "there" does not name what it means."""
+"""Tokens to look for from which on a query is clear, even if it is no question or says "it"."""
 _WORDS = Patterns("ragbench.validators", "words", "retrieval", re.IGNORECASE)
+_QUESTION = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
 _LEAST_LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
@@ -43,16 +44,24 @@ class InspectedChunks(Record):
     warnings: tuple[DumpWarning, ...]
 
 
-def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
+def inspect_chunks(
+    query: str, chunks: Sequence[Chunk], *, in_conversation: bool = False
+) -> InspectedChunks:
     """Gives every chunk an id of its own and says what is wrong with the retrieval.
 
     A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
     first stays; a chunk with another text under a known id is called ``"id#2"``: see
     `ragbench.io.chunk_identity`. Chunks without text stay, so that the verdict names them.
+
+    Args:
+        in_conversation: earlier turns may say what the query points to.
     """
     identity = name_chunks(chunks)
     chunks = identity.chunks
-    warnings = list(_about_query(query, len(chunks)))
+    warnings: list[DumpWarning] = []
+    for warning in _about_query(query, len(chunks)):
+        if not (in_conversation and warning.kind is WarningKind.UNCLEAR_QUERY):
+            warnings.append(warning)
     for suspicion in (*_about_ids(identity), *_about_texts(query, chunks)):
         if suspicion.chunks:
             warnings.append(_warning(suspicion))
@@ -92,23 +101,40 @@ def _warning(suspicion: _Suspicion) -> DumpWarning:
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
     """What is wrong with the query, and that nothing was retrieved."""
     kind = WarningKind.EMPTY_QUERY
-    message = ""
     if not query.strip():
         message = "the query is empty: nothing can be relevant to it"
     elif not any(letter.isalnum() for letter in query):
         message = "the query has no words: nothing can be relevant to it"
     else:
         kind = WarningKind.UNCLEAR_QUERY
-        tokens = len(parse_question(query).tokens)
-        if tokens < _CLEAR_TOKENS and not _WORDS["defines"].match(query):
-            message = "the query is unclear: it says too little to know what would answer it"
-        elif tokens <= _VAGUE_TOKENS and _WORDS["points"].search(query):
-            message = "the query is unclear: it points to something that it does not name"
+        message = _what_is_unclear(query)
     if message:
         yield DumpWarning(kind=kind, message=message, count=1)
     if not chunks:
         message = "nothing was retrieved"
         yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
+
+
+def _what_is_unclear(query: str) -> str:
+    """Why no text can be known to answer a query; empty where one can."""
+    if _WORDS["defines"].match(query):
+        return ""
+    tokens = _tokens_to_look_for(query)
+    too_little = "the query is unclear: it says too little to know what would answer it"
+    if not tokens:
+        return too_little
+    if len(tokens) >= _CLEAR_TOKENS or named_words(query):
+        return ""
+    if _WORDS["points"].search(query):
+        return "the query is unclear: it points to something that it does not name"
+    return "" if _QUESTION["whole"].search(query) else too_little
+
+
+def _tokens_to_look_for(query: str) -> frozenset[str]:
+    """The tokens of a query that a text can be about."""
+    question = parse_question(query)
+    vague_tokens = tokenise(table("ragbench.validators", "words", "retrieval")["vague"])
+    return frozenset(question.tokens) - function_tokens(question.language) - {*vague_tokens}
 
 
 def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:

@@ -28,8 +28,9 @@ from ragbench.validators.calibration import (
     shipped_weights,
 )
 from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.parts import QueryPart, named_words
 from ragbench.validators.slots import without_echo
-from ragbench.validators.verdict import NAMED, Finding, decide
+from ragbench.validators.verdict import Finding, decide
 
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
@@ -147,7 +148,7 @@ def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQues
     """
     parsed = parse_question(query)
     names: set[str] = set()
-    for word in NAMED.findall(query):
+    for word in named_words(query):
         names.update(tokenise(word))
     return PreparedQuestion(
         parsed=parsed,
@@ -336,16 +337,14 @@ class LexicalValidator(LearnedValidator):
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges by words alone: no model is asked, and any language is taken."""
         intake = inspect_chunks(query, chunks)
-        ask_pool = partial(self._findings, query, intake.chunks)
+        ask_pool = partial(self._findings, intake.chunks)
         return decide(query, intake, ask_pool, self.limits, validator=self.name)
 
-    def _findings(self, query: str, chunks: Sequence[Chunk], question: str) -> list[Finding]:
-        """A finding for each chunk; ``question`` is the query, or one of its parts."""
+    def _findings(self, chunks: Sequence[Chunk], part: QueryPart) -> list[Finding]:
+        """A finding for each chunk, by the query's or the part's own words."""
         weights = shipped_weights(self.name, self.features)
         limits = self.limits
-        if question not in query:
-            # A part with its context in brackets: a chunk must hold the part's own words.
-            question = question.rpartition(" (")[0]
+        question = part.text
         texts = [without_echo(question, chunk.text) for chunk in chunks]
         prepared = prepare_question(question, shipped_rarity)
         readings = read_in_windows(prepared, texts, weights.chunk)

@@ -215,7 +215,7 @@ class LlmValidator(CalibratedValidator, Checked):
 
         An empty query costs no call: nothing answers it.
         """
-        intake = inspect_chunks(query, chunks)
+        intake = inspect_chunks(query, chunks, in_conversation=bool(history))
         proof = _Proof(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
         if query.strip():
             for batch in self._batches(intake.chunks):

@@ -9,7 +9,7 @@ labelled sets is in docs/measured/validators.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -17,8 +17,11 @@ from unicodedata import combining, normalize
 
 from ragbench.text.language import function_words
 from ragbench.text.question import parse_question
+from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.table_rows import row_around
 from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import normalise, tokenise
+from ragbench.validators.parts import named_words
 
 _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 """The expressions of ``slots.toml``, by their names there."""
@@ -47,7 +50,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
     """The rules that are about something in a question, by name."""
     names: set[str] = set()
     if query:
-        names.add("unknown")
+        names.update(("unknown", "cause", "comparison", "definition", "life", "row"))
     if identifiers(query):
         names.add("identifier")
     if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS_OF_ANSWERS):
@@ -55,6 +58,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
     if _asks_what_is_not(query):
         names.add("polarity")
     if is_yes_or_no(query):
+        names.add("predicate")
         # "No, only in 1997" answers it, in other numbers and in opposite words.
         return frozenset(names)
     if _WORDS["number"].search(_normalised(query)) and not _WORDS["own_case"].search(query):
@@ -397,6 +401,157 @@ def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
             yield f"it names no {kind}"
 
 
+# --- cause and effect, and the two sides of a comparison
+
+
+class _Direction(NamedTuple):
+    """Of a cause and its effect, which one is asked for."""
+
+    asked: str
+    """The expression for such a question."""
+    wrong: str
+    """The one for words that tell the other of the two: in "rust causes leaks" no cause of rust."""
+    right: str
+    objection: str
+
+
+_DIRECTIONS = (
+    _Direction("asks_cause", "leads_to", "comes_from", "leads to, not what causes it"),
+    _Direction("asks_effect", "comes_from", "leads_to", "comes from, not what it leads to"),
+)
+
+
+def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
+    """The causes of something are asked for, and its effects are said; or the other way round."""
+    for direction in _DIRECTIONS:
+        asked = _WORDS[direction.asked].match(query)
+        if asked is None:
+            continue
+        named = frozenset(parse_question(asked["named"]).tokens)
+        if any(_tells(sentence, named, direction) for sentence in _sentences(text)):
+            return
+        for sentence in _sentences(quoted):
+            verb = _WORDS[direction.wrong].search(sentence)
+            if verb is None:
+                continue
+            before = named.intersection(tokenise(sentence[: verb.start()]))
+            if 2 * len(before) >= len(named):
+                yield f"it says what '{asked['named'].strip(' ?')}' {direction.objection}"
+
+
+def _tells(sentence: str, named: Set[str], direction: _Direction) -> bool:
+    """Whether a sentence tells what is asked: "oxygen causes rust", "rust is caused by oxygen"."""
+    wrong = _WORDS[direction.wrong].search(sentence)
+    if wrong and not named.isdisjoint(tokenise(sentence[wrong.end() :])):
+        return True
+    right = _WORDS[direction.right].search(sentence)
+    return right is not None and not named.isdisjoint(tokenise(sentence))
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [text[span.start : span.end] for span in split_sentences(text)]
+
+
+def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
+    """Two things are compared, and the chunk does not name one of them."""
+    compared = _WORDS["compares"].search(query)
+    if compared is None:
+        return
+    tokens = {side: set(parse_question(compared[side]).tokens) for side in ("one", "other")}
+    for side, against in (("one", "other"), ("other", "one")):
+        own_tokens = tokens[side] - tokens[against]
+        if own_tokens and not _is_named(compared[side], own_tokens, text):
+            yield f"'{compared[side].strip()}' is not in this chunk"
+
+
+def _is_named(name: str, tokens: Set[str], text: str) -> bool:
+    """Whether a chunk holds one of the tokens of a name, or the name in other joints: t-DPT."""
+    if not tokens.isdisjoint(tokenise(text)) or _is_in(name, text):
+        return True
+    return re.sub(r"\W+", "", name).lower() in re.sub(r"\W+", "", text).lower()
+
+
+def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
+    """It is asked what something is, and the chunk does not name it."""
+    asked = _WORDS["asks_definition"].match(query)
+    if asked is None:
+        return
+    if not _is_named(asked["named"], set(parse_question(asked["named"]).tokens), text):
+        yield f"'{asked['named']}' is not in this chunk"
+
+
+_SHORTEST_LIFE = 25
+_LONGEST_LIFE = 110
+"""Years between the two dates of a life: (1677-1683) is when something was built."""
+
+
+def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
+    """It is asked when something was, and the only date is that of a birth or a death."""
+    if not (_WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)):
+        return
+    if _WORDS["life"].search(query):
+        return
+    lives = list(filter(_is_life, _WORDS["life_date"].finditer(quoted)))
+    if not lives:
+        return
+    elsewhere = quoted
+    for life in lives:
+        elsewhere = elsewhere.replace(life[0], " ")
+    if not _WORDS["a_date"].search(elsewhere):
+        yield f"its only date is of a life: '{lives[0][0]}'"
+
+
+def _is_life(dates: re.Match[str]) -> bool:
+    """Whether dates are of a life: that of a birth, or two that are a life apart."""
+    if dates["birth"] is None:
+        return True
+    return _SHORTEST_LIFE <= int(dates["death"]) - int(dates["birth"]) <= _LONGEST_LIFE
+
+
+def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
+    """A row of a table is quoted, and neither it nor its header shares a word with the question."""
+    start = text.find(quoted)
+    row = row_around(text, Span(start, start + len(quoted))) if start >= 0 and quoted else None
+    if row is None:
+        return
+    said = text[row.span.start : row.span.end]
+    if row.header is not None:
+        said += f" {text[row.header.start : row.header.end]}"
+    asked = [token for token in parse_question(query).tokens if not token.isdigit()]
+    if asked and set(asked).isdisjoint(tokenise(said)):
+        yield "its row is of another thing"
+
+
+_PREDICATE = 2
+"""Last words of a question of yes or no that say what is asked of its subject."""
+_BEHIND_NAME = re.compile(r"[A-Z0-9][\w-]* ([a-z]+)")
+"""A noun behind a name is its subject, too: "the X200 printer"."""
+
+
+def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
+    """The chunk tells other features of a named thing: all of the subject and nothing of the rest.
+
+    Where no name is in the question, an answer in other words looks the same.
+    """
+    names = named_words(query)
+    if not names or _WORDS["denies"].search(text):
+        return
+    of_subject = _tokens_of([*names, *_BEHIND_NAME.findall(query)])
+    other = of_subject | _tokens_of(_WORDS["any_feature"].findall(query))
+    asked = [token for token in parse_question(query).tokens if token not in other]
+    predicate = asked[-_PREDICATE:]
+    of_subject.update(asked[:-_PREDICATE])
+    text_tokens = set(tokenise(text))
+    if predicate and of_subject <= text_tokens and text_tokens.isdisjoint(predicate):
+        yield "it tells other things of what the question names"
+
+
+def _tokens_of(words: Sequence[str]) -> set[str]:
+    """The tokens of several words."""
+    return {token for word in words for token in tokenise(word)}
+
+
 # --- repeated questions
 
 _FEWEST_WORDS = 3
@@ -484,6 +639,12 @@ RULES: Mapping[str, Rule] = {
     "opposite": _opposite,
     "polarity": _affirms,
     "unknown": _says_unknown,
+    "cause": _other_direction,
+    "comparison": _one_side,
+    "definition": _undefined,
+    "life": _life_date,
+    "row": _other_row,
+    "predicate": _no_predicate,
 }
 """The rules by name, in their order."""
 SLOTS = tuple(RULES)

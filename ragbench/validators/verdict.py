@@ -10,8 +10,8 @@
 - A near miss is on the topic and no answer: a slot of the question is unbound, it only repeats the
   question, or a second opinion, asked of what is on the topic, does not find it answered. Its
   probability is what that says; it stays relevant, so that the retrieval is Partial.
-- A query is read whole. Where it asks several things and is answered, each of them must be stated
-  somewhere; the probability is then that of what is stated least. Parts never make an answer.
+- A query that asks several things is read as a whole and part by part. Each part must be stated
+  somewhere, in one chunk or in several; the probability is then that of what is stated least.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
 """
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
@@ -31,15 +30,18 @@ from ragbench.core.validation import (
     EvidenceQuote,
     RetrievalQuality,
     Verdict,
+    WarningKind,
 )
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.tables import Patterns
+from ragbench.text.table_rows import TableRow, is_heading, rows_in
+from ragbench.text.tables import Patterns, table
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.conflicts import find_conflicts
 from ragbench.validators.inspect import InspectedChunks
-from ragbench.validators.slots import is_yes_or_no, unbound
+from ragbench.validators.parts import QueryPart, split_query
+from ragbench.validators.slots import unbound
 from ragbench.validators.worth import answer_worth, unreliable, word_limit
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
@@ -47,56 +49,8 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
 _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
-NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
-"""Words that are written like names, and numbers."""
-_FEWEST_WORDS = 3
-"""Words that each piece of a query must have to be a question by itself."""
-_MOST_PARTS = 8
-"""A query that asks more things is read as one: each part costs as much as a query."""
 _STATED = 0.5
 """A part is stated somewhere where that is at least as likely as not."""
-
-
-@lru_cache(maxsize=1024)
-def split_query(query: str) -> tuple[str, ...]:
-    """The questions in a query; each keeps the names that only another one says, or the subject.
-
-    A query is cut where a question begins behind a question mark, and before a question word that
-    follows "and", where each piece is a question and has at least three words.
-
-    Example:
-        >>> split_query("Who built the X200 and when was it sold?")
-        ('Who built the X200', 'when was it sold? (X200)')
-    """
-    plain = " ".join(query.split())
-    attributes = _WORDS["attributes"].match(plain)
-    if attributes:  # "the height and weight of X"
-        return tuple(f"{attributes[1]} {attributes[group]} {attributes[4]}" for group in (2, 3))
-    pieces = _WORDS["joint"].split(plain)
-    if not 2 <= len(pieces) <= _MOST_PARTS:
-        return (query,)
-    for piece in pieces:
-        if len(piece.split()) < _FEWEST_WORDS or not _WORDS["whole"].search(piece):
-            return (query,)
-    names: list[str] = []
-    for piece in pieces:
-        names += [name for name in NAMED.findall(piece) if name != "I"]
-    subject = _subject(pieces[0])
-    parts: list[str] = []
-    for position, piece in enumerate(pieces):
-        context = names
-        if not names and position > 0 and _WORDS["points"].search(piece):
-            context = subject  # "when was it sold": what is "it"?
-        missing = [word for word in dict.fromkeys(context) if word not in piece]
-        parts.append(f"{piece} ({' '.join(missing)})" if missing else piece)
-    return tuple(parts)
-
-
-def _subject(question: str) -> list[str]:
-    """The words behind the last "of" that say something; of all where there is no "of"."""
-    content = parse_question(question).tokens
-    words = question.rpartition(" of ")[2].split()
-    return [word for word in words if not set(tokenise(word)).isdisjoint(content)]
 
 
 class Finding(Record):
@@ -119,11 +73,12 @@ class Finding(Record):
     """Why it is no answer, though it looks like one."""
 
 
-Ask = Callable[[str], Sequence[Finding]]
-"""Gives a finding per chunk for a question."""
+Ask = Callable[[QueryPart], Sequence[Finding]]
+"""Gives a finding per chunk for a query, or for one of its parts."""
 NO_ANSWER = 0.05
 """At most so probable is an answer where a slot is unbound: of what the rules object to on labelled
 sets so much holds one all the same (docs/measured/validators.md)."""
+_UNCLEAR = "the query does not say what it asks about"
 _ANSWERS_OTHER = "it is on the topic, and answers another question"
 
 
@@ -135,11 +90,11 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         if topic == finding.probability:
             return finding
         return replace(finding, probability=topic)
+    finding = _with_rows(question, finding)
     probability = topic
     doubt = ""
-    # "Smoking is forbidden" answers "Is smoking allowed?", and of several questions each is looked
-    # at by itself: there it does not count that a text answers another one.
-    opinion = None if is_yes_or_no(question) else finding.answered
+    # Of several questions each is looked at by itself: that a text answers another one is no news.
+    opinion = finding.answered
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
         # A near miss falls below a threshold that the topic reaches: it is not "probably there".
@@ -167,9 +122,61 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
 
 
+def _doubted(finding: Finding, doubt: str) -> Finding:
+    """A settled finding that is no answer, whatever is said for it."""
+    if finding.probability <= NO_ANSWER:
+        return finding
+    topic = max(finding.topic, finding.probability)
+    return replace(finding, probability=NO_ANSWER, topic=topic, doubt=doubt)
+
+
 _FEWEST_NEW_WORDS = 4
 """Words beside the question's from which on a sentence behind a heading is more than the next one
 of a list."""
+
+
+def _with_rows(question: str, finding: Finding) -> Finding:
+    """The finding with whole rows of tables quoted: label and value, and the header beside them.
+
+    Of rows that share no word with the question none is quoted where another one shares some.
+    """
+    text = finding.chunk.text
+    rows: list[Span] = []
+    headers: list[Span] = []
+    in_sentences: list[list[Span]] = []
+    for places in (finding.spans, finding.beside):
+        sentences: list[Span] = []
+        for place in places:
+            best = _best_rows(question, text, rows_in(text, place))
+            rows += [row.span for row in best]
+            headers += [row.header for row in best if row.header is not None]
+            if not best:
+                sentences.append(place)
+        in_sentences.append(sentences)
+    if not rows:
+        return finding
+    named = [row for row in rows if _shared_words(question, text, row)]
+    spans, beside = in_sentences
+    return replace(
+        finding,
+        spans=_joined([*spans, *(named or rows)]),
+        beside=_joined([*beside, *headers]),
+    )
+
+
+def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows that share most words with a question, without those that name the columns."""
+    headers = [row.header for row in rows]
+    inner = [row for row in rows if row.span not in headers]
+    shared = [_shared_words(question, text, row.span) for row in inner]
+    most = max(shared, default=0)
+    return [row for row, count in zip(inner, shared, strict=True) if count == most]
+
+
+def _shared_words(question: str, text: str, place: Span) -> int:
+    """How many of the words that a question asks about stand in a part of a text."""
+    asked = set(parse_question(question).tokens)
+    return len(asked.intersection(tokenise(text[place.start : place.end])))
 
 
 def _new_words(question: str, text: str) -> set[str]:
@@ -203,22 +210,24 @@ def decide(
     the best chunk.
     """
     limits = rule.thresholds
-    findings = [settled(query, finding, rule) for finding in ask(query)]
+    whole = QueryPart(text=query)
+    findings = [settled(query, finding, rule) for finding in ask(whole)]
+    is_unclear = any(warning.kind is WarningKind.UNCLEAR_QUERY for warning in intake.warnings)
+    if is_unclear:
+        findings = [_doubted(finding, _UNCLEAR) for finding in findings]
     probability = max((finding.probability for finding in findings), default=0.0)
-    parts: list[_Part] = []
+    parts: list[_JudgedPart] = []
     if answer_probability is not None:
         probability = rule.on_scale(answer_probability)
-    elif probability >= limits.present:
+        if is_unclear:
+            probability = min(probability, NO_ANSWER)
+    elif not is_unclear:
         pieces = split_query(query)
         if len(pieces) > 1:
-            parts = [_part(query, piece, ask, rule) for piece in pieces]
+            parts = [_judged(piece, ask, rule) for piece in pieces]
             findings = [_with_parts(finding, parts, limits) for finding in findings]
-    # A query that asks several things is as sure as the part that is stated least.
-    not_stated: list[str] = []
-    for part in parts:
-        if part.probability < max(limits.relevant, _STATED):
-            not_stated.append(part.text)
-            probability = min(probability, part.probability)
+            probability = _of_parts(probability, parts, limits)
+    not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
     doubt = _unreliable(query, findings, rule) if present else ""
     present = present and not doubt
@@ -240,7 +249,7 @@ def decide(
         answer_worth=worth,
         evidence=evidence,
         retrieval_quality=quality,
-        message=_message(query, relevant, not_stated, present=present),
+        message=_message(query, relevant, not_stated, len(parts), present=present),
         validator=validator,
         reasons=(
             *_reasons_of_parts(parts),
@@ -284,30 +293,40 @@ def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> 
     return unreliable(question, best.chunk.text, best.spans)
 
 
-class _Part(NamedTuple):
+class _JudgedPart(NamedTuple):
     """One of several questions, and where it is stated."""
 
     text: str
+    """In the words of the user."""
     findings: Sequence[Finding]
     probability: float
 
 
-def _part(query: str, piece: str, ask: Ask, rule: DecisionRule) -> _Part:
-    """The findings for one of several questions, in chunks that name its subject."""
-    # What `split_query` put in brackets: at least half of it must be in the chunk.
-    context = "" if piece in query else piece.rpartition(" (")[2]
-    subject = set(tokenise(context))
+def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
+    """The findings for one of several questions, in chunks that name what it is about."""
+    context = set(tokenise(" ".join(part.context)))
     findings: list[Finding] = []
-    for finding in ask(piece):
-        finding = settled(piece, finding, rule)
-        shared = subject.intersection(tokenise(finding.chunk.text))
-        if 2 * len(shared) >= len(subject):
-            findings.append(finding)
+    for finding in ask(part):
+        shared = context.intersection(tokenise(finding.chunk.text))
+        if 2 * len(shared) >= len(context):
+            findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
-    return _Part(piece, findings, probability)
+    return _JudgedPart(part.text, findings, probability)
 
 
-def _with_parts(whole: Finding, parts: Sequence[_Part], limits: Thresholds) -> Finding:
+def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
+    """The probability of an answer to a query that asks several things.
+
+    It is that of the part that is stated least. Where one chunk answers the whole, it is enough
+    that each part is rather stated than not.
+    """
+    least = min(part.probability for part in parts)
+    if least >= max(limits.relevant, _STATED):
+        return max(whole, least)
+    return least
+
+
+def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
     """A chunk's finding for the whole query, with the parts that the chunk states."""
     stated: list[Finding] = []
     for part in parts:
@@ -352,21 +371,32 @@ def _relevant(
 
 
 def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
-    """The quotes of the best chunks."""
+    """The quotes of the best chunks; a heading is quoted with the sentence below it."""
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
-        for start, end in _joined([*finding.spans, *finding.beside]):
+        places: list[Span] = []
+        for place in (*finding.spans, *finding.beside):
+            if is_heading(chunk.text, place):
+                place = Span(place.start, _end_of_next_sentence(chunk.text, place.end))
+            places.append(place)
+        for start, end in _joined(places):
             text = chunk.text[start:end]
             yield EvidenceQuote(chunk_id=chunk.id, start=start, end=end, text=text)
 
 
 def _message(
-    query: str, relevant: Sequence[Finding], not_stated: Sequence[str], *, present: bool
+    query: str,
+    relevant: Sequence[Finding],
+    not_stated: Sequence[str],
+    parts: int,
+    *,
+    present: bool,
 ) -> str:
     """The verdict in a sentence.
 
     Args:
-        not_stated: parts of the query that no chunk states.
+        not_stated: parts of the query that no chunk states for certain.
+        parts: how many the query has; 0 where it asks one thing.
     """
     if not relevant:
         return NOTHING_RELEVANT
@@ -379,7 +409,7 @@ def _message(
         return f"The answer is in the retrieved data: {chunks}."
     best = relevant[0]
     kind = "The answer is probably there"
-    if not_stated:
+    if not_stated and len(not_stated) < parts:
         kind = "The answer is there in part"
     elif best.doubt:
         kind = f"A near miss ({best.chunk.id}: {best.doubt})"
@@ -387,7 +417,7 @@ def _message(
     return f"{kind}: {chunks}. Not stated for certain: {questions}."
 
 
-def _reasons_of_parts(parts: Sequence[_Part]) -> Iterator[str]:
+def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
     """How probable an answer to each of several questions is."""
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
@@ -414,7 +444,9 @@ def _reasons(
 
 def _missing(query: str, text: str) -> str:
     """What a chunk does not say of the query, in the query's own words."""
-    content = set(parse_question(query).tokens)
+    # "Where can I find the manual?": a text need not say "find".
+    asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
+    content = set(parse_question(query).tokens).difference(asking_tokens)
     text_tokens = set(tokenise(text))
     missing: list[str] = []
     for word in dict.fromkeys(re.findall(r"[^\W_][\w'’-]*", query)):

@@ -17,7 +17,6 @@ from ragbench.text.sentences import split_sentences
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.validator import VALIDATORS, CascadeValidator, Validator
-from ragbench.validators.verdict import split_query
 
 FOUNDED = "When was the company founded?"
 ANSWER = Chunk(id="answer", text="The company was founded in 1995.")
@@ -71,22 +70,6 @@ def test_a_long_query_is_read_whole(query: str) -> None:
 def test_a_long_run_of_marks_ends_one_sentence() -> None:
     text = "So it ends" + "." * LONG + " Then it goes on."
     assert [text[slice(*one)][-3:] for one in split_sentences(text)] == ["...", "on."]
-
-
-def test_a_query_that_asks_more_than_eight_things_is_read_as_one() -> None:
-    asked = ["Who built the mill?", "When was it sold?"]
-    assert [len(split_query(" ".join(asked * n))) for n in (1, 4, 5)] == [2, 8, 1]
-    assert split_query("Who built the X200 and when was it sold?")[1] == "when was it sold? (X200)"
-
-
-def test_what_is_no_question_of_its_own_is_not_cut_off() -> None:
-    for query in (
-        "Do you collect my data? If yes, how?",
-        "Who led the research that was paid by the city and was praised in Leeds?",
-        "Which employees work remotely and have a company car?",
-        "The council is elected by members of the guild, and who else?",
-    ):
-        assert split_query(query) == (query,)
 
 
 # --- by name and settings

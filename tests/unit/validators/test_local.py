@@ -13,7 +13,7 @@ from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint
-from ragbench.text.pair_reader import PairReader
+from ragbench.text.pair_reader import PairReader, PairReading
 from ragbench.validators import local
 from ragbench.validators.calibration import (
     Calibration,
@@ -50,6 +50,23 @@ def test_no_word_of_a_long_chunk_goes_unread(tiny: str) -> None:
     plain, marked = (judge(reader, "w1 w2 w3?", [text]) for text in texts)
     assert any("read for words alone" in one for one in marked.warnings)
     assert marked.relevance["c0"] > 2 * plain.relevance["c0"]
+
+
+def test_of_a_long_chunk_only_the_windows_that_words_find_best_are_read(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    read = PairReader.read
+
+    def count(reader: PairReader, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
+        lengths.append(len(pairs))
+        return read(reader, pairs)
+
+    monkeypatch.setattr(PairReader, "read", count)
+    validator = LocalValidator(reader=tiny)
+    for sentences in (1_000, 10_000):  # 12 and 112 windows
+        judge(validator, "w1 w2 w3?", ["w4 w5 w6. " * sentences])
+    assert lengths == [12, 8]
 
 
 def test_a_query_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None:

@@ -79,6 +79,169 @@ def test_the_answering_sentence_alone_is_quoted_for_each_part_of_a_question(judg
     assert [one.text for one in verdict.evidence] == [ANSWER]
 
 
+# --- ten siblings each of scenario 1.1 (a definition), 1.3 (a feature) and 2.3 (several chunks)
+
+DEFINED = [
+    (
+        "What is osmosis?",
+        "Osmosis is the movement of water through a membrane toward the saltier side.",
+        ("Diffusion spreads a gas evenly.", "In diffusion, particles move to where there are few."),
+    ),
+    (
+        "What is a mortgage?",
+        "A mortgage is a loan that is secured by a house.",
+        ("A lease gives the right to use a flat.", "The tenant of a lease pays rent each month."),
+    ),
+    (
+        "What is inflation?",
+        "Inflation is a general rise in prices over time.",
+        ("Unemployment is the share of workers without a job.", "It rises when firms close."),
+    ),
+    (
+        "What is encryption?",
+        "Encryption turns a text into a form that only the holder of a key can read.",
+        ("Compression makes a file smaller.", "Lossless compression gives back every byte."),
+    ),
+    (
+        "What is a glacier?",
+        "A glacier is a mass of ice that flows slowly downhill.",
+        ("A volcano is an opening for lava.", "Volcanoes stand where plates of the crust meet."),
+    ),
+    (
+        "What is mitosis?",
+        "Mitosis is the division of a cell into two cells with the same chromosomes.",
+        ("Meiosis halves the number of chromosomes.", "Eggs and sperm are made by meiosis."),
+    ),
+    (
+        "What is a tariff?",
+        "A tariff is a tax on goods that are imported.",
+        ("A quota limits how many goods are imported.", "Once a quota is used up, it is closed."),
+    ),
+    (
+        "What is a sonnet?",
+        "A sonnet is a poem of fourteen lines.",
+        ("A haiku has three lines and seventeen syllables.", "Haiku often name a season."),
+    ),
+    (
+        "What is caching?",
+        "Caching keeps results close at hand so that they need not be computed again.",
+        ("Sharding splits a table over several servers.", "With sharding, a server has a part."),
+    ),
+    (
+        "What is fermentation?",
+        "Fermentation is the breakdown of sugar by yeast or bacteria without oxygen.",
+        ("Distillation separates liquids by their boiling points.", "In it, steam is cooled."),
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "defines", "others"), DEFINED)
+def test_1_1_what_is_about_another_thing_defines_nothing(
+    judge: Judge, query: str, defines: str, others: Sequence[str]
+) -> None:
+    verdict = judge(query, [defines, *others])
+    assert verdict.relevant_chunk_ids == ("c1",)
+    assert verdict.retrieval_quality is GOOD
+    verdict = judge(query, others)
+    assert not verdict.answer_present
+
+
+FEATURES = [
+    ("Can the Kora blender make soup?", "The Kora blender has a jug of two litres."),
+    ("Is the Tarn jacket windproof?", "The Tarn jacket is waterproof and weighs 400 grams."),
+    ("Does the Maren bike have hydraulic brakes?", "The Maren bike has eleven gears."),
+    ("Does the Dara watch measure blood pressure?", "The Dara watch measures the heart rate."),
+    ("Can the Brisa fan be controlled by voice?", "The Brisa fan has a timer and three speeds."),
+    ("Does the Nadir tracker record sleep?", "The Nadir tracker counts steps and floors."),
+    ("Is the Quill editor free for students?", "The Quill editor costs nine euros a month."),
+    ("Can the Lumo lamp be dimmed?", "The Lumo lamp gives warm light."),
+    ("Does the Sable keyboard have a number pad?", "The Sable keyboard pairs with a phone."),
+    ("Is the Onda radio stereo?", "The Onda radio receives FM and runs on two batteries."),
+]
+
+
+@pytest.mark.parametrize(("query", "text"), FEATURES)
+def test_1_3_other_features_of_what_is_asked_about_are_partial(
+    judge: Judge, query: str, text: str
+) -> None:
+    assert judge(query, [text]).retrieval_quality is PARTIAL
+
+
+IN_TWO = [
+    (
+        "Who wrote The Salt Road and when was it published?",
+        "The Salt Road was written by Mira Kolt.",
+        "The Salt Road was published in 1987.",
+    ),
+    (
+        "How much does the Basic plan cost and how many users does it include?",
+        "The Basic plan costs 9 euros a month.",
+        "The Basic plan includes five users.",
+    ),
+    (
+        "When was the Lumen bridge opened and how long is it?",
+        "The Lumen bridge was opened in May 1932.",
+        "The Lumen bridge is 840 metres long.",
+    ),
+    (
+        "Where is the head office of Nimbo and who is its chief executive?",
+        "The head office of Nimbo is in Ghent.",
+        "The chief executive of Nimbo is Paula Reyes.",
+    ),
+    (
+        "Who designed the Tavira tower? When was it finished?",
+        "The Tavira tower was designed by Jo Brandt.",
+        "The Tavira tower was finished in 2004.",
+    ),
+    (
+        "When does the library open and who runs the library?",
+        "The library opens at nine in the morning.",
+        "The library is run by the town council.",
+    ),
+    (
+        "When and where was Ada Krug born?",
+        "Ada Krug was born on 4 March 1921.",
+        "Ada Krug was born in Tromso.",
+    ),
+    (
+        "What causes rust and how can rust be prevented?",
+        "Rust is caused by oxygen and water on iron.",
+        "Rust can be prevented by paint or by galvanising.",
+    ),
+    (
+        "Which port does the broker use and what is the default timeout?",
+        "The broker uses port 5671.",
+        "The default timeout of the broker is 30 seconds.",
+    ),
+    (
+        "What is the height and the weight of the Orla statue?",
+        "The height of the Orla statue is 12 metres.",
+        "The weight of the Orla statue is 40 tons.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "first", "second"), IN_TWO)
+def test_2_3_what_two_chunks_state_is_there_in_whole(
+    judge: Judge, query: str, first: str, second: str
+) -> None:
+    verdict = judge(query, [first, second])
+    assert verdict.retrieval_quality is GOOD
+    assert {quote.text for quote in verdict.evidence} == {first, second}
+
+
+ROW = "Net revenue\n1,832\n1,710"
+INCOME = f"Statement of income\n(in millions)\n2023\n2022\n{ROW}\nCost of sales\n902\n851\n"
+BARS = "| | 2023 | 2022 |\n|---|---|---|\n| Net revenue | 1,832 | 1,710 |\n| Tax | 88 | 79 |"
+
+
+def test_a_value_of_a_table_is_quoted_with_its_label_and_the_header(judge: Judge) -> None:
+    asked = "What was the net revenue in 2023?"
+    assert [quote.text for quote in judge(asked, [INCOME]).evidence] == [ROW]
+    quotes = [quote.text for quote in judge(asked, [BARS]).evidence]
+    assert quotes == ["| | 2023 | 2022 |", "| Net revenue | 1,832 | 1,710 |"]
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["", "  \n", "\x00\ufffd"]])
 def test_nothing_to_read_is_no_error(judge: Judge, texts: list[str]) -> None:
     verdict = judge(FOUNDED, texts)

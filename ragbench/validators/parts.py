@@ -1,0 +1,104 @@
+"""The questions in a query: "Who built it and when was it sold?" asks two things."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ragbench.core.record import Record
+from ragbench.text.question import parse_question
+from ragbench.text.tables import Patterns
+from ragbench.text.tokens import tokenise
+
+_WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
+_NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+"""Words that are written like names, and numbers."""
+_FEWEST_WORDS = 3
+"""Words that each piece of a query must have to be a question by itself."""
+_MOST_PARTS = 8
+"""A query that asks more things is read as one: each part costs as much as a query."""
+
+
+class QueryPart(Record):
+    """One of the questions in a query, or the query itself."""
+
+    text: str
+    """In the words of the user: a message says these."""
+    context: tuple[str, ...] = ()
+    """Words of an earlier part that say what this one is about."""
+
+    @property
+    def question(self) -> str:
+        """The part with its context: "when was it sold? (X200)"."""
+        if not self.context:
+            return self.text
+        return f"{self.text} ({' '.join(self.context)})"
+
+
+@lru_cache(maxsize=1024)
+def split_query(query: str) -> tuple[QueryPart, ...]:
+    """The questions in a query, in order; the query itself where it asks one thing.
+
+    A query is cut where a question begins behind a question mark, and before a question that
+    follows "and", where each piece is a question and has at least three words. A piece without a
+    name, or with a pronoun, is about what the pieces before it name.
+
+    Example:
+        >>> [part.question for part in split_query("Who built the X200 and when was it sold?")]
+        ['Who built the X200', 'when was it sold? (X200)']
+    """
+    plain = " ".join(query.split())
+    for name in _ONE_SUBJECT:
+        shared = _WORDS[name].match(plain)
+        if shared:
+            return (
+                QueryPart(text=f"{shared['before']}{shared['first']} {shared['behind']}"),
+                QueryPart(text=f"{shared['before']}{shared['second']} {shared['behind']}"),
+            )
+    first, *later = _pieces(plain) or [query]
+    parts = [QueryPart(text=first)]
+    context = named_words(first)
+    for piece in later:
+        names = named_words(piece)
+        added: Sequence[str] = ()
+        if _WORDS["points"].search(piece):
+            added = context or _subject(first)
+        elif names:
+            context = names  # the parts that follow are about this one
+        else:
+            added = context
+        missing = [word for word in dict.fromkeys(added) if word not in piece]
+        parts.append(QueryPart(text=piece, context=tuple(missing)))
+    return tuple(parts)
+
+
+_ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
+"""Expressions for two things that are asked of one: "the height and the weight of X"."""
+
+
+def _pieces(query: str) -> Sequence[str]:
+    """The pieces of a query that asks several things; empty where one is no question."""
+    pieces = _WORDS["joint"].split(query)
+    if not 2 <= len(pieces) <= _MOST_PARTS:
+        return ()
+    for piece in pieces:
+        if len(piece.split()) < _FEWEST_WORDS or not _WORDS["whole"].search(piece):
+            return ()
+    return pieces
+
+
+def named_words(text: str) -> list[str]:
+    """The words of a text that are written like names, and its numbers, in their order."""
+    return [name for name in _NAMED.findall(text) if name != "I"]
+
+
+def _subject(question: str) -> list[str]:
+    """The words that say something behind the last "of", or else behind the last article.
+
+    "How long is the trial" is about the trial. Where there is neither, they are those of all.
+    """
+    content = parse_question(question).tokens
+    behind = _WORDS["subject"].search(question)
+    words = (behind["named"] if behind else question).split()
+    return [word for word in words if not set(tokenise(word)).isdisjoint(content)]
