@@ -21,7 +21,7 @@ from collections.abc import (
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record, replace
@@ -302,11 +302,18 @@ class CallStage(Record, Generic[InputT, ValueT]):
 def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
     """Whether several calls of some stage may be in flight in this process, or are awaited."""
     for stage in stages:
-        if isinstance(stage, CallStage) and stage.pool is None:
-            is_awaited = stage.call_async is not None
-            if is_awaited or run.most_calls > 1:
-                return True
+        calling = calling_here(stage)
+        if calling is not None and (calling.call_async is not None or run.most_calls > 1):
+            return True
     return False
+
+
+def calling_here(stage: Stage) -> CallStage[Any, Any] | None:
+    """The stage where it calls something in this process; None where it does not, or workers do."""
+    if not isinstance(stage, CallStage):
+        return None
+    calling = cast("CallStage[Any, Any]", stage)
+    return calling if calling.pool is None else None
 
 
 def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:

@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -34,7 +34,7 @@ from ragbench.errors import (
     warn,
 )
 from ragbench.plugins import directory_kept
-from ragbench.stages.call_stage import CallStage, Work
+from ragbench.stages.call_stage import CallStage, Work, calling_here
 from ragbench.stages.calls import Manner
 from ragbench.stages.judge import Job, JudgeStage
 from ragbench.stages.stage import STOPPED, Running, Stage
@@ -215,9 +215,10 @@ class Flow:
         self._giving_back: dict[int, CallStage[Any, Any]] = {}
         """The same stages; a call that the system refuses is given back to be asked again."""
         for place, stage in enumerate(stages):
-            if isinstance(stage, CallStage) and stage.pool is None:
-                self._manners[place] = stage.manner(run)
-                self._giving_back[place] = _giving_back(stage)
+            calling = calling_here(stage)
+            if calling is not None:
+                self._manners[place] = calling.manner(run)
+                self._giving_back[place] = _giving_back(calling)
         self._judge_place: int | None = None
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
@@ -355,10 +356,11 @@ class Flow:
     ) -> Sequence[RunCase]:
         """The rows that a stage has settled at once; for the others calls wait, or it gathers."""
         run = self._run
-        if isinstance(stage, CallStage) and stage.pool is None:
-            works: Sequence[Work[Any]] = stage.take(rows, run)
+        calling = calling_here(stage)
+        if calling is not None:
+            works: Sequence[Work[Any]] = calling.take(rows, run)
             if suspects:
-                works = stage.ask_suspects(works, suspects, run)
+                works = calling.ask_suspects(works, suspects, run)
             self._waiting[place].extend(works)
             waiting = {work.row.number for work in works}
             return [row for row in rows if row.number not in waiting]
@@ -608,7 +610,7 @@ def _wait_of(error: BaseException) -> float | None:
             return None
         for holder in (getattr(cause, "response", None), cause):
             headers: Any = getattr(holder, "headers", None)
-            if isinstance(headers, Mapping) or hasattr(headers, "items"):
+            if hasattr(headers, "items"):  # a mapping, or a client's own class like one
                 lowered = {str(name).lower(): str(value) for name, value in headers.items()}
                 return retry_after(lowered)
         cause = cause.__cause__ or cause.__context__

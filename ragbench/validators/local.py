@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 from msgspec import Meta
 
@@ -349,7 +349,14 @@ _SPECIAL_TOKENS = 8
 """Tokens at most that a model puts around query and text."""
 
 
-def fitting_windows(model: Reader, query: str, text: str, max_length: int) -> tuple[Span, ...]:
+class PairLength(Protocol):
+    """Counts the tokens of a query and a text together."""
+
+    def length(self, query: str, text: str) -> int:
+        """Tokens of both, special ones included."""
+
+
+def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -> tuple[Span, ...]:
     """Windows that hold all of a text, each short enough to be read whole."""
     characters = _FIRST_CHARACTERS
     while True:
@@ -362,7 +369,7 @@ def fitting_windows(model: Reader, query: str, text: str, max_length: int) -> tu
         characters //= 2
 
 
-def _fits(model: Reader, query: str, text: str, max_length: int) -> bool:
+def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
     """Whether the model takes query and text together."""
     # A token is at least a character: short texts need no counting.
     if len(query) + len(text) + _SPECIAL_TOKENS <= max_length:

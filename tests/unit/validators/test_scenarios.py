@@ -11,7 +11,7 @@ from ragbench import Chunk, build_validator
 from ragbench.core.validation import AnswerWord, RetrievalQuality, Verdict
 from ragbench.validators.verdict import NOTHING_RELEVANT
 
-GOOD, _, POOR = RetrievalQuality
+GOOD, PARTIAL, POOR = RetrievalQuality
 Judge = Callable[[str, Sequence[str]], Verdict]
 SHIPPED = [
     "lexical",
