@@ -352,8 +352,9 @@ _SPECIAL_TOKENS = 8
 class PairLength(Protocol):
     """Counts the tokens of a query and a text together."""
 
-    def length(self, query: str, text: str) -> int:
+    def length(self, first: str, second: str) -> int:
         """Tokens of both, special ones included."""
+        ...
 
 
 def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -> tuple[Span, ...]:
