@@ -40,7 +40,7 @@ from ragbench.ledger.origin import (
     change_of,
     own_state,
 )
-from ragbench.ledger.watch import STARTED, Watch, file_of
+from ragbench.ledger.watch import STARTED, Watch, file_of, files_of_streams
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
@@ -77,7 +77,8 @@ class Project:
             leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
-        self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
+        left_out = {str(Path(path).absolute()) for path in leaving_out}
+        self._left_out = frozenset(left_out | files_of_streams())
         self._here = project_folder()
         self._things = tuple(things)
         files_of_things = self._files_of_things()

@@ -8,6 +8,7 @@ inside of the project is known without it (`ragbench.ledger.project`).
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import sysconfig
 import threading
@@ -39,7 +40,7 @@ class Watch:
         """Grows whenever something is noted that was not known."""
         self.opened: dict[str, str] = {}
         """Files that were read, with what `stamp_of` said when they were first opened."""
-        self.written: set[str] = set()
+        self.written: set[str] = files_of_streams()
         """Files that were opened for writing."""
         self.unseen: dict[str, str] = {}
         """What cannot be seen into: an address or a program, and a sentence."""
@@ -90,6 +91,32 @@ class Watch:
         """Something was met that cannot be seen into."""
         self.changes += name not in self.unseen
         self.unseen.setdefault(name, sentence)
+
+
+def files_of_streams() -> set[str]:
+    """The files that this process holds open for writing, such as those of a shell's ``>``.
+
+    What a run prints is no input of the system. Standard output may be turned to standard error
+    just now, with the file kept under another number: so all numbers are looked at.
+    """
+    paths: set[str] = set()
+    try:
+        descriptors = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
+    except OSError:  # as on Windows
+        return paths
+    import fcntl  # not on Windows
+
+    for descriptor in descriptors:
+        with suppress(OSError):  # the one of the listing itself is closed by now
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            if not is_file or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & _WRITING:
+                continue
+            if sys.platform == "darwin":
+                raw = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
+                paths.add(os.fsdecode(raw.rstrip(b"\0")))
+            else:
+                paths.add(os.readlink(f"/dev/fd/{descriptor}"))  # noqa: PTH115
+    return paths
 
 
 def _drop_young_bytecode(module: ModuleType | None) -> None:
