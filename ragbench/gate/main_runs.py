@@ -90,6 +90,16 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     return replace(baseline, drift=drift)
 
 
+def check_kept(keep: int) -> None:
+    """Refuses a number of runs that no baseline keeps.
+
+    Raises:
+        ConfigError: it is out of range.
+    """
+    if not 1 <= keep <= MOST_KEPT:
+        raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
+
+
 def with_run(
     baseline: Baseline,
     run: RunScores,
@@ -110,8 +120,7 @@ def with_run(
     Args:
         accept: later runs are compared with this run alone, whatever it lost.
     """
-    if not 1 <= keep <= MOST_KEPT:
-        raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
+    check_kept(keep)
     _check_names(baseline, run)
     if accept:
         # The run may have been held before: it is accepted now, and is not remembered twice.

@@ -357,6 +357,24 @@ def test_more_runs_than_a_file_holds_are_refused(ragbench: Ragbench) -> None:
     done.refused("keep is 99: give 1 to 20")
 
 
+def test_more_runs_than_a_file_holds_are_refused_before_the_file_is_made(
+    ragbench: Ragbench,
+) -> None:
+    done = ragbench("baseline", "add", run_of_day(ragbench, 3), "--keep", "99", "-o", "new.json")
+
+    done.refused("keep is 99: give 1 to 20")
+    assert not Path("new.json").exists()
+
+
+def test_limits_in_a_folder_that_is_not_there_write_no_baseline(ragbench: Ragbench) -> None:
+    runs = [run_of_day(ragbench, day) for day in (1, 2)]
+
+    done = ragbench("baseline", "set", *runs, "-o", "new.json", "--limits", "nowhere/limits.yaml")
+
+    done.refused("there is no folder nowhere")
+    assert not Path("new.json").exists()
+
+
 def test_a_run_is_not_added_to_what_is_no_baseline_file(ragbench: Ragbench) -> None:
     run = run_of_day(ragbench, 1)
     report = Path(run, "report.json")

@@ -13,7 +13,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline, read_baseline, write_baseline
 from ragbench.gate.history import fitted_limits
-from ragbench.gate.main_runs import Added, baseline_of, with_run
+from ragbench.gate.main_runs import Added, baseline_of, check_kept, with_run
 from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole
 from ragbench.ledger.folder import run_around
@@ -69,6 +69,8 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
     if limits is not None and limits.exists():
         raise ConfigError(f"{limits} exists and may have been edited: name another file")
+    if limits is not None and not limits.absolute().parent.is_dir():
+        raise ConfigError(f"--limits {limits}: there is no folder {limits.parent}")
     fitted = fitted_limits(scores) if len(scores) > 1 else ()
     write_baseline(baseline, options.out)
     if limits is not None:
@@ -121,6 +123,7 @@ def add(options: AddOptions, json: JsonOption = False) -> None:
       ragbench baseline add reports/main --keep 3
     """
     out = options.out
+    check_kept(options.keep)  # also where the file is yet to be made
     book = options.labelled.book
     scores = with_labels(read_run(options.run), book)
     if out.exists():
