@@ -177,7 +177,7 @@ def evaluate(
             validator = build_validator(validator)
         if judge is not None:
             named = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
-            metrics = (*named, CORRECTNESS)
+            metrics = (CORRECTNESS, *named)
         request = RunRequest(
             out=path_of(out),
             rag=cast("RAG | None", rag),

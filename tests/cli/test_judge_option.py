@@ -229,7 +229,7 @@ def test_metrics_that_are_named_are_measured_beside_the_judge(
 
     with Path("run/cases.csv").open(encoding="utf-8") as file:
         header = next(csv.reader(file))
-    assert header[-2:] == ["token_f1", "correctness"]
+    assert header[-2:] == ["correctness", "token_f1"]
 
 
 # --- criteria in words

@@ -360,7 +360,7 @@ def _metrics(
         if not metrics:
             raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
     if models.judge is not None:
-        metrics = parse_metrics((*metrics, CORRECTNESS))
+        metrics = parse_metrics((CORRECTNESS, *metrics))  # whoever decides leads the table
     return metrics
 
 
