@@ -311,6 +311,62 @@ class Lines:
             self.print(text)
 
 
+_ANSWERS_BEFORE_A_HINT = 10
+"""Answers by which the time of one is known well enough."""
+_LEAST_SECONDS = 30.0
+"""Left at that rate, below which nobody minds to wait."""
+_SUGGESTED = 8
+"""Calls in flight that most systems bear."""
+
+
+@dataclass(slots=True)
+class InTurn:
+    """Says once how long a system takes that is asked in turn, and what several calls would take.
+
+    A plain function or class may not bear several calls: only its user knows.
+    """
+
+    print: Callable[[str], None]
+    now: Callable[[], float]
+    """Seconds on a clock that only moves forward."""
+    inner: StageAdvance | None = None
+    """Is told everything, too."""
+    _asked: Counter[str] = field(default_factory=Counter[str])
+    _settled: Counter[str] = field(default_factory=Counter[str])
+    _began: dict[str, float] = field(default_factory=dict[str, float])
+    """When each stage had its first answer."""
+    _has_spoken: bool = False
+
+    def advance(self, event: StageProgress) -> None:
+        """Counts the answers of a stage, and hands the event on."""
+        if self.inner is not None:
+            self.inner(event)
+        stage = event.stage
+        self._settled[stage] += event.done
+        asked = event.done - event.reused - event.recorded
+        if self._has_spoken or event.cases is None or stage not in _OF_SYSTEM or asked <= 0:
+            return
+        now = self.now()
+        began = self._began.setdefault(stage, now)
+        self._asked[stage] += asked
+        intervals = self._asked[stage] - 1
+        if intervals < _ANSWERS_BEFORE_A_HINT:
+            return
+        seconds = (now - began) / intervals
+        remaining = seconds * (event.cases - self._settled[stage])
+        if remaining >= _LEAST_SECONDS:
+            self._has_spoken = True
+            self.print(
+                f"{stage} takes {seconds:.1f} s a case, one after the other: {remaining:,.0f} s "
+                f"more. --concurrency {_SUGGESTED} needs about {remaining / _SUGGESTED:,.0f} s, "
+                "if your RAG allows several calls"
+            )
+
+
+_OF_SYSTEM = ("retrieve", "generate")
+"""The stages in which the user's system is asked."""
+
+
 class _Bars:
     """A bar for each stage in a terminal."""
 

@@ -13,7 +13,7 @@ from ragbench.core.report import FailureGroup, Interval, Latency, Report, StageC
 from ragbench.metrics.registry import parse_metric
 from ragbench.stages.stage import Progress
 from ragbench_cli import console
-from ragbench_cli.console import Lines
+from ragbench_cli.console import InTurn, Lines
 from ragbench_cli.report_tables import print_report
 
 
@@ -152,6 +152,41 @@ def test_a_line_every_half_minute() -> None:
         "retrieve 300/1,000 (3 failed)",
         "generate 20/1,000 (2 failed, 10 from before)",
     ]
+
+
+def hints_of_a_run_in_turn(seconds: float, *, cases: int, reused: int = 0) -> list[str]:
+    """What is said while each case of a run takes so long, one after the other."""
+    hints: list[str] = []
+    clock = iter(number * seconds for number in range(cases))
+    in_turn = InTurn(print=hints.append, now=lambda: next(clock))
+    if reused:
+        in_turn.advance(Progress("retrieve", cases, reused, reused=reused))
+    for _ in range(cases - reused):
+        in_turn.advance(Progress("retrieve", cases, 1))
+    return hints
+
+
+def test_a_slow_system_in_turn_is_told_once_what_eight_calls_save() -> None:
+    hints = hints_of_a_run_in_turn(2.0, cases=211)
+
+    assert hints == [
+        "retrieve takes 2.0 s a case, one after the other: 400 s more. --concurrency 8 needs about "
+        "50 s, if your RAG allows several calls"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cases", "reused"),
+    [
+        pytest.param(0.001, 200, 0, id="fast"),
+        pytest.param(1.0, 12, 0, id="few cases"),
+        pytest.param(1.0, 200, 200, id="from before"),
+    ],
+)
+def test_a_system_that_nobody_waits_for_gets_no_hint(
+    seconds: float, cases: int, reused: int
+) -> None:
+    assert hints_of_a_run_in_turn(seconds, cases=cases, reused=reused) == []
 
 
 def test_calls_that_hang_end_with_the_first_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:

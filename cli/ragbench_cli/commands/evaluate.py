@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -416,6 +417,11 @@ class _Opened:
         if system.operators is not None:
             self.operators = self._read_operators(system.operators)
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
+        rag = self.system.rag
+        is_in_turn = rag is not None and not rag.bears_calls and options.asking.concurrency is None
+        is_plain_run = options.asking.on.engine == "local" and self.system.concurrency is None
+        if is_in_turn and is_plain_run and not options.quiet:
+            self.bars = console.InTurn(console.say, time.monotonic, self.bars).advance
         if not options.quiet:
             say_source(info, cases, self.system)
             if not options.labelled.labels:
