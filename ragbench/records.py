@@ -110,6 +110,8 @@ from ragbench.core.story import SearchStory as SearchStory
 from ragbench.core.trace import StageOutcome as StageOutcome
 from ragbench.core.unfulfilled import Unfulfilled as Unfulfilled
 from ragbench.core.unfulfilled import UnfulfilledCase as UnfulfilledCase
+from ragbench.core.validation import AnswerWord as AnswerWord
+from ragbench.core.validation import AnswerWorth as AnswerWorth
 from ragbench.core.validation import Conflict as Conflict
 from ragbench.core.validation import DoctorFinding as DoctorFinding
 from ragbench.core.validation import DumpWarning as DumpWarning
@@ -126,6 +128,7 @@ from ragbench.core.validation import ValidationTable as ValidationTable
 from ragbench.core.validation import WarningCount as WarningCount
 from ragbench.core.validation import WarningKind as WarningKind
 from ragbench.core.validation import WeakQuery as WeakQuery
+from ragbench.core.validation import WordCount as WordCount
 from ragbench.gate.config import LatencyBudget as LatencyBudget
 from ragbench.gate.config import SliceGate as SliceGate
 from ragbench.gate.config import Undecided as Undecided

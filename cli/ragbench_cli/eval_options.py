@@ -127,14 +127,12 @@ class Asking(Record):
     """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
     after turn."""
     concurrency: Annotated[str | None, option("N")] = None
-    """Calls in flight: a number, or 'auto'. By default auto for coroutines and addresses, which
-    begins with 4 and goes up to 16 as long as the RAG bears it; 1 for a plain function or class, or
-    the pipeline's setting. More than 1 needs a RAG that allows it."""
+    """Calls in flight. Plain code is called once at a time; coroutines and addresses begin with 4
+    and go up to 16 ('auto')."""
     timeout: Annotated[float | None, option("SECONDS")] = None
     """Time limit per query, in seconds."""
     repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
-    """How many times the RAG is asked for each case. A score is the mean; the report shows how much
-    of the variance is the system's own noise. Needs --rag."""
+    """How many times the RAG is asked for each case; the report shows its noise. Needs --rag."""
     batch_size: Annotated[int, option(min=1, rare=True)] = 32
     """Queries per batch, for a RAG that supports batching."""
     give_up_after: Annotated[int, option(min=0, rare=True)] = 100

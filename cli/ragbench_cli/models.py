@@ -173,8 +173,7 @@ class ModelChoice(JudgeChoice):
     """The models of an evaluation."""
 
     judge: Annotated[str | None, option("MODEL")] = None
-    """Model that judges whether the answers are right; 'off' for none. Same as --llm-model MODEL
-    with the metric correctness. Also 'judge: MODEL' in ragbench.yaml. See docs/judging.md."""
+    """Model that judges whether the answers are right; 'off' for none. See docs/judging.md."""
     dry_run: bool = False
     """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
     its answers are kept for the run."""

@@ -15,9 +15,8 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ragbench.core.calling import LoopThread
 from ragbench.core.outcome import Cell, Known, Outcome, Status
 from ragbench.core.record import Record, field, replace
 from ragbench.core.trace import RunCase, StageOutcome
@@ -34,6 +33,9 @@ from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.plugins import directory_kept
 from ragbench.safe_text import shown_line
+
+if TYPE_CHECKING:
+    from ragbench.core.calling import LoopThread
 
 InLoop = Callable[[Coroutine[Any, Any, None]], None] | None
 """Runs a coroutine to its end in the run's event loop; None: each in a loop of its own."""

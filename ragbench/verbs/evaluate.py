@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import ValidationError
 
-from ragbench.core.calling import LoopThread
 from ragbench.core.case import Case
 from ragbench.core.metric import CORRECTNESS, Metric
 from ragbench.core.record import Record, replace
@@ -39,12 +38,12 @@ from ragbench.stages.begin import (
     request_digest,
     with_run_date,
 )
-from ragbench.stages.call_stage import has_calls_at_once
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.score import CellTable, ScoreStage
 from ragbench.stages.stage import (
     OWN,
     USUAL_CALLS,
+    AbsentStage,
     GivingUp,
     InFlight,
     Progress,
@@ -63,6 +62,7 @@ from ragbench.stages.system import (
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
 if TYPE_CHECKING:
+    from ragbench.core.calling import LoopThread
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.judge import JudgeStage, Judging
     from ragbench.stages.on_workers import Workers
@@ -301,6 +301,8 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         )
         loop: LoopThread | None = None
         if rag is not None and rag.is_async:
+            from ragbench.core.calling import LoopThread
+
             loop = LoopThread("ragbench-system")
             stack.callback(loop.stop)
         begun = begin(
@@ -567,7 +569,7 @@ def _through_stages(
 
     try:
         with closing(windows):
-            if has_calls_at_once(stages, running):
+            if _has_calls_at_once(begun.stages, running):
                 from ragbench.stages.flow import run_flow
 
                 reads_ahead = not hears_own_answers
@@ -579,6 +581,15 @@ def _through_stages(
             raise RunError(running.giving_up.because) from None
         raise
     return cases, builder
+
+
+def _has_calls_at_once(stages: Sequence[Stage], running: Running) -> bool:
+    """Whether several calls may be in flight; a run that asks nobody loads nothing that asks."""
+    if all(isinstance(stage, AbsentStage) for stage in stages):
+        return False
+    from ragbench.stages.call_stage import has_calls_at_once
+
+    return has_calls_at_once(stages, running)
 
 
 def _builder(cases: RunCases, begun: BegunRun, collect: Collect | None) -> ReportBuilder:

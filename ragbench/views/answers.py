@@ -154,7 +154,7 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
         ways.append(way)
     # A judge decides about answers; the share that people would find is theirs alone.
     if not answers.by_judge and (ways or answers.undecided):
-        ways.append("let a judge decide: --judge MODEL")
+        ways.append("add --judge MODEL")
     sentence = ("; or " if with_command else ", or ").join(ways)
     return sentence[:1].upper() + sentence[1:]
 

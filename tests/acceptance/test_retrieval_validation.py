@@ -100,10 +100,7 @@ def test_us1_2_without_a_relevant_chunk_the_sentence_is_printed(validator: Valid
     assert verdict.message == NOTHING
 
 
-def test_us1_3_partially_related_chunks_are_partial(
-    validator: Validator, request: pytest.FixtureRequest
-) -> None:
-    open_for(request, "local", "cascade")
+def test_us1_3_partially_related_chunks_are_partial(validator: Validator) -> None:
     verdict = judged(validator, "Does the camera support night recording?", CAMERA)
     assert verdict.relevant_chunk_ids == ("c1",)
     assert verdict.retrieval_quality == "Partial"
@@ -121,10 +118,7 @@ def test_us2_2_a_missing_answer_is_not_present_and_it_is_explained(validator: Va
     assert verdict.message == NOTHING
 
 
-def test_us2_3_all_parts_of_a_question_are_in_several_chunks(
-    validator: Validator, request: pytest.FixtureRequest
-) -> None:
-    open_for(request, "lexical", "local", "cascade")
+def test_us2_3_all_parts_of_a_question_are_in_several_chunks(validator: Validator) -> None:
     verdict = judged(validator, "Who founded Acme and when did Acme move to Berlin?", ACME)
     assert verdict.answer_present
     assert set(quotes(verdict)) == {"c1", "c2"}

@@ -61,7 +61,7 @@ def cells(column: str) -> Counter[str]:
 def test_without_labels_the_screen_counts_and_names_no_share(ragbench: Ragbench) -> None:
     done = ragbench("eval", "answers.jsonl", "--out", "run")
     assert "Of 30 cases: 30 agree with the reference." in done.flat
-    assert "Label 30 for the share of right ones, or let a judge decide: --judge MODEL" in done.flat
+    assert "Label 30 for the share of right ones, or add --judge MODEL" in done.flat
     assert "ragbench label RUN -m answer_correct -n 30" in ragbench("report", "run").flat
     assert "Right:" not in done.out
     assert cells("decided_by") == {"words": SIZE}

@@ -252,9 +252,8 @@ def test_the_next_step_is_labels_or_a_judge(tmp_path: Path) -> None:
 
     assert share_hint(report) == (
         "Label 40 for the share of right ones (about ±10 points), with: "
-        "ragbench label RUN -m answer_correct -n 40; or let a judge decide: --judge MODEL"
+        "ragbench label RUN -m answer_correct -n 40; or add --judge MODEL"
     )
     assert share_hint(report, with_command=False) == (
-        "Label 40 for the share of right ones (about ±10 points), "
-        "or let a judge decide: --judge MODEL"
+        "Label 40 for the share of right ones (about ±10 points), or add --judge MODEL"
     )

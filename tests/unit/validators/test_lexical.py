@@ -149,6 +149,7 @@ def test_rules_that_were_edited_make_it_another_validator(
 ) -> None:
     """As in a checkout whose version stays while its code changes."""
     (tmp_path / "objections.py").write_text("FIRST = 1\n", "utf-8")
+    (tmp_path / "chunk_identity.py").write_text("SAME = 1\n", "utf-8")
     monkeypatch.setattr(validate, "files", lambda _: tmp_path)
     validator, found = LexicalValidator(), list[str]()
     for text in ("FIRST = 1\n", "FIRST = 1\r\n", "FIRST = 2\n"):
