@@ -33,7 +33,8 @@ _DOCUMENTS = 8
 """On no more documents than that a metric of which nothing is left never passes, though chance may
 explain it. On more a test can show it, and many metrics need more to be lost."""
 _OF_SLICE = (5, 0.8)
-"""The same of a slice, of which there are many; and the least share of it that was had."""
+"""A slice fails without a test only if nothing is left of it, of at least so many observations of
+what there was, and of at least such a mean: of many slices chance easily empties one."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
 UNCHANGED = 0.4
@@ -233,6 +234,7 @@ def shown_checks(
 _COVERAGE = MetricColumn(
     name="", version=1, group="", direction=Direction.HIGHER, low=0.0, high=1.0, unit="share"
 )
+"""The share of cases that a metric measures, as a metric of its own; it gets a name by metric."""
 
 
 def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
@@ -334,11 +336,15 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
 
 
 _PASSING = (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST, Ground.NOT_LOWER)
+"""Grounds on which a check of a drop passes."""
 _NOT_SHOWN = (Ground.OPEN, Ground.RARE_LOSSES, Ground.TOO_FEW_CLUSTERS)
+"""Grounds that leave a loss open; of a metric that did not fall, there is no loss to be open."""
 
 
 def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | None:
-    """Whether more was lost than needs a test; the floors hold the level of noisy systems.
+    """The ground of a loss that is too large to need a test; None of any other.
+
+    The least numbers of cases keep a noisy system from failing by chance.
 
     Args:
         enough: observations of what there was, from which on losing half of them is no chance.
@@ -359,6 +365,8 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
 
     are_few = drop.clusters <= _DOCUMENTS
     if is_all:
+        # Every metric is one more chance of a false loss. Where a test can show a loss, too, many
+        # metrics need more documents that lose.
         losing = sum(total < 0.0 for total in question.sample.totals().sums)
         needed = LEAST if are_few else LEAST - 1.0 + enough / _FEW
         if losing >= needed:
@@ -407,7 +415,11 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
 
 
 def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
-    """How a metric moved, as if nothing had been tested.
+    """How a metric moved, and on which cases, without any test.
+
+    Every drop begins so. `_drop` puts the numbers of its test in their place; a metric of which
+    nothing is demanded (`shown_checks`) stays so. What a test would give has values that claim
+    nothing: a p-value of 1, no tolerance, a family of none.
 
     Args:
         interval: of the mean difference, in which a loss is negative.
@@ -423,7 +435,7 @@ def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
         low = None if interval.high is None else 0.0 - interval.high
         high = None if interval.low is None else 0.0 - interval.low
     return Drop(
-        before=sample.before or 0.0,
+        before=sample.before or 0.0,  # None without any case
         after=sample.after or 0.0,
         difference=difference + 0.0,  # never -0.0, which JSON would show
         low=low,

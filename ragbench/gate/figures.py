@@ -35,7 +35,11 @@ SOURCES = {RIGHT: (_CORRECTNESS, _DECLINING), ANSWERED: (*_METRICS_THAT_TELL_ANS
 """What has to be measured for a figure, as far as the run has it."""
 
 Derive = Callable[[Cell | None, Cell | None], float | None]
-"""A case's cell, and that of whether declining is right, to its value; None: it does not apply."""
+"""Two cells of a case to a figure's value of it; None where the figure does not apply to the case.
+
+The first cell is that of the metric that the figure is made of. The second one is that of
+`abstention_accuracy`: 1 where it was right of the system to decline, or to answer; else 0.
+"""
 
 
 def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores, RunScores | None]:
@@ -142,12 +146,19 @@ def _telling_metric(runs: Sequence[RunScores]) -> str | None:
 
 
 def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
-    """How far a case is right, by the cell of its answer and of whether declining was right."""
+    """How far a case is right, from 0 to 1; None where it has nothing to compare its answer with.
+
+    Args:
+        answer: its cell of `answer_correct`: abstained where the system declined.
+        declining: its cell of `abstention_accuracy`: 0 where it answered what has no answer, or
+            declined what has one.
+    """
     if declining is not None and declining.value == 0.0:
-        return 0.0  # it answered what has no answer, or declined what has one
+        return 0.0
     if answer is None or answer.status is Status.SKIPPED:
         return None
     if answer.status is Status.ABSTAINED:
+        # To decline counts as right only where it is known to be.
         return float(declining is not None and declining.value == 1.0)
     if answer.status is Status.FAILED:
         return 0.0
@@ -155,19 +166,32 @@ def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
 
 
 def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None:
-    """Whether a case that has an answer was answered, by the cell of a metric of its answer."""
+    """1 where a case was answered, 0 where it was declined or failed.
+
+    None where that is no question: the documents hold no answer, or the metric does not apply.
+
+    Args:
+        answer: the case's cell of a metric that compares answers. Only its status counts: measured
+            where there was an answer, abstained where the system declined.
+        declining: its cell of `abstention_accuracy`: 1 where it was right to decline or to answer
+            as the system did, 0 where it was wrong.
+    """
     if answer is None or answer.status is Status.SKIPPED:
         return None
     is_declined = answer.status is Status.ABSTAINED
-    # To decline is right, or to answer is wrong: the documents hold no answer.
+    # That it was right to decline, or wrong to answer, says that the documents hold no answer.
     if declining is not None and declining.value == float(is_declined):
         return None
+    # Any other status is no answer: declined or failed.
     return float(answer.status is Status.MEASURED)
 
 
 def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float | None:
-    """Whether a case that has an answer was answered, by the cell of `answer_rate`."""
-    del declining  # the metric is skipped where there is no answer
+    """1 where a case was answered, 0 where it was not, by its cell of `answer_rate`.
+
+    None where the metric does not apply, as for cases whose answer no document holds.
+    """
+    del declining  # needed for other metrics: this one is skipped where there is no answer
     if rate is None or rate.status is Status.SKIPPED:
         return None
     if rate.status is Status.FAILED:

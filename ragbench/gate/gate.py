@@ -63,8 +63,8 @@ def lost_cases(
     """
     columns_by_name = sorted(columns, key=lambda column: column.name)
     size = len(run.cases)
-    # Of each case, by far the worst metric so far: its place among the columns, how much the case
-    # lost on it, and whether it failed.
+    # Of each case the metric that is worst for it so far: its place among the columns (-1: none),
+    # how much the case lost on it, and whether it failed.
     worst = np.full(size, -1)
     largest_loss = np.zeros(size)
     is_failed = np.zeros(size, bool)
@@ -166,7 +166,10 @@ def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> Gat
 
 
 def _rank(check: GateCheck) -> tuple[int, bool]:
-    """What is open stands behind what keeps the gate from passing."""
+    """The place of a check in a report: failed ones first, as in `_ORDER`.
+
+    Of equal outcomes, those that keep the gate from passing come before those that may pass.
+    """
     return _ORDER.index(check.outcome), check.may_pass
 
 
@@ -176,6 +179,7 @@ _ORDER = (
     GateOutcome.PASSED,
     GateOutcome.NOT_JUDGED,
 )
+"""Outcomes in the order of a report: what a reader must act on comes first."""
 
 
 def gate(
@@ -194,6 +198,7 @@ def gate(
     compared = _compared(run, baseline, [*dropping])
     checks = sorted(_checks(run, baseline, demands, compared, config), key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
+    # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
     command = _settle_command(run, baseline, config)
@@ -203,7 +208,7 @@ def gate(
     system = None if baseline is None else system_change(baseline, run)
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
-    lost, pair = _cases(compared, dropping)
+    lost, pair = _lost_cases_and_pair(compared, dropping)
     all_notes = [*notes, *compared.notes]
     clusters = clusters_note(run.clusters)
     if clusters:
@@ -226,10 +231,21 @@ def gate(
     )
 
 
-def _cases(
+def _lost_cases_and_pair(
     compared: Comparability, dropping: Iterable[MetricColumn]
 ) -> tuple[tuple[CaseChange, ...], RunPair | None]:
-    """Those that lost on one of the metrics, and how many went another way."""
+    """The cases that lost, and how many cases pass in only one of the run and its baseline.
+
+    The lost cases explain checks of drops, so they are those of the metrics that are checked for
+    one. The pair says how far the two systems differ at all, so it is of all main metrics that both
+    runs measured.
+
+    Args:
+        dropping: the metrics of which a drop is judged.
+
+    Returns:
+        No case, and None for the pair, where the two runs cannot be compared.
+    """
     if compared.comparable_runs is None:
         return (), None
     run, baseline = compared.comparable_runs
@@ -277,6 +293,7 @@ def _drops(
     by_test = [*one_row_each(unlabelled)]
     columns_held = dict.fromkeys(demand.column for demand in demands if demand.drops)
     by_test += coverage_questions(columns_held, run, baseline, config.max_unmeasured)
+    # Labels of people and the test of drops share the level of the gate, by their questions.
     family = len(by_people) + len(by_test)
     part = len(by_test) / family if by_people else 1.0
     judged = drop_checks(by_test, config, part=part)
@@ -346,7 +363,11 @@ def _outcome(
 
 
 def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
-    """A loss of a named metric on so few cases that neither a test nor its size can ever tell."""
+    """Refuses a gate that could never judge a loss of a metric that the user named.
+
+    On so few cases neither a test nor the size of the loss can show it: the user would wait for a
+    verdict that cannot come.
+    """
     problems: list[str] = []
     for check in checks:
         drop = check.drop

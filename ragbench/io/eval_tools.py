@@ -104,6 +104,7 @@ _TEXT_WITH_SOURCE = re.compile(
 )
 """How DeepEval writes a text with its source into a list of texts."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a name in camel case begins a new word."""
 
 
 def _snake_case(name: str) -> str:
@@ -215,6 +216,7 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
 _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
+"""promptfoo's names of token counts, with the fields of a case that they fill."""
 
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -226,10 +228,11 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
         variables = as_object(row.values.get("vars")) or as_object(test.get("vars"))
         recognised = {target for target, _ in fields[tuple(variables)].bindings}
         case: dict[str, object] = {**variables, **_promptfoo_answer(row.values)}
-        if "context" in variables:  # by promptfoo's convention what was retrieved
+        if "context" in variables:  # by promptfoo's convention the retrieved text
             case.setdefault("contexts", variables["context"])
             del case["context"]
         if "query" not in recognised:
+            # No variable has a name for a query: the only text among them must be it.
             texts = [value for value in variables.values() if isinstance(value, str)]
             if len(texts) == 1:
                 case["query"] = texts[0]
@@ -359,7 +362,11 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
 
 
 def _query_and_run(row: Row) -> list[object]:
-    """What the rows of one answer have in common, each with another passage."""
+    """The columns of an open-rag-eval row that say of which answer it is: the query, and its run.
+
+    That tool writes a row for each passage of an answer. Neighbouring rows with the same values
+    here become one case.
+    """
     return [row.values.get(name) for name in ("query_id", "query", "query_run")]
 
 

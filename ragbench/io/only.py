@@ -125,7 +125,7 @@ class Only(Record):
 
 @dataclass(kw_only=True, slots=True)
 class _SeenRecords:
-    """Which times and values the records have, for the message that none of them is meant."""
+    """The times and values that records have, for the message that no record is meant."""
 
     values: dict[str, Counter[str]]
     """Path of a field in a condition, to how often it has which value that was not meant."""
@@ -136,6 +136,7 @@ class _SeenRecords:
     untimed: int = 0
     """Records that say no time, where one is needed."""
     earliest: float = float("inf")
+    """Of these records, in seconds since 1970; so is `latest`."""
     latest: float = -float("inf")
 
     def contents(self, *, is_timed: bool) -> Iterator[str]:
@@ -195,9 +196,15 @@ def _iso_time(seconds: float) -> str:
 
 
 def _value_at(values: object, field_path: str, find: Callable[[object], object]) -> object:
-    """The value at a path of a record, or else of its metadata.
+    """The value that a condition on a field compares; None where the record has no such field.
 
-    ``feedback.NAME`` gives the values of all feedback of that name, where traces list it.
+    It is the one at a path of the record, or else of its metadata, where readers put fields that
+    are none of ragbench's. ``feedback.NAME`` gives the values of all feedback of that name: the
+    reader of traces lists feedback in a case's metadata, each with its name and value.
+
+    Args:
+        field_path: as the user wrote it, such as ``user`` or ``session.id``.
+        find: the function that `getter` makes of that path, once for all records.
     """
     metadata = as_object(values).get("metadata")
     top_name, _, feedback_name = field_path.partition(".")

@@ -50,7 +50,8 @@ _MAX_REMEMBERED_TEXTS = 20_000
 _COMMIT_SECONDS = 0.05
 """Seconds between commits, at most."""
 _AT_RISK = 0.005
-"""Seconds of work that others did and that a crash of this process may cost, at most."""
+"""Seconds that RAGs and models worked for outcomes that a crash of this process may cost, at most:
+slow answers are stored at once, fast ones together."""
 _PLACE_CASE = (
     "INSERT INTO cases (id, body, digest, position) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET body = excluded.body, digest = excluded.digest, "
@@ -97,32 +98,52 @@ class StoredOutcome(NamedTuple):
     digest: bytes
     """Digest of the output: equal outputs need no work downstream."""
     epoch: int = 0
+    """The latest in which it was found valid."""
     run: int = 0
-    """The one that asked for it; 0 for a recorded one."""
+    """Number of the run that asked for it; 0 for a recorded one."""
 
 
 class Journal(AbstractContextManager["Journal"]):
     """The open journal of a run. Used by one thread of one process."""
 
     def __init__(self, path: Path | None) -> None:
+        """Opens the journal, and creates it where there is none.
+
+        What is recorded waits in lists, which `flush` writes in one transaction: a transaction for
+        each outcome would take longer than many systems take to answer.
+
+        Args:
+            path: its file. None keeps it in memory, without the outcomes that are asked for: they
+                are stored for a later command, and it could not read them.
+        """
         self._path = path
         self._flushed = time.monotonic()
+        """When recorded outcomes were last written: they are due some time after that."""
         self._at_risk = 0.0
+        """Seconds that RAGs and models worked for the outcomes that wait, see `_AT_RISK`."""
         self._known_texts: set[bytes] = set()
+        """Digests of texts that are stored or wait: many cases share them."""
         self._new_texts: list[tuple[bytes, str]] = []
+        """Texts that wait to be written, each behind its digest."""
         self._new_outcomes: list[tuple[object, ...]] = []
+        """Outcomes that wait to be written, as rows of their table."""
         self._confirmed: list[tuple[int, int, str, bytes]] = []
+        """Outcomes to be marked valid in an epoch, all others of their case and stage invalid:
+        epoch, number of the case, stage and key, as `_CONFIRM` takes them."""
         self.before_flush: Callable[[], None] | None = None
-        """Called before outcomes are stored that were asked for."""
+        """Called before new outcomes are stored: what they came from is stored ahead of them."""
         self._db = connect(path)
         self.runs = RunTables(self._db)
         """The runs that it holds outcomes of."""
         self.scores = ScoreTables(self._db, self.flush)
         """The cells."""
         self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
-        """Whether no outcome was there when it was opened, or when it got its cases."""
+        """Whether no outcome was stored when it was opened; once its cases are placed, whether none
+        was by then (`placed` drops recorded ones, and stores the new). Then none need be looked up.
+        """
         self.placed_digest: tuple[int, str] | None = None
-        """What `cases_digest` says, of the cases that were placed."""
+        """How many cases were placed so far, and their fingerprint, as `cases_digest` would read
+        them from the file; None before any."""
         self._loaded_texts: dict[bytes, str] = {}
         """The texts of the outcomes that were read last."""
 
@@ -146,7 +167,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Makes everything recorded so far survive a crash of the process.
 
         Args:
-            if_due: only where a crash would cost too much: by the clock, and by the work of others.
+            if_due: only where a crash would cost too much: some time after the last flush, or as
+                soon as RAGs and models worked long enough for what waits (`_AT_RISK`).
         """
         now = time.monotonic()
         is_due = self._at_risk >= _AT_RISK or now - self._flushed >= _COMMIT_SECONDS
@@ -182,7 +204,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._new_outcomes.clear()
 
     def is_empty(self) -> bool:
-        """Whether it holds no outcome by now."""
+        """Whether it holds no outcome by now, those that wait included."""
         return not self._new_outcomes and self._db.execute(_ANY_OUTCOME).fetchone() is None
 
     # --- the run

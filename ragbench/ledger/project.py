@@ -51,14 +51,19 @@ _MAX_LIST = 50
 _MAX_DEPTH = 5
 """Levels of settings whose entries are parts of their own."""
 _MAX_FILES = 20_000
+"""Files up to which a project is read."""
 _MAX_BYTES = 4 << 30
-"""A project with more than that is not read; see `_TOO_LARGE`."""
+"""Bytes up to which a project is read; `_TOO_LARGE` says how to leave files of a larger one out."""
 _KIND_ORDER = ("unseen", "code", "file", "model", "package", "env")
-"""In which order changes are said."""
+"""The order in which changes are listed, by the kind of what changed."""
 
 
 class Project:
-    """The folders of a user's code, and what else its outcomes may come from."""
+    """What a user's system is made of, as far as its outcomes may come from it.
+
+    A run stores it with the outcomes of each stage (`origin`); a later command compares (`changed`)
+    and uses stored outcomes again only while nothing of it differs.
+    """
 
     def __init__(
         self,
@@ -72,6 +77,9 @@ class Project:
 
         Args:
             things: the objects that are asked, such as a RAG.
+            watch: sees what they open, write, start and connect to. Without one that was there
+                before they were loaded, a file of theirs that changed since this process began to
+                use ragbench may not be what was loaded, and counts as changed.
             metrics: the user's files of metrics. No answer depends on them, unless another file of
                 the project names one.
             leaving_out: files and folders that no answer depends on, such as the run's folder.
@@ -79,7 +87,9 @@ class Project:
         self._watch = watch or Watch(since=STARTED)
         left_out = {str(Path(path).absolute()) for path in leaving_out}
         self._left_out = frozenset(left_out | files_of_streams())
+        """Files and folders that do not count."""
         self._here = project_folder()
+        """The project in which the command runs."""
         self._things = tuple(things)
         files_of_things = self._files_of_things()
         for file in metrics:
@@ -91,16 +101,21 @@ class Project:
         self._is_all_own = not files and has_own_things
         """Whether all of it is ragbench's, whose settings say what it is."""
         if not files:
-            files = [str(self._here / "_")]  # the folder where the command runs
+            # No file of the user's is seen: the project where the command runs is taken for the
+            # system's. "_" is any file in it, as folders are found by a file (`project_folder`).
+            files = [str(self._here / "_")]
         self._folders = list(dict.fromkeys(project_folder(file) for file in files))
+        """The folders of the user's code: every file in them counts."""
         self._contents_before: dict[str, Content] = {}
-        """Of large files as an earlier run found them, by name."""
+        """By name the contents of large files in an earlier run, from `knows`: such a file is not
+        read again while its stamp is the same."""
         self._packages_before: dict[str, OriginPart] = {}
-        """As an earlier run found them, by name."""
+        """By name the installed packages in an earlier run, from `knows`; also to save reading."""
         self._stamps: dict[OriginPart, tuple[Path, str]] = {}
-        """The files of the project with what `stamp_of` said of them."""
+        """The files of the project with their stamps when they were read, for `moved`."""
         self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
-        """By stage the settings before it was asked."""
+        """By stage the settings when its origin was first asked for: a setting that differs later
+        was changed by the system itself, see `origin`."""
 
     def _files_of_things(self) -> list[str]:
         """The files that define what is asked."""
@@ -248,7 +263,7 @@ class Project:
     def _opened_parts(
         self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
-        """A file that was read: as it was then, and not at all where it was made here.
+        """A file that the system read, as it was then; nothing of a file that it wrote itself.
 
         The dataset and files of runs are left out; what code opens beside the cases counts.
 
@@ -381,7 +396,7 @@ def _is_of_ragbench(path: str) -> bool:
     """Whether ragbench keeps answers, outcomes or a baseline in it: what they came from counts."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            head = file.read(72)
+            head = file.read(72)  # SQLite's mark, and at byte 68 what wrote the file
     except OSError:
         return False
     is_own = head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS

@@ -154,6 +154,7 @@ class RunTables:
     """The tables of runs, settings and origins of an open journal."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
+        """Reads the present setting, and how far the latest run came."""
         self._db = db
         self.kept: dict[str, Any] = dict(db.execute("SELECT key, value FROM meta"))
         """What `keep` stored, by name."""
@@ -244,7 +245,12 @@ class RunTables:
 _LETTER_OF_STATUS = {status: status.value[0] for status in Status}
 _STATUS_BY_LETTER = {letter: status for status, letter in _LETTER_OF_STATUS.items()}
 _NO_CELL = "."
+"""The letter of a metric that gave a case no cell."""
+_CELL_COLUMNS = 5
+"""Columns of the table of cells before those of the metrics: number, epoch, question, answer and
+status."""
 _MAX_METRICS = 400
+"""Each has a column; SQLite limits how many there may be."""
 _METRICS = "SELECT identity, judge, metric FROM metrics"
 _TABLES_BESIDE = ("matched", "causes", "judgements")
 """What is stored beside the cells, in this order."""
@@ -271,7 +277,7 @@ class CaseCells(NamedTuple):
     answer: bytes
     """The same of those that read it."""
     cells: Sequence[Cell | None]
-    """By the metric's number in the journal."""
+    """By the metric's number in the journal; None where the metric gave the case none."""
 
 
 class ScoreTables:
@@ -296,10 +302,19 @@ class ScoreTables:
         """Whether the journal had no metric, and so no cell, when it was opened."""
 
     def write(self, epoch: int) -> None:
-        """Writes what was recorded, inside of the journal's transaction."""
+        """Writes what was recorded, inside of the journal's transaction.
+
+        What waits stays in `new`: the journal empties it once the transaction has succeeded.
+
+        Args:
+            epoch: the number of the run's present setting, for which the new cells hold; cells of
+                earlier ones are not shown any more.
+        """
         db = self._db
         new_cells: dict[int, CaseCells] = self.new["cells"]
         if not self.were_empty:
+            # A new row replaces one of the same key. But a case may now have fewer notes (why a
+            # cell has no value) or matched contexts than before, and no cause: those go first.
             rescored = [(number,) for number in new_cells]
             db.executemany("DELETE FROM notes WHERE number = ?", rescored)
             db.executemany("DELETE FROM causes WHERE number = ?", rescored)
@@ -316,7 +331,7 @@ class ScoreTables:
             for metric, cell in enumerate(cells):
                 if cell is not None and cell.value is None:
                     notes.append((number, metric, _detail(cell)))
-        question_marks = ",".join("?" * (self.columns + 5))
+        question_marks = ",".join("?" * (_CELL_COLUMNS + self.columns))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({question_marks})", rows)
         db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
         for table in _TABLES_BESIDE:
@@ -337,6 +352,7 @@ class ScoreTables:
             for identity, judge, name in missing:
                 number = len(numbers_of)
                 numbers_of[identity, judge] = number
+                # Its position is set below, with those of all metrics of this command.
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
                 self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")

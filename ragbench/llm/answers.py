@@ -130,7 +130,10 @@ _COST_HEADER = "x-litellm-response-cost"
 
 
 def decoded(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object of an answer; a cost that stands in a header is put beside its tokens."""
+    """The JSON object of an answer; the cost in a header of LiteLLM's goes beside its tokens.
+
+    There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
+    """
     try:
         value: object = json.loads(answer.body, strict=False)
     except (ValueError, RecursionError):
@@ -233,11 +236,13 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
 def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     """What an answer says it cost, in US dollars; None where it does not say.
 
-    Sources: OpenRouter's ``usage.cost`` (with a key of one's own at the provider,
-    ``cost_details.upstream_inference_cost`` comes on top); LiteLLM's header.
+    Sources: OpenRouter's ``usage.cost``; the header of LiteLLM's proxy, which `decoded` has put in
+    the same place of the body.
     """
     usage = _dict(body.get("usage"))
     cost = _amount(usage.get("cost"))
+    # "Bring your own key": OpenRouter charges its fee alone, and the model's provider charges the
+    # owner of the key. What that is, it says beside the fee.
     has_own_key = usage.get("is_byok") is True
     if cost is None or not has_own_key:
         return cost

@@ -132,6 +132,7 @@ class Ledger:
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
+        """Where each event is written, too; None where nothing is kept."""
         self._origin: str | None = None
         """Where the price comes from that costs are reckoned by, once there is a cost."""
         self._answered: Counter[tuple[str, str]] = Counter()
@@ -250,8 +251,9 @@ class CallBook:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # of one thread: `note` opens the book inside of it
         self._file: int | None = None
+        """The open file's descriptor; None before the first event and after the end."""
         self.spent_before = Decimal(0)
         """What earlier commands of the run spent, or may have spent; known when it is open."""
 
@@ -282,7 +284,8 @@ class CallBook:
     def note(self, *event: Any) -> None:
         """Writes an event; `Ledger` says which there are."""
         with self._lock:
-            # What follows on a request opens no book: it is closed once the command has ended.
+            # An answer or an end ("a", "e") opens no book: that of its request is closed where it
+            # comes after the end of the command.
             if event[0] in "psq":
                 self.open()
             if self._file is not None:
@@ -332,7 +335,13 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def _spent(path: Path) -> Decimal:
-    """What all commands of a run spent, or may have spent, as its receipts say."""
+    """What all commands of a run spent, or may have spent, as its receipts say.
+
+    It is what the cap of a run counts from, so lost answers count as well, at the most that they
+    may have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is
+    null, and counts as 0. So does a line that is no receipt: it says no amount, and one that was
+    cut or edited must not keep every later command of the run from asking.
+    """
     spent = Decimal(0)
     for receipt in _lines(path):
         with suppress(TypeError, KeyError, InvalidOperation):
@@ -362,14 +371,18 @@ class Budget:
             if amount is not None and not (amount.is_finite() and amount >= 0):
                 raise ConfigError("a cost must be a number of at least 0")
         self.limit = limit
+        """The most that this command may spend; None for no limit."""
         self.run_limit = run_limit
+        """The most that all commands of a run may spend together; None for no limit."""
         self.book: CallBook | None = None
+        """The run's, which knows what its earlier commands spent; None outside of a run."""
         self.spent = Decimal(0)
         """What requests that are over cost, those included whose cost was never reported."""
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        """Calls that wait for money to come back, each as its loop and the event that says so."""
 
     @property
     def is_capped(self) -> bool:

@@ -46,13 +46,16 @@ _CHAT = "/chat/completions"
 _SHOWN = 1000
 """Characters of a problem that the model is told."""
 _FIRST_ANSWER = 512
-"""Tokens that the first answer is given where a cap is near."""
+"""Tokens that answers are taken to need until one shows how long they are."""
 _USUAL_ANSWER = 256
-"""Tokens that later answers are given there, at least."""
+"""Tokens that later answers are taken to need at least, however short the first ones were."""
+_MARGIN = 4
+"""How many times as long as the longest answer so far, or as one that was cut off, the next one may
+be: answers of one judge differ in length, and one that is cut off is paid for and asked again."""
 _TOKENS_A_MINUTE = "limit-tokens"
 """The header, without its beginning, that says how many tokens a minute takes."""
 _ANSWERS_A_MINUTE = 8
-"""Answers of which a minute shall take at least so many."""
+"""Answers that a minute shall have room for; where it has not, each gets less."""
 _LEAST_ANSWER = 64
 """Tokens. Below them, no answer of any use can be expected."""
 
@@ -69,7 +72,7 @@ class _ChatQuestion(Question):
     room: int | None = None
     """Tokens that are left for an answer, as the endpoint has said."""
     needed: int = 0
-    """Tokens that its answer needs: a shorter one was cut off."""
+    """Tokens that its answer needs, since one with less room was cut off; 0 where none was."""
 
 
 @dataclass(slots=True)
@@ -298,8 +301,8 @@ class LLMClient(Caller):
                     raise first_rejection from None
             except LLMTruncatedError as error:
                 if limit is not None and limit < (longest or 0):
-                    # It was cut for its cost, not for want of room: it gets four times as much.
-                    question.needed = 4 * limit
+                    # It was cut for its cost, not for want of room: it gets more.
+                    question.needed = _MARGIN * limit
                 elif not error.reasoned:
                     raise _narrow(error, longest, dialect.longest) from None
                 elif dialect.learned is before and before.reasons:
@@ -326,18 +329,32 @@ class LLMClient(Caller):
         payload = self.dialect.payload(messages, definition, question.mode, longest)
         if longest is None:
             return payload
+        payload[self.dialect.learned.token_limit] = self._token_limit(payload, question, longest)
+        return payload
+
+    def _token_limit(
+        self, payload: Mapping[str, Any], question: _ChatQuestion, longest: int
+    ) -> int:
+        """How many tokens an answer may have: all, or only what it needs where room is scarce.
+
+        It is scarce where little is left of a budget, as the most that a request can cost is set
+        aside for it (`affordable`), and where the endpoint takes few tokens in a minute.
+
+        Args:
+            longest: tokens that the answer may have at most.
+        """
         usual = _FIRST_ANSWER
         if self._longest_answer:
-            usual = max(4 * self._longest_answer, _USUAL_ANSWER)
+            usual = max(_MARGIN * self._longest_answer, _USUAL_ANSWER)
         needed = max(question.needed, usual)
         limit = self.affordable(payload, longest, needed)
-        # Many endpoints count what an answer may have against what a minute takes.
+        # Many endpoints count what an answer may have against what a minute takes. Before the first
+        # answer its length is a guess: it is better to wait for a minute than to have it cut off.
         enough_a_minute = limit * _ANSWERS_A_MINUTE
         tokens_a_minute = self.rates.get(_TOKENS_A_MINUTE, enough_a_minute)
         if self._longest_answer and tokens_a_minute < enough_a_minute:
             limit = min(limit, needed)
-        payload[self.dialect.learned.token_limit] = limit
-        return payload
+        return limit
 
     def _adapts(
         self,
@@ -380,7 +397,8 @@ class LLMClient(Caller):
             return False
         self.dialect.learn(room=limit.most)
         requested = answer_limit or 0
-        if limit.prompt is None:  # how much of the room the prompt takes is not said
+        if limit.prompt is None:
+            # How much of the room the prompt takes is not said: less is tried, step by step.
             room = requested // 4
         else:
             room = limit.most - limit.prompt - SPARE

@@ -32,18 +32,23 @@ class SummaryBuilder:
     """
 
     clusters: Sequence[str | None] = ()
-    """What each case shares with others, once they are summed up; empty where none does."""
+    """What each case shares with others, known from `summaries` on; empty where none does."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
         self._columns = [array("d") for _ in self.metrics]
+        """By metric the values of the cases; NaN where a case has none."""
         self._reasons: list[Counter[tuple[Status, str]]] = [Counter() for _ in self.metrics]
-        """Of the cells that have no value."""
+        """By metric why cells have no value, with their number."""
         self._named: list[str | None] = []
+        """The cluster that each case names itself."""
         self.names: dict[str, str] = {}
-        """Clusters that cases name."""
+        """Clusters that cases name, each with itself."""
         self._gold = array("q")
+        """Two numbers for each case (`Case.gold_pair`): cases with equal ones share gold, and are
+        one cluster."""
         self._members: dict[tuple[str, str], array[int]] = defaultdict(partial(array, "q"))
+        """By slice ("tag" or "language", and its name) the rows of its cases."""
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
         """Takes in a case.
@@ -193,14 +198,19 @@ def _figures(
 
 
 def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:
-    """The figure of a metric by its own function; None where that is not at hand."""
+    """The figure of a metric that is no mean, by the metric's own function over all values.
+
+    None where the function cannot be had: a run that is read again stores no functions. Those of
+    ragbench's metrics are found by their names. A user's file is not executed for a report.
+    """
     definition = metric.definition
-    if definition.formula is None and not definition.digest:
-        from ragbench.metrics.registry import computable
+    is_own_and_stored = definition.formula is None and not definition.digest
+    if is_own_and_stored:
+        from ragbench.metrics.registry import computable  # of stored metrics alone
 
         try:
             definition = computable(metric).definition
-        except ConfigError:
+        except ConfigError:  # this version has no such metric
             return None
     aggregate = None if definition.formula is None else definition.formula.aggregate
     if aggregate is None:
@@ -209,5 +219,6 @@ def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:
         takes = {*inspect.signature(aggregate).parameters}
     except ValueError:  # max() has none that can be seen
         takes = set[str]()
+    # The function takes the parameters of the metric that it has a parameter for.
     names = [parameter.name for parameter in definition.parameters if parameter.name in takes]
     return float(aggregate(values, **{name: metric.parameter(name) for name in names}))

@@ -28,7 +28,7 @@ from ragbench.stages.biography import biography_of
 _PARTLY = 0.5
 """The value of an answer that is partly right: above it, people or a judge call it right."""
 _NO_GOLD: frozenset[int] = frozenset()
-"""What most chunks hold."""
+"""The gold of a chunk that holds none, as most do."""
 
 
 # --- where the gold stood
@@ -92,11 +92,11 @@ class FoundGold(NamedTuple):
         context = trace.context.value
         if not answers or (context is not None and context.is_ids_alone):
             return None
-        shown = _answer_by_chunk(context, answers)
+        shown = _gold_by_answer(context, answers)
         if trace.retrieval.value is context:
             retrieved = shown
         else:
-            retrieved = _answer_by_chunk(trace.retrieval.value, answers)
+            retrieved = _gold_by_answer(trace.retrieval.value, answers)
         return cls(Basis.REFERENCE, 1, retrieved, shown)
 
 
@@ -109,10 +109,14 @@ def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
     return chunks
 
 
-def _answer_by_chunk(
+def _gold_by_answer(
     result: RetrievalResult[Any] | None, answers: Sequence[str]
 ) -> list[frozenset[int]]:
-    """Which chunks hold one of the reference answers, as if it were the only gold context."""
+    """For each chunk the gold that it holds, where no gold is known but reference answers are.
+
+    A chunk with the words of an answer counts as gold context 0, so that the rest of this module
+    follows it like any gold. The answers say the same in other words: there is one gold context.
+    """
     if result is None:
         return []
     chunks: list[frozenset[int]] = []
@@ -169,7 +173,7 @@ def _answer_by_value(value: float) -> Answer:
 
 
 _ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
-"""By what words say for sure."""
+"""By whether words agree with the reference for sure, contradict it for sure, or neither."""
 
 
 class _AnswerMeaning(NamedTuple):
@@ -380,6 +384,7 @@ def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
 
 
 _CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
+"""Causes that are known from the answer alone; of any other answer the cause is unknown."""
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
@@ -411,7 +416,7 @@ def _generating_stage(cause: Cause) -> str | None:
 
 
 class _Finding(NamedTuple):
-    """What the way of the gold says of a case."""
+    """The parts of an attribution that follow from where the gold was shown or lost."""
 
     cause: Cause
     detail: str

@@ -108,7 +108,13 @@ def _pre_retrieval_failed(result: RetrievalResult[Any]) -> bool:
 
 
 def _holds_failures(body: bytes, has_failed: Callable[[RetrievalResult[Any]], bool]) -> bool:
-    """Whether a stored result holds failures that were passed over: another try may find more."""
+    """Whether a stored result holds failures of steps that the rest went on without.
+
+    It is then not used again: another try may find more.
+
+    Args:
+        has_failed: whether it does, by the result's metadata.
+    """
     # Most results hold none, and parsing each would take longer than all the rest.
     if b'"failures"' not in body:
         return False
@@ -118,9 +124,9 @@ def _holds_failures(body: bytes, has_failed: Callable[[RetrievalResult[Any]], bo
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
 RetrieveInput = tuple[str, list[dict[str, str]]]
-"""A query, and what was said before it, where the RAG is to know."""
+"""A query, and the messages before it; none where the RAG takes no history."""
 GenerateInput = tuple[str, Sequence[str], list[dict[str, str]]]
-"""The same with the contexts."""
+"""A query, the contexts to answer from, and the messages before it as in `RetrieveInput`."""
 
 
 def retrieve_stage(
@@ -200,30 +206,36 @@ class _Arguments(NamedTuple):
 
 
 class _BatchCalls(NamedTuple):
-    """What calls a batch method: plain, or as a coroutine function."""
+    """What calls a batch method: a function or a coroutine function, as the RAG's methods are."""
 
     call: Callable[[Sequence[Any]], Sequence[Any]] | None
+    """None for a RAG whose methods are coroutines."""
     call_async: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None
+    """None for a RAG of plain methods."""
     takes_batches: bool
+    """Whether the RAG works on a batch as a whole; else its queries are asked one by one."""
 
 
 def _batch_calls(
     rag: RAG,
     family: Family,
     arguments: Callable[[Sequence[Any]], _Arguments],
-    checked: Callable[[object, str], Any],
+    check_result: Callable[[object, str], Any],
     top_k: int | None = None,
 ) -> _BatchCalls:
     """What calls the batch method of a family and checks what it gives.
 
     Args:
-        checked: gives a result in its usual form, or raises an `InterfaceError`; its second
+        arguments: what the method is called with for a batch of inputs.
+        check_result: gives a result in its usual form, or raises an `InterfaceError`; its second
             argument is the method's name for the message.
+        top_k: how many chunks are asked for; None leaves it to the RAG.
     """
     name = family.rich_batch.name
     where = f"{type(rag).__name__}.{name}"
     is_async = isinstance(rag, AsyncRAGInterface)
     is_own = name in rag.implemented
+    # Takes the columns of `_Arguments`, and as `said` the messages before each query.
     ask: Callable[..., Any]
     if is_own:
         ask = own_method(rag, name, top_k)
@@ -235,7 +247,7 @@ def _batch_calls(
         """What a batch method returned, checked to be one result a query."""
         if not is_own:
             return cast("Sequence[Any]", answer)  # a derived method has checked each result
-        return [checked(result, where) for result in to_batch(answer, size, where)]
+        return [check_result(result, where) for result in to_batch(answer, size, where)]
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
         """Asks a RAG of plain methods for a batch."""
@@ -243,7 +255,7 @@ def _batch_calls(
         try:
             answer = ask(*columns, said=messages)
         except PartialBatchError as error:
-            raise _checked(error, checked) from error
+            raise _with_checked_results(error, check_result) from error
         return results(answer, len(inputs))
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -252,7 +264,7 @@ def _batch_calls(
         try:
             answer = await ask(*columns, said=messages)
         except PartialBatchError as error:
-            raise _checked(error, checked) from error
+            raise _with_checked_results(error, check_result) from error
         return results(answer, len(inputs))
 
     return _BatchCalls(
@@ -262,15 +274,21 @@ def _batch_calls(
     )
 
 
-def _checked(error: PartialBatchError, checked: Callable[[object, str], Any]) -> PartialBatchError:
-    """The results of a batch of which some queries failed, checked as those of any other."""
+def _with_checked_results(
+    error: PartialBatchError, check_result: Callable[[object, str], Any]
+) -> PartialBatchError:
+    """The error of a batch of which some queries failed, with the other queries' results checked.
+
+    Those results are kept, as nothing is asked twice, so they must be in order like any others. One
+    that is not becomes the failure of its query alone.
+    """
     outcomes: list[object] = []
     for outcome in error.outcomes:
         if isinstance(outcome, Exception):
             outcomes.append(outcome)
             continue
         try:
-            outcomes.append(checked(outcome, error.where))
+            outcomes.append(check_result(outcome, error.where))
         except InterfaceError as refusal:
             outcomes.append(refusal)
     return PartialBatchError(outcomes, error.where)
@@ -347,7 +365,7 @@ class _RagSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SearchAndNeighbours(_RagSearch):
-    """The same for a RAG that also gives the chunks around one."""
+    """Lets operators search with a RAG's own retrieval, and ask it for the chunks around one."""
 
     neighbours: Callable[[str, int], Sequence[Chunk]] = field(
         repr=False, metadata={"setting": False}

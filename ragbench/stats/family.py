@@ -25,11 +25,11 @@ more than are drawn otherwise, about."""
 FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _BLOCK = 500_000
-"""Numbers in memory at once; changes no result."""
+"""Numbers in memory at once; another value changes no result."""
 _ONE_THREAD = 200_000
 """Up to as many multiplications OpenBLAS does in one thread."""
 _DENSE = 1_000_000
-"""Up to as many entries, a matrix stores its zeros, too; changes no result."""
+"""Up to as many entries, a matrix stores its zeros, too; another value changes no result."""
 
 
 class SignFlipTest(Record):
@@ -38,6 +38,7 @@ class SignFlipTest(Record):
     p_value: float
     """Chance of a mean at least this far out if signs were arbitrary; 1 where nothing moved."""
     clusters: int
+    """All independent clusters, those that did not move included."""
     informative: int
     """Clusters whose total differs from the null: the others say nothing about the sign."""
 
@@ -250,13 +251,19 @@ class _Totals(NamedTuple):
     """The clusters of a sample whose total differs from the null."""
 
     sample: PairedSample
+    """Where the clusters are from: it names them."""
     first_cases: NDArray[np.int32]
     """The place of the first case of each cluster."""
     sums: Floats
     """The total of each cluster less the null, as a whole number."""
 
     def keys(self) -> Iterator[Key]:
-        """The clusters under names that all samples share."""
+        """A name for each cluster, by which `_Matrix.of` finds it again in the other samples.
+
+        A draw must flip the sign of a cluster in all tests at once. Its code does not do: each
+        sample numbers its own clusters. So any of its cases names it, here the first one: by what
+        it shares with the others, or by its id where it shares nothing (`PairedSample.key`).
+        """
         return map(self.sample.key, map(int, self.first_cases))
 
 
@@ -303,6 +310,7 @@ class _Matrix(NamedTuple):
     numbers: Sequence[Floats]
     """Of each test, its numbers."""
     clusters: int
+    """How many columns there are."""
 
     @classmethod
     def of(cls, keys_of_tests: Iterable[Iterable[Key]], sums_of_tests: Sequence[Floats]) -> _Matrix:

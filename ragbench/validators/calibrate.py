@@ -26,10 +26,12 @@ from ragbench.validators.calibration import (
 _FEWEST = 5
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
+"""Parts of the labels; each is measured by what the others teach."""
 _EDGE = 1e-6
 """How near a probability comes to 0 and 1, which have no logit."""
 _RIDGE = (25.0, 1.0)
-"""How much slope and offset are held near doing nothing: few labels move only the offset."""
+"""How strongly slope and offset are held at 1 and 0, where nothing moves: few labels move only the
+offset."""
 _TARGET = 0.98
 """The precision where none is asked for."""
 _MANY = 200
@@ -39,9 +41,9 @@ _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
 _PRECISIONS = (0.98, 0.95, 0.9, 0.8)
-"""Targets of which a report says what they would keep, the strictest first."""
+"""Targets of which a report shows the precision and recall, the strictest first."""
 _ERRORS = (0.01, 0.02, 0.05, 0.1)
-"""The same where an error is guaranteed."""
+"""The targets that are shown where an error is guaranteed: the largest share of false Yes."""
 
 
 class Labelled(Record, kw_only=False):
@@ -89,7 +91,7 @@ class CalibrationReport(Record):
     """None without labels of chunks."""
     chunk_after: Quality | None
     tradeoffs: tuple[Tradeoff, ...]
-    """What other targets would keep, the strictest first; cross-validated, too."""
+    """What each of a few usual targets would keep, the strictest first; cross-validated, too."""
     error: float | None
     """The guaranteed share of false Yes among queries without the answer; None where a precision
     was asked for."""
@@ -219,7 +221,13 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
 
 
 def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Tradeoff]:
-    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
+    """What each of a few usual targets would keep of the verdicts Yes, that an answer is there.
+
+    So the user sees at once where a precision of 98 % costs nearly every Yes, and can ask for less.
+    The targets are precisions, or guaranteed errors where one was asked for.
+    """
+    # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
+    # is, whatever was asked for: else every target would have the same figures.
     plain = replace(aim, has_chunks=False, moves=True)
     if aim.error is None:
         aims = [replace(plain, precision=precision) for precision in _PRECISIONS]
@@ -236,7 +244,7 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     """Whether labels show that the target is missed, and that a learned threshold is nearer.
 
     Args:
-        costs: whether it may cost F1.
+        costs: whether it may cost F1: the user asked for just this precision.
     """
     low, high = before.precision_interval
     if before.precision is None or after.precision is None or low <= precision <= high:

@@ -555,16 +555,19 @@ def _tokens_of(words: Sequence[str]) -> set[str]:
 # --- repeated questions
 
 _FEWEST_WORDS = 3
-"""Words that a question must have to be recognised where a text repeats it."""
+"""Words that a question must have to be looked for: one or two may be anywhere in a text that
+answers it, and are no repeated question."""
 _ANSWER_WITHIN = 400
-"""Characters behind a repeated question that are looked at for a reply."""
+"""Characters behind a repeated question that are looked at for a reply: room for a sentence."""
 
 
 def without_echo(query: str, text: str) -> str:
-    """A text without the question that it repeats and the claims about it; positions stay.
+    """Blanks out the question where a text only repeats it, so that it does not pass as an answer.
 
-    Indexes of questions, tickets and claims to answer are near a question and say nothing. A reply
-    behind it keeps it: "When does it close? At nine."
+    Lists of questions, tickets, and pages that promise an answer share all words of a question and
+    do not answer it. Each place that repeats it is blanked: the sentence with the question, and a
+    promise right behind it ("This passage answers it"). It stays where a reply follows: "When does
+    it close? At nine." Blanks take the place of letters, so positions in the text stay the same.
     """
     question = query.strip(" ?!.\n").lower()
     lower_text = text.lower()
@@ -583,8 +586,11 @@ def without_echo(query: str, text: str) -> str:
         promise = None
         if not _WORDS["yes"].match(behind):
             promise = _WORDS["promise"].match(behind)
+        # A query that asks nothing, such as "opening hours on Sunday", is part of a statement where
+        # a text has it: there is no reply to wait for.
         is_question = "?" in echo[0] or _WORDS["asks"].match(query)
         has_reply = not is_question or _is_reply(question, behind)
+        # "Related questions:" before it claims that an answer is here, and is none.
         if has_reply and not promise and not _WORDS["claim"].search(before):
             continue
         if promise:
@@ -594,7 +600,11 @@ def without_echo(query: str, text: str) -> str:
 
 
 def _is_reply(question: str, behind: str) -> bool:
-    """Whether the text right behind a question says something of its own."""
+    """Whether the text right behind a question says something of its own.
+
+    That is a yes or a no, a number, or two words that the question does not have; neither a promise
+    of an answer nor another question.
+    """
     if _WORDS["yes"].match(behind):
         return True
     sentence = _WORDS["next"].split(behind, maxsplit=1)[0]

@@ -15,9 +15,10 @@ from ragbench.safe_text import counted, shown_line
 from ragbench.stats.corrected import FEWEST_LABELS
 
 _ENOUGH = 40
-"""Labels after which the interval of the share of right answers reaches about 10 points to each
-side: on four domains 40 to 60 did (docs/intervals.md)."""
+"""Labels that are advised: after so many the interval of the share of right answers reaches about
+10 points to each side, as measured on four domains with 40 to 60 (docs/intervals.md)."""
 _LONGEST_NAME = 80
+"""Characters of the judge's name that are shown."""
 
 
 def answers_text(report: Report) -> str:
@@ -57,6 +58,7 @@ def answer_counts_text(
 
 
 def _share_sentence(share: Correction) -> str:
+    """The share of right answers, its interval, and how many labels it rests on."""
     text = f"Right: {share.corrected:.0%}"
     if share.interval is not None:
         text += f" ({share.interval.low:.0%} to {share.interval.high:.0%})"
@@ -121,7 +123,10 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
 
 
 def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
-    """The share of right answers as labels correct it; None where they are too few."""
+    """The share of right answers as labels correct it; None where they are too few.
+
+    Where labels correct both, the share that a judge finds comes before the one by words.
+    """
     for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
         for correction in corrections:
             is_of_run = len(correction.runs) < 2  # of two it is their difference
@@ -131,7 +136,10 @@ def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
 
 
 def share_hint(report: Report, *, with_command: bool = True) -> str:
-    """What makes more known of the answers; empty where labels have, and without answers.
+    """A sentence of advice: how to learn the share of right answers, or more about each of them.
+
+    Labels of people give the share of right answers; a judge decides about one answer at a time.
+    Empty where labels give that share already, and where no answer was compared with a reference.
 
     Args:
         with_command: whether the command that asks for labels is named.
@@ -139,7 +147,7 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
     answers = report.answers
     if answers is None or corrected_share(report.corrections) is not None:
         return ""
-    if not answers.by_judge + answers.by_words:
+    if not answers.by_judge + answers.by_words:  # none was compared, or people decided about all
         return ""
     measured = {metric.name for metric in report.metrics}
     metric = next((name for name in (*JUDGED_RIGHT, WORDS_RIGHT) if name in measured), None)
@@ -147,14 +155,16 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
     if metric is not None and answers.answers >= FEWEST_LABELS:
         number = min(_ENOUGH, answers.answers)
         way = f"label {number} for the share of right ones"
-        if number == _ENOUGH:
+        if number == _ENOUGH:  # of fewer answers nothing is known beforehand
             way += " (about ±10 points)"
         if with_command:
             way += f", with: ragbench label RUN -m {metric} -n {number}"
         ways.append(way)
-    # A judge decides about answers; the share that people would find is theirs alone.
+    # A judge helps where words leave answers undecided, and may help where labels are advised. Else
+    # words have decided about the few answers that there are, and there is nothing to advise.
     if not answers.by_judge and (ways or answers.undecided):
         ways.append("add --judge MODEL")
+    # A way that names its command has a comma inside.
     sentence = ("; or " if with_command else ", or ").join(ways)
     return sentence[:1].upper() + sentence[1:]
 

@@ -122,9 +122,17 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         lost: Callable[[ItemT], ValueT] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Starts no worker yet.
+
+        Args:
+            make: makes the call; each worker does so once, where it runs.
+            batch: items of a batch, where the engine takes several at a time.
+            lost: gives the value of an item that takes workers down; without it, that is an error.
+            stopped: whether the user has ended the command: then no worker is replaced.
+        """
         self._make = make
         self._engine = engine
-        self._size = engine.batch
+        self._size = engine.batch  # items of a batch
         if batch is not None and engine.batch > 1:
             self._size = batch
         fewest = engine.fewest
@@ -135,9 +143,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
+        """The call for items that are too few for workers; None until one is called here."""
         self.desks: list[_Desk] = []
         """Until there are some, the calls are made where their results are taken."""
         self._waiting: deque[Batch[ItemT, ValueT]] = deque()
+        """Batches that no worker has, in the order in which workers get them."""
         self._in_a_row = 0
         """Workers lost since the last result."""
 
@@ -186,7 +196,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             self._waiting.append(batch)
             queued = sum(len(waiting.items) for waiting in self._waiting)
             if not self.desks and self._fewest is not None and queued >= self._fewest:
-                self.desks = [self._desk() for _ in range(self._engine.count)]
+                self.desks = [self._start_desk() for _ in range(self._engine.count)]
             if self.desks:
                 self._feed()
         return batch
@@ -243,10 +253,12 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                     return
                 raise
 
-    def _desk(self) -> _Desk:
-        """A desk with a new worker, which gets no batch until it is ready."""
+    def _start_desk(self) -> _Desk:
+        """Starts a worker and gives its desk; it gets no batch until the worker is ready."""
         desk = _Desk(self._engine.start(self._make))
         if desk.worker.ready is not None:
+            # Waited for like a batch, so that `_gather` sees a worker that ends while it starts.
+            # None is no batch: until it is done, the desk has no room (`_Desk.room`).
             desk.futures[desk.worker.ready] = None
         return desk
 
@@ -295,9 +307,13 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._feed()
 
     def _replace(self, desk: _Desk) -> None:
-        """Another worker for one that has ended; what that had is given again."""
+        """Starts another worker for one that has ended, whose batches are queued again.
+
+        Where workers keep ending, or the command does, all batches get an error instead.
+        """
         self._in_a_row += 1
-        # Workers that end one after another, with no result between, do not end for their items.
+        # Workers that end one after another, with no result between, do not end for their items: so
+        # many losses in a row, more than two for each worker, are not of single items.
         is_hopeless = self._stopped() or self._in_a_row > 4 + 2 * self._engine.count
         lost = [batch for batch in desk.futures.values() if batch is not None]
         desk.futures.clear()
@@ -310,7 +326,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             warn(_REPLACED)
             for batch in reversed(lost):
                 self._give_again(batch)
-        new_desk = self._desk()
+        new_desk = self._start_desk()
         desk.worker = new_desk.worker
         desk.futures = new_desk.futures
 

@@ -17,7 +17,7 @@ class ReportOptions(Record):
     """Which run is shown, and beside which other one."""
 
     run: RunArgument
-    against: Annotated[Path | None, option("RUN", "--baseline")] = None
+    baseline: Annotated[Path | None, option("RUN", "--baseline")] = None
     """Show each case of the page beside the same one of another run, those that went another way
     first: a run folder or a baseline file."""
     labelled: Labelled = field(default_factory=Labelled)
@@ -28,7 +28,8 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
     """Print the report of a stored run.
 
     Nothing is recomputed. Where report.json, report.md, report.html, cases.csv or timings.json is
-    missing, edited or of another version, all are written into the run's folder again.
+    missing, edited or of another version, all are written into the run's folder again. With
+    --labels these files hold the figures that your labels correct, until the next report without.
 
     \b
     Example:
@@ -46,12 +47,14 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
     from ragbench.views.write import are_written, write_reports
     from ragbench_cli.report_tables import print_report
 
-    if options.against is not None and not page.is_wanted:
+    if options.baseline is not None and not page.is_wanted:
         raise ConfigError("--baseline shows cases in a page: name it with --html FILE")
     run = run_around(options.run)
     report = report_of(run)
     book = options.labelled.book
     if book is not None:
+        # The corrected report replaces the run's own from here on: printed, in the page, and in the
+        # files of the folder, which hold what the last command showed.
         report = corrected_report(report, run, book)
     if not os.access(run, os.W_OK):
         console.say(f"{run} cannot be written: its files stay as they are")
@@ -59,9 +62,9 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
         write_reports(report, run)
     if page.is_wanted:
         beside = None
-        if options.against is not None:
-            against = with_labels(read_run(options.against), book)
-            beside = cases_beside(with_labels(read_run(run), book), against)
+        if options.baseline is not None:
+            baseline = with_labels(read_run(options.baseline), book)
+            beside = cases_beside(with_labels(read_run(run), book), baseline)
         page.write(run_page(report, beside))
     if json:
         console.write_json([report_json(report)])

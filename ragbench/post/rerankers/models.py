@@ -76,20 +76,27 @@ def best_windows(
     return [_best_stretch(query, text, window, words) for window in windows]
 
 
-def _best_stretch(query: QueryWords, text: str, span: Span, words: int) -> Span:
-    """The stretch of so many words that holds most; of equals, the one in their middle."""
+def _best_stretch(query: QueryWords, text: str, span: Span, word_count: int) -> Span:
+    """The stretch of a span that holds most of the query's weight, so that less of it is read.
+
+    Of stretches that hold equally much it is the one in the middle of them: the words of the query
+    then have as much text before them as behind.
+
+    Args:
+        word_count: how many words a stretch has; a span without more is given whole.
+    """
     word_spans = [match.span() for match in _WORD.finditer(text, span.start, span.end)]
-    if len(word_spans) <= words:
+    if len(word_spans) <= word_count:
         return span
     words_held = [query.held_by(text[start:end]) for start, end in word_spans]
     worths: list[float] = []
-    for position in range(len(word_spans) - words + 1):
-        stretch = words_held[position : position + words]
+    for position in range(len(word_spans) - word_count + 1):
+        stretch = words_held[position : position + word_count]
         worths.append(query.worth(set[str]().union(*stretch)))
     highest = max(worths)
     best_positions = [position for position, worth in enumerate(worths) if worth == highest]
     middle = best_positions[len(best_positions) // 2]
-    return Span(word_spans[middle][0], word_spans[middle + words - 1][1])
+    return Span(word_spans[middle][0], word_spans[middle + word_count - 1][1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +178,7 @@ class CrossEncoderReranker(Checked):
         unread = len(chunks) - len(passages)
         if unread:
             notes += (f"{unread} of {len(chunks)} chunks were not read: they are ranked last",)
+        # Scores below 0, each below the one before: these chunks keep their order.
         for place in range(1, unread + 1):
             scores.append(-place / len(chunks))
         return NotedScores(scores, notes)
@@ -228,6 +236,7 @@ _SHAPES_WITH_MODEL = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
 _RESULT_KEYS = ("results", "data", "rankings")
 """Where the list of results stands in an answer that is an object."""
 _SCORE_KEYS = ("relevance_score", "score", "logit")
+"""The names that services have for a result's score."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,10 +40,10 @@ Embedding = WorkerPool[Sequence[str], Floats32]
 _BATCH = 128
 """Chunks that are embedded and stored together; memory holds a few such batches."""
 _MARKED_EVERY = 20.0
-"""Seconds after which a collection that is written to is marked again, for stores that write to
-the disk only then."""
+"""Seconds after which a collection that is written to is marked again: some stores write to the
+disk only then, so an indexing that is killed loses no more than the chunks of so many seconds."""
 _SAMPLED = 200
-"""Chunks whose language is looked at."""
+"""Chunks, or documents, whose language is looked at."""
 
 
 class IndexProgress(Protocol):
@@ -409,12 +409,13 @@ class _Writing:
         self._stored = store.digests()
         """What the collection held before, by id."""
         # Another chunker may give the very same chunks; its name is written all the same.
+        # False from the first write on: then the collection is marked complete at the end.
         self._is_complete = info.complete and info.made_by.chunker == self._identity.chunker
         self._marked_at: float | None = None
         """When the collection was last marked incomplete; None before the first write."""
         self.dense_weight = info.made_by.dense_weight
         self.continued = not info.complete and bool(self._stored)
-        """Whether an earlier indexing had not come to its end."""
+        """Whether an earlier indexing had not come to its end: this one goes on from there."""
         self.seen: dict[str, str] = {}
         """The ids of the corpus's chunks so far, with their digests."""
         self.written = 0
@@ -450,7 +451,7 @@ class _Writing:
         Gives how many chunks the batch has, and how many of them were there already.
         """
         for vectors in self._pool.take(batch):
-            self._begin()
+            self._mark_incomplete()
             self._store.upsert(new, vectors)
             self.written += len(new)
         return chunks, chunks - len(new)
@@ -459,11 +460,11 @@ class _Writing:
         """Removes what is no part of the corpus, and marks the rest complete; says how many."""
         stale = [id_ for id_ in self._stored if id_ not in self.seen]
         if stale:
-            self._begin()
+            self._mark_incomplete()
             self._store.delete(stale)
         if self._is_complete:  # nothing was written
             return len(stale)
-        self._begin()
+        self._mark_incomplete()
         self._check_stored()
         # By ids in order, so that the order of documents does not count.
         corpus = blake2b(digest_size=16)
@@ -489,8 +490,13 @@ class _Writing:
             "to it; run the same 'ragbench index' again when it is done"
         )
 
-    def _begin(self) -> None:
-        """Marks the collection incomplete; called before each write, as any may be the last one."""
+    def _mark_incomplete(self) -> None:
+        """Marks the collection incomplete: half of a corpus is never taken for all of it.
+
+        It is called before each write, as any may be the last before the process is killed. The
+        mark is repeated every `_MARKED_EVERY` seconds, since a mark brings what was written before
+        it to the disk.
+        """
         self._is_complete = False
         now = time.monotonic()
         if self._marked_at is None or now - self._marked_at >= _MARKED_EVERY:

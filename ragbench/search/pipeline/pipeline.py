@@ -66,7 +66,12 @@ class _Own:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The class, its source and its arguments, or what it says of itself."""
+        """What the results of the stage depend on: with another identity they are asked for anew.
+
+        That is the class with its source and its arguments. A class that names its version itself
+        (``stage_identity``) replaces all of that but the place where it is: two classes may call
+        their versions alike.
+        """
         own = self.rag.stage_identity(self.stage)
         described = describe_rag(self.rag, self.spec, self.settings)
         if own is None:
@@ -79,6 +84,7 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     """A user's retrieval: stage and retriever in one, as it brings its own index."""
 
     knows_word_weights: ClassVar[bool] = False
+    """The index is the user's: how rare a word is in it, ragbench does not know."""
     stage: ClassVar[str] = "retrieve"
 
     top_k: int = 5
@@ -151,7 +157,8 @@ class OpenPipeline:
     rag: Rag
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
-    """What each stage's results depend on, as JSON."""
+    """What the results of ``retrieve`` and of ``generate`` depend on, as JSON: stored results are
+    used again while it is the same."""
     stages: Stages
     documents: Sequence[Document] | None = None
     """What was indexed; None where nothing had to be read."""
@@ -239,6 +246,7 @@ class Pipeline:
             source = Documents(source=self.corpus, load=documents)
             retriever = self.retrieval.open(source, self.indexing)
             stack.callback(retriever.close)
+            # Operators that search again were made before there was an index.
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
             stages = self._stages(retriever)
