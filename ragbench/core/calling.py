@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -117,8 +118,19 @@ class LoopThread:
     def __init__(self, name: str = "ragbench-llm") -> None:
         """Starts the thread, with a name by which tools show it."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        """Runs the loop until `stop`; code that runs in it may end it for nobody else.
+
+        SystemExit and KeyboardInterrupt of a task within a task leave the loop, too: whoever waits
+        for that task has the error, and all others would wait for ever.
+        """
+        while not self._is_stopping:
+            with suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
 
     def stop(self) -> None:
         """Cancels all tasks of the loop, and ends it."""
@@ -128,6 +140,7 @@ class LoopThread:
             tasks_ended.result(_LAST_SECONDS)
         except TimeoutError:
             return  # the thread ends with the process
+        self._is_stopping = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -44,6 +44,8 @@ class HTTPRagError(InterfaceError):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers: Mapping[str, str] = {}
+        """Of the response: those that ask to wait before the next attempt."""
 
 
 class JsonEndpoint:
@@ -254,7 +256,10 @@ class JsonEndpoint:
         beginning = " ".join(beginning.split())[:_SHOWN]
         if beginning:
             message += f": {beginning}"
-        return HTTPRagError(message, response.status_code)
+        error = HTTPRagError(message, response.status_code)
+        names = [name for name in response.headers if name.startswith("retry-after")]
+        error.headers = {name: response.headers[name] for name in names}
+        return error
 
     def _masked(self, text: str) -> str:
         """A text of the server's without this endpoint's credentials, which an error may echo."""

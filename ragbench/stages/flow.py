@@ -47,6 +47,10 @@ _TRIES = 6
 """How often a case is asked that the system refuses for too many calls (429)."""
 _FIRST_WAIT = 0.5
 """Seconds before a refused case is asked again, where the system names none; doubled each time."""
+_LONGEST_WAIT = 60.0
+"""Seconds; where a system asks for a longer pause, the case has failed."""
+_LOOK = 0.5
+"""Seconds between two looks at whether the run is stopped, while refused cases wait."""
 
 
 def run_flow(
@@ -229,6 +233,8 @@ class Flow:
         first = FIRST_CALLS if self._is_adaptive else most
         self._limit = AdaptiveLimit(most, first=first, now=time.monotonic)
         """Of calls of the system, in all of its stages."""
+        self._fewest = most + 1
+        """The lowest limit so far: a warning tells of a lower one, not of each way up and down."""
         self._own_most = concurrency or 1
         """Calls in flight of each stage that does not ask the system, such as operators."""
         self._waiting: dict[int, deque[Work[Any]]] = {place: deque() for place in self._manners}
@@ -306,12 +312,12 @@ class Flow:
             self._run.journal.flush(if_due=True)
 
     def _patience(self) -> float | None:
-        """Seconds until a refused case may be asked again; None where none waits."""
+        """Seconds until a refused case may be asked again, or a stop be seen; None: none waits."""
         moments = [moment for moment, *_ in self._later[:1]]
         if not moments and self._limit.pause <= 0:
             return None
         now = time.monotonic()
-        waits = [moment - now for moment in moments]
+        waits = [_LOOK, *(moment - now for moment in moments)]
         if self._limit.pause > 0:
             waits.append(self._limit.pause)
         return max(0.0, min(waits))
@@ -502,11 +508,14 @@ class Flow:
         before = self._limit.limit
         if isinstance(error, RefusedError):
             self._limit.rate_limited(call.epoch, self._wait(call, error))
+        elif any(_status_of(met) == _TOO_MANY for met in call.errors):
+            self._limit.rate_limited(call.epoch, 0.0)
         elif any(_is_overload(met) for met in call.errors):
             self._limit.failed(call.epoch)
         else:
             self._limit.succeeded()
-        if self._limit.limit < before:
+        if self._limit.limit < min(before, self._fewest):
+            self._fewest = self._limit.limit
             warn(
                 f"the system refuses or loses calls: {self._limit.limit} of {before} are in "
                 "flight from now on; --concurrency N sets their number"
@@ -563,8 +572,7 @@ def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
             try:
                 return call(inputs)
             except Exception as error:
-                if _status_of(error) == _TOO_MANY:
-                    raise RefusedError(_wait_of(error)) from error
+                _give_back(error)
                 raise
 
         return replace(stage, call=given_back)
@@ -573,11 +581,18 @@ def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
         try:
             return await call_async(inputs)
         except Exception as error:
-            if _status_of(error) == _TOO_MANY:
-                raise RefusedError(_wait_of(error)) from error
+            _give_back(error)
             raise
 
     return replace(stage, call_async=given_back_async)
+
+
+def _give_back(error: Exception) -> None:
+    """Raises `RefusedError` where an error says that the same call may be made again soon."""
+    if _status_of(error) == _TOO_MANY:
+        wait = _wait_of(error)
+        if wait is None or wait <= _LONGEST_WAIT:
+            raise RefusedError(wait) from error
 
 
 _TOO_MANY = 429

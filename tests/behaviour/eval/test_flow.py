@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -256,6 +257,58 @@ def test_a_case_that_is_refused_each_time_fails_in_the_end(tmp_path: Path) -> No
 
     assert counts(report)["generate"] == (2, 0, 0, 1)
     assert rag.order.count("generate q001") == 7
+
+
+def test_a_system_that_asks_to_wait_for_hours_fails_the_case(tmp_path: Path) -> None:
+    class NoneLeftError(TooManyError):
+        headers: Mapping[str, str] = {"Retry-After": "3600"}
+
+    class Refused(Echo):
+        async def answer(self, call: str) -> None:
+            if call == "generate q001":
+                raise NoneLeftError
+
+    rag = Refused()
+    with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
+        report = run(cases(*questions(3)), rag, tmp_path)
+
+    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert rag.order.count("generate q001") == 1
+
+
+def test_a_stop_is_seen_while_a_refused_case_waits(tmp_path: Path) -> None:
+    class LaterError(TooManyError):
+        headers: Mapping[str, str] = {"Retry-After": "50"}
+
+    class Refused(Echo):
+        async def answer(self, call: str) -> None:
+            raise LaterError
+
+    rag = Refused()
+    began = time.monotonic()
+    stopped: Callable[[], bool] = lambda: time.monotonic() > began + 0.3  # noqa: E731
+    request = RunRequest(out=tmp_path, rag=rag, stopped=stopped)
+    with (
+        pytest.warns(RagbenchWarning, match="the system refuses or loses calls"),
+        pytest.raises(InterruptedRunError),
+    ):
+        run_evaluation(cases("q"), request)
+
+    assert time.monotonic() - began < 20
+    assert rag.order == ["retrieve q"]
+
+
+def test_a_limit_that_goes_up_and_down_is_told_once(tmp_path: Path) -> None:
+    class Bounded(Echo):
+        async def answer(self, call: str) -> None:
+            await asyncio.sleep(0.001)
+            if self.in_flight > 3:
+                raise TooManyError
+
+    with pytest.warns(RagbenchWarning) as told:
+        run(cases(*questions(200)), Bounded(), tmp_path)
+
+    assert 1 <= len(told) <= 3  # of 4, at most: 2, 1
 
 
 def test_a_number_of_the_users_own_is_kept_and_a_refusal_is_a_failure(tmp_path: Path) -> None:
