@@ -600,7 +600,11 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
 
 @cache
 def converters() -> Mapping[str, Callable[[object], Any]]:
-    """What makes the value of each field."""
+    """The function that makes each field's value: ``as_KIND`` of this module.
+
+    The table ``values`` of ``fields.toml`` says of which kind a field is: a new kind needs a
+    function of that name here.
+    """
     functions: dict[str, Callable[[object], Any]] = {}
     for kind, fields in field_names("values").items():
         convert: Callable[[object], Any] = globals()[f"as_{kind}"]

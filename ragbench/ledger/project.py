@@ -408,7 +408,11 @@ def _is_of_ragbench(path: str) -> bool:
 
 @cache
 def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
-    """The lists of names in a table of ``environment.toml``."""
+    """The lists of names in a table of ``environment.toml``.
+
+    They are of variables that never count, of clients whose connections cannot be seen, and of
+    endings of files by their kind.
+    """
     text = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
     lists = tomllib.loads(text)[table]
     return {name: frozenset(names) for name, names in lists.items()}

@@ -192,7 +192,9 @@ def _capitalised_before(name: str, text: str) -> set[str]:
 def counts_other_things(beside: Beside) -> bool:
     """Whether the same number counts another thing: 12 seats for 12 tickets.
 
-    Both may be words for the same thing: that is no contradiction.
+    Both may be words for the same thing: that is no contradiction, and the answer is left open. A
+    question that names one of the two ("How many tickets?") says what is counted, so that the other
+    word is likely another word for it.
     """
     things_in_answer = _things_by_number(beside.answer.tokens)
     answer_stems = stems(beside.answer_tokens)

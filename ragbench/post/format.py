@@ -35,7 +35,10 @@ class Chat(Checked):
     objects with ``role`` and ``content``, as chat interfaces take them."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes the turns in the order of the chunks, which stay as they are."""
+        """Writes the turns in the order of the chunks: the text that generation gets as context.
+
+        The chunks stay as they are, for metrics and pages.
+        """
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
             value = entry.chunk.metadata.get(self.role_field) or ""

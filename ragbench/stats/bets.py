@@ -230,5 +230,9 @@ class MeanBet:
         return self._sum / self.count
 
     def _cautious_mean(self) -> float:
-        """The mean so far, drawn to the limit by one value that lies there."""
+        """The mean so far with one more value at the limit, the mean that is bet against.
+
+        So the first bets, which know little, stay small. Any such weight is valid, as long as it
+        rests on past values alone.
+        """
         return (self.limit + self._sum) / (self.count + 1)

@@ -123,7 +123,11 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
-    """A settled finding that is no answer, whatever is said for it."""
+    """A finding that a doubt makes no answer, such as another name or year than the question's.
+
+    The chunk stays on the topic as surely as it seemed to answer. What is no answer anyway needs
+    no doubt as its reason.
+    """
     if finding.probability <= NO_ANSWER:
         return finding
     topic = max(finding.topic, finding.probability)

@@ -235,7 +235,7 @@ def _say_next(
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
         console.say(f"Nothing to compare with: {_lacking(report, labelled_summaries)}.")
-        if not _is_known(report, "retrieve"):
+        if not _has_results(report, "retrieve"):
             console.say(f"next    ragbench report {place}")
         elif report.validation:
             judge_options = "-m support --llm-model MODEL --dry-run"
@@ -269,8 +269,11 @@ def _summaries_that_need_labels(report: Report) -> list[Summary]:
     return [summary for summary in report.summaries if summary.metric.definition.needs & labels]
 
 
-def _is_known(report: Report, stage: str) -> bool:
-    """Whether a stage gave a result for any case."""
+def _has_results(report: Report, stage: str) -> bool:
+    """Whether a stage gave a result for any case; that a system abstained is one, too.
+
+    Where none did, the advice for the next step is another one.
+    """
     for counts in report.stages:
         if counts.stage == stage and counts.measured + counts.abstained:
             return True
@@ -286,9 +289,9 @@ def _lacking(report: Report, summaries: Sequence[Summary]) -> str:
     for summary in summaries:
         reasons.update(reason for reason, _ in summary.reasons)
     missing: list[str] = []
-    if not _is_known(report, "generate"):
+    if not _has_results(report, "generate"):
         missing.append("no answer is known")
-    if not _is_known(report, "retrieve"):
+    if not _has_results(report, "retrieve"):
         missing.append("no retrieval is known")
     labels: list[str] = []
     if NO_REFERENCE in reasons:

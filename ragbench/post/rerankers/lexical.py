@@ -192,7 +192,11 @@ class FeedbackReranker(Checked):
         check_corpus(self.corpus)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers of at least 0 by words, of at least -1 by embeddings."""
+        """Scores chunks by the query widened with the best of them, by embeddings or by words.
+
+        The numbers are at least 0 by words, and at least -1 by embeddings. The words of a title
+        count as those of the text do.
+        """
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)
         if self.by != "words":
