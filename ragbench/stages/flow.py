@@ -48,7 +48,8 @@ _TRIES = 6
 _FIRST_WAIT = 0.5
 """Seconds before a refused case is asked again, where the system names none; doubled each time."""
 _LONGEST_WAIT = 60.0
-"""Seconds; where a system asks for a longer pause, the case has failed."""
+"""Seconds; where a system asks for a longer pause although one call alone was in flight, the case
+fails: such limits are of a day. With more in flight, fewer may be borne: it is asked again."""
 _LOOK = 0.5
 """Seconds between two looks at whether the run is stopped, while refused cases wait."""
 
@@ -72,7 +73,8 @@ def run_flow(
     """
     flow = Flow(stages, run, tally)
     try:
-        flow.take(iter(windows), most_windows=_WINDOWS if reads_ahead else 1)
+        with directory_kept("a call"):
+            flow.take(iter(windows), most_windows=_WINDOWS if reads_ahead else 1)
     finally:
         flow.callers.close()
     run.journal.flush()
@@ -90,6 +92,8 @@ class _Call:
     batch: Sequence[Work[Any]]
     epoch: int
     """How often the limit had been lowered when it began."""
+    is_alone: bool
+    """Whether no other one was to be in flight with it."""
     errors: list[BaseException] = field(default_factory=list[BaseException])
     """What it met, in any thread."""
 
@@ -302,7 +306,8 @@ class Flow:
     def _settle_an_end(self) -> None:
         """Waits for what ends next, and settles it."""
         try:
-            end = self.callers.ends.get(timeout=self._patience())
+            with directory_kept("a call"):  # it changes while another call ends
+                end = self.callers.ends.get(timeout=self._patience())
         except queue.Empty:
             self._ask_refused_again()
             return
@@ -414,7 +419,7 @@ class Flow:
                 self._in_flight[place] += 1
                 if self._asks_system(place):
                     self._limit.in_flight += 1
-                self._begin(_Call(place, batch, self._limit.epoch))
+                self._begin(_Call(place, batch, self._limit.epoch, self._limit.limit == 1))
 
     def _asks_system(self, place: int) -> bool:
         """Whether a stage asks the system."""
@@ -523,8 +528,10 @@ class Flow:
 
     def _wait(self, call: _Call, error: RefusedError) -> float:
         """Seconds before a refused call is made again."""
+        if _is_hopeless(call, error):
+            return 0.0
         if error.wait is not None:
-            return error.wait
+            return min(error.wait, _LONGEST_WAIT)
         tries = max(self._tries[call.place, work.row.number] for work in call.batch)
         return float(_FIRST_WAIT * 2**tries)
 
@@ -532,9 +539,10 @@ class Flow:
         """Has the cases of a refused call asked again after a while."""
         stage = self._stages[call.place]
         moment = time.monotonic() + self._wait(call, error)
+        tries = _TRIES if _is_hopeless(call, error) else 1  # the next one says why it failed
         for work in call.batch:
             if stage.name not in work.row.settled:
-                self._tries[call.place, work.row.number] += 1
+                self._tries[call.place, work.row.number] += tries
                 heapq.heappush(self._later, (moment, work.row.number, call.place, work))
 
     def _ask_refused_again(self) -> None:
@@ -572,7 +580,8 @@ def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
             try:
                 return call(inputs)
             except Exception as error:
-                _give_back(error)
+                if _status_of(error) == _TOO_MANY:
+                    raise RefusedError(_wait_of(error)) from error
                 raise
 
         return replace(stage, call=given_back)
@@ -581,18 +590,16 @@ def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
         try:
             return await call_async(inputs)
         except Exception as error:
-            _give_back(error)
+            if _status_of(error) == _TOO_MANY:
+                raise RefusedError(_wait_of(error)) from error
             raise
 
     return replace(stage, call_async=given_back_async)
 
 
-def _give_back(error: Exception) -> None:
-    """Raises `RefusedError` where an error says that the same call may be made again soon."""
-    if _status_of(error) == _TOO_MANY:
-        wait = _wait_of(error)
-        if wait is None or wait <= _LONGEST_WAIT:
-            raise RefusedError(wait) from error
+def _is_hopeless(call: _Call, error: RefusedError) -> bool:
+    """Whether a refused call would be refused for long, however few are in flight."""
+    return call.is_alone and error.wait is not None and error.wait > _LONGEST_WAIT
 
 
 _TOO_MANY = 429

@@ -191,8 +191,13 @@ def _of_file(path: Path) -> ModelCounter:
     return ModelCounter(name=name, tokens=partial(tokenizer.encode, add_special_tokens=False))
 
 
+@lru_cache(maxsize=8)
 def counter_for_model(model: str) -> TokenCounter:
-    """The counter of a model that tiktoken knows; else the one that needs nothing."""
+    """The counter of a model that tiktoken knows; else the one that needs nothing.
+
+    Remembered: without a network, each call would try the download again, and a dry run of many
+    cases takes minutes.
+    """
     try:
         tiktoken = require("tiktoken", extra="tokens")
         return _of_tiktoken(str(tiktoken.encoding_name_for_model(model)))

@@ -259,7 +259,11 @@ def test_a_case_that_is_refused_each_time_fails_in_the_end(tmp_path: Path) -> No
     assert rag.order.count("generate q001") == 7
 
 
-def test_a_system_that_asks_to_wait_for_hours_fails_the_case(tmp_path: Path) -> None:
+def test_a_system_that_asks_to_wait_for_hours_fails_the_case_if_asked_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragbench.stages.flow._LONGEST_WAIT", 0.01)
+
     class NoneLeftError(TooManyError):
         headers: Mapping[str, str] = {"Retry-After": "3600"}
 
@@ -273,7 +277,8 @@ def test_a_system_that_asks_to_wait_for_hours_fails_the_case(tmp_path: Path) -> 
         report = run(cases(*questions(3)), rag, tmp_path)
 
     assert counts(report)["generate"] == (2, 0, 0, 1)
-    assert rag.order.count("generate q001") == 1
+    # With 4 in flight and more, with half as many, ... alone, and once more for its reason.
+    assert rag.order.count("generate q001") in (4, 5)
 
 
 def test_a_stop_is_seen_while_a_refused_case_waits(tmp_path: Path) -> None:

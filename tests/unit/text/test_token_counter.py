@@ -8,6 +8,7 @@ those of the encoding cl100k_base (package bpe-openai 0.1).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,14 @@ def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.Monkey
 # --- which counter a model gets
 
 
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """No counter of a model is remembered from another test."""
+    counter_for_model.cache_clear()
+    yield
+    counter_for_model.cache_clear()
+
+
 def unavailable(encoding: str) -> None:
     raise ConfigError(f"{encoding} cannot be downloaded")
 
@@ -150,6 +159,19 @@ def test_without_its_package_or_its_encoding_a_model_is_estimated(
     assert counter_for_model("my-own-model") is APPROXIMATE
     monkeypatch.setattr(counters, name, stub)
     assert counter_for_model("gpt-4o-mini") is APPROXIMATE
+
+
+@NEEDS
+def test_a_download_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def without_network(encoding: str) -> None:
+        tries.append(encoding)
+        unavailable(encoding)
+
+    monkeypatch.setattr(counters, "_of_tiktoken", without_network)
+    assert {counter_for_model("gpt-4o-mini") for _ in range(3)} == {APPROXIMATE}
+    assert tries == ["o200k_base"]
 
 
 @NEEDS
