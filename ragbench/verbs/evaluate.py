@@ -278,7 +278,8 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
     """
     settings = request.settings
     rag = request.rag
-    folder = RunFolder(path=request.out)
+    # A call that is in flight may change the working directory while files are written here.
+    folder = RunFolder(path=request.out.absolute())
     earlier: Mapping[str, Any] = {}
     if not request.fresh and folder.manifest.is_file():
         earlier = earlier_settings(folder.manifest)

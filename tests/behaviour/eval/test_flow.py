@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -373,3 +374,23 @@ def test_a_stopped_run_stores_what_was_in_flight_and_goes_on(tmp_path: Path) -> 
 
     assert counts(report)["generate"] == (50, 0, 0, 0)
     assert not set(again.order) & set(asked_before)
+
+
+def test_a_call_that_changes_the_directory_changes_no_path_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Moving(Echo):
+        async def answer(self, call: str) -> None:
+            os.chdir(elsewhere)
+            await super().answer(call)
+
+    with pytest.warns(RagbenchWarning, match="changed the working directory"):
+        report = run(cases(*questions(40)), Moving(), Path("run"))
+
+    assert counts(report)["generate"] == (40, 0, 0, 0)
+    assert (tmp_path / "run" / "manifest.json").is_file()
+    assert not list(elsewhere.iterdir())
