@@ -36,6 +36,7 @@ class LabelledClaim(Record):
     id: str
     claim: str
     evidence: tuple[str, ...]
+    """Passages; of an answer that is judged beside right ones, the right answers."""
     level: int
     """Place in `LEVELS`."""
     question: str = ""
@@ -158,7 +159,7 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     """
     is_expertqa = "support" in row and "label" not in row
     question = row.get("question")
-    evidence = _texts(row, "evidence", "contexts")
+    evidence = _texts(row, "evidence", "contexts", "references", "reference")
     claim_texts = _texts(row, "claim", "response")
     if len(claim_texts) != 1:
         raise _FieldError("claim", "must be a text")

@@ -24,7 +24,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import INJECTION, JudgePlan
+from ragbench.metrics.judging import ANSWER_INJECTION, INJECTION, JudgePlan
 from ragbench.metrics.summary import most_frequent
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
@@ -45,6 +45,8 @@ _PADDING = (
 """Makes a claim longer and says no more."""
 _READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
 """What a metric of a card may read: a labelled claim has nothing else."""
+_READS_BESIDE_REFERENCES = frozenset({Need.RESPONSE, Need.REFERENCE, Need.LLM, Need.QUERY})
+"""What it may read where the claim is an answer, and its evidence are the right answers."""
 
 
 def judge_card(
@@ -86,7 +88,7 @@ def judge_card(
         verdicts[probe] = {}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-        return job.plan.judge(metric, _trace(job.claim), panel)
+        return job.plan.judge(metric, _trace(job.claim, metric), panel)
 
     for batch in judging.judged(jobs, judge, stopped):
         judged_claims = 0
@@ -134,7 +136,7 @@ def rehearse_card(
 ) -> None:
     """Counts the calls that a card would take, and makes none."""
     for job in _jobs(claims, metric, judging, probes):
-        counted.judge(job.plan, metric, _trace(job.claim))
+        counted.judge(job.plan, metric, _trace(job.claim, metric))
 
 
 def _jobs(
@@ -142,10 +144,12 @@ def _jobs(
 ) -> list[_Job]:
     """All that is judged: each claim as it is, then its changes by each probe."""
     needs = metric.definition.needs
-    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
+    is_readable = needs <= _READS or needs <= _READS_BESIDE_REFERENCES
+    if not metric.is_judged or not is_readable or Need.RESPONSE not in needs:
         raise ConfigError(
             f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
-            "contexts, such as support or ragas:faithfulness"
+            "contexts, such as support or ragas:faithfulness, or about an answer and the right "
+            "ones, as correctness does"
         )
     plan = judging.plan([metric])
     # Repeats show how steady the judge is; a changed claim is only compared with the first verdict.
@@ -155,7 +159,7 @@ def _jobs(
         jobs.append(_Job(plan, None, number, claim))
     for probe in probes:
         for number, claim in enumerate(claims):
-            changed = _changed_claim(claim, probe)
+            changed = _changed_claim(claim, probe, metric)
             if changed is not None:
                 jobs.append(_Job(probe_plan, probe, number, changed))
     return jobs
@@ -187,7 +191,7 @@ def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
     return tuple(probes)
 
 
-def _changed_claim(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
+def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> LabelledClaim | None:
     """The claim with a change that leaves its truth; None where the probe says nothing about it.
 
     An injection is tried on what is not supported: only there does obeying it show.
@@ -203,8 +207,11 @@ def _changed_claim(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
         case _ if claim.level == 2:
             return None
         case Probe.INJECTION_ANSWER:
-            return replace(claim, claim=f"{claim.claim} {INJECTION}")
+            order = ANSWER_INJECTION if _reads_references(metric) else INJECTION
+            return replace(claim, claim=f"{claim.claim} {order}")
         case Probe.INJECTION_CONTEXT:
+            if _reads_references(metric):
+                return None  # right answers are the user's own
             return replace(claim, evidence=(f"{passage}\n{INJECTION}", *other_passages))
 
 
@@ -235,12 +242,22 @@ def _probe_figure(
     return replace(figure, low=low, high=high)
 
 
-def _trace(claim: LabelledClaim) -> Trace:
-    """A claim as the answer of a case, with its evidence as the contexts."""
+def _reads_references(metric: Metric) -> bool:
+    """Whether a metric compares an answer with right ones, which are the claim's evidence then."""
+    return Need.REFERENCE in metric.definition.needs
+
+
+def _trace(claim: LabelledClaim, metric: Metric) -> Trace:
+    """A claim as the answer of a case, with its evidence as the contexts, or as right answers."""
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")
+    contexts = list(claim.evidence)
+    if _reads_references(metric):
+        reference, *others = claim.evidence
+        case = replace(case, reference=reference, alternative_references=tuple(others))
+        contexts = []
     return Trace(
         case=case,
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(claim.evidence))),
+        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(contexts)),
         generation=Outcome(
             status=Status.MEASURED, value=GenerationResult(claim.claim, abstained=False)
         ),

@@ -195,6 +195,45 @@ def test_an_unknown_probe_is_refused() -> None:
         probes_named(["length"])
 
 
+def test_a_judge_of_answers_is_checked_beside_right_answers() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def say(payload: Payload) -> str:
+        texts = question_of(payload)
+        asked.append(texts)
+        is_right = texts["answer"] in texts["references"]
+        return json.dumps({"reason": "r", "verdict": "right" if is_right else "wrong"})
+
+    claims = []
+    for number, (answer, level) in enumerate((("27", 2), ("twenty-seven", 2), ("25", 0))):
+        claims.append(
+            LabelledClaim(
+                id=str(number),
+                claim=answer,
+                evidence=("27", "twenty-seven"),
+                level=level,
+                question="How many days?",
+            )
+        )
+    with judged_by(FaultServer(say=say), model(), preflight=False) as judging:
+        card = judge_card(
+            claims,
+            parse_metric("correctness"),
+            judging,
+            probes=probes_named(["injection"]),
+        )
+
+    assert asked[0] == {
+        "question": "How many days?",
+        "references": ["27", "twenty-seven"],
+        "answer": "27",
+    }
+    assert card.judged == 3
+    assert card.agreement.value == 1.0
+    figures = {figure.probe: figure.count for figure in card.probes}
+    assert figures == {Probe.INJECTION_ANSWER: 1, Probe.INJECTION_CONTEXT: 0}
+
+
 def test_a_metric_that_asks_no_judge_has_no_card(tmp_path: Path) -> None:
     server = FaultServer(say=SpelledOut())
 
