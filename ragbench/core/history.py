@@ -28,6 +28,8 @@ class MainRun(Record):
     """Number of times that each case was asked."""
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Mean wall time per case of each stage; without stages whose cases shared calls."""
+    concurrency: str = "1"
+    """Calls of the system in flight while these times were measured; see `Latency`."""
     aside: bool = False
     """Whether it was significantly lower than the runs before; no later run is then compared with
     it."""

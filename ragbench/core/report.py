@@ -447,6 +447,9 @@ class Latency(Record):
     longest: float | None
     sharing: int = 1
     """Cases that shared a call."""
+    concurrency: str = "1"
+    """Calls of the system that were in flight at most; ``"auto"`` where their number followed what
+    it bears. Calls that are made at once take longer: times of other numbers do not compare."""
 
 
 _MAIN = (

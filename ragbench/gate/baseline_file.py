@@ -73,12 +73,20 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
     latencies: list[Latency] = []
     for stage in newest.seconds:
         # The median of the runs, which one slow machine does not move.
-        mean = median(run.seconds[stage] for run in made_of if stage in run.seconds)
-        latencies.append(
-            Latency(
-                stage=stage, count=len(baseline.cases), mean=mean, p50=None, p95=None, longest=None
-            )
+        times: list[float] = []
+        for run in made_of:
+            if stage in run.seconds and run.concurrency == newest.concurrency:
+                times.append(run.seconds[stage])
+        latency = Latency(
+            stage=stage,
+            count=len(baseline.cases),
+            mean=median(times),
+            p50=None,
+            p95=None,
+            longest=None,
+            concurrency=newest.concurrency,
         )
+        latencies.append(latency)
     return dataclasses.replace(
         baseline,
         runs=tuple(runs),

@@ -190,6 +190,8 @@ def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> In
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or not before.mean:
         return None
+    if now.concurrency != before.concurrency:
+        return None
     interval_now = _time_interval(now, "mean")
     interval_before = _time_interval(before, "mean")
     if interval_now is None or interval_before is None:
@@ -261,7 +263,10 @@ def _latency_checks(
         if budget.figure == RISE:
             interval = _rise_interval(run, baseline, budget.stage)
             rise = rises.get(budget.stage)
-            yield _rise_check(subject, rise, budget.seconds, count, interval=interval)
+            missing = _times_missing(run, baseline, budget.stage)
+            yield _rise_check(
+                subject, rise, budget.seconds, count, interval=interval, missing=missing
+            )
             continue
         observed = None
         interval = None
@@ -285,11 +290,30 @@ def _latency_checks(
         )
 
 
+_NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
+
+
+def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
+    """What is missing where a stage's times do not compare with the baseline's."""
+    now = _latency_of(run, stage)
+    before = None if baseline is None else _latency_of(baseline, stage)
+    if now is None or before is None or now.concurrency == before.concurrency:
+        return _NO_FIGURE_BEFORE
+    return (
+        f"time to compare: this run's are of --concurrency {now.concurrency}, the baseline's of "
+        f"{before.concurrency}, and calls that are made at once take longer"
+    )
+
+
 def _rise_check(
-    subject: str, rise: float | None, limit: float, count: int, interval: Interval | None = None
+    subject: str,
+    rise: float | None,
+    limit: float,
+    count: int,
+    interval: Interval | None = None,
+    missing: str = _NO_FIGURE_BEFORE,
 ) -> GateCheck:
     """A check of by which share a time or an amount may lie above the baseline's."""
-    missing = "figure of it that the baseline holds, too"
     return _budget_check(
         subject, rise, limit, count, unit="share", missing=missing, interval=interval
     )
@@ -351,11 +375,14 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
     if baseline is None:
         return
     # Of cases that shared a call, the time of one is not known.
+    # Nor do times compare where another number of calls was in flight.
     times_before = {
-        latency.stage: latency.mean for latency in baseline.latencies if latency.sharing == 1
+        (latency.stage, latency.concurrency): latency.mean
+        for latency in baseline.latencies
+        if latency.sharing == 1
     }
     for latency in run.latencies:
-        before = times_before.get(latency.stage)
+        before = times_before.get((latency.stage, latency.concurrency))
         if latency.sharing == 1 and before:
             yield _Usage(latency.stage, latency.mean, before, _SLOWER)
     for name, metric in _USAGE_METRICS.items():

@@ -316,6 +316,7 @@ def _main_run(run: RunScores) -> MainRun:
         matching=scale_of(run.matching),
         repeats=repeats,
         seconds={latency.stage: latency.mean for latency in run.latencies if latency.sharing == 1},
+        concurrency=next((latency.concurrency for latency in run.latencies), "1"),
         scores=scores,
         people=people,
     )

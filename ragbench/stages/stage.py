@@ -46,6 +46,8 @@ NO_GENERATION = "the RAG does not generate"
 NO_CONTEXTS = str(NoContextsError())
 LOCATE = "locate"
 """The name of the stage that looks for gold that retrieval missed."""
+CONCURRENCY = "concurrency"
+"""The manifest's setting, which only a run has whose system was asked for several cases at once."""
 TURNS = "turns"
 """The manifest's setting, which only a run of own answers has."""
 OWN = "own"

@@ -17,6 +17,7 @@ from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
 from ragbench.stages.stage import (
+    CONCURRENCY,
     LOCATE,
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -123,6 +124,32 @@ class Evaluation(Record):
     validator: Validator | None = None
 
 
+def _concurrency(rag: RAG | None, settings: EvalSettings) -> str | None:
+    """How many calls of the system may be in flight; None where it is called once at a time."""
+    if rag is None:
+        return None
+    number = None if settings.limits is None else settings.limits.concurrency
+    if number is None:
+        return "auto" if rag.bears_calls else None
+    return str(number) if number > 1 else None
+
+
+def _said_of_asking(rag: RAG | None, settings: EvalSettings) -> dict[str, Any]:
+    """How the system is asked, as the manifest says it; what is as usual is left out."""
+    said: dict[str, Any] = {"top_k": settings.top_k}
+    concurrency = _concurrency(rag, settings)
+    if concurrency is not None:
+        said[CONCURRENCY] = concurrency
+    if settings.turns == OWN:
+        if rag is None or not rag.histories:
+            raise ConfigError(
+                "own turns are for a RAG that takes earlier turns: add a parameter history "
+                "to its methods"
+            )
+        said[TURNS] = OWN
+    return said
+
+
 def evaluation_of(
     rag: RAG | None,
     settings: EvalSettings,
@@ -134,14 +161,7 @@ def evaluation_of(
     judge: JudgeStage | None,
 ) -> Evaluation:
     """Describes what is evaluated, and refuses what does not fit together."""
-    said: dict[str, Any] = {"top_k": settings.top_k}
-    if settings.turns == OWN:
-        if rag is None or not rag.histories:
-            raise ConfigError(
-                "own turns are for a RAG that takes earlier turns: add a parameter history "
-                "to its methods"
-            )
-        said[TURNS] = OWN
+    said = _said_of_asking(rag, settings)
     stages: dict[str, str] = {}
     # Without a RAG all outcomes are those that the source recorded.
     name = settings.rag_name or "recorded"

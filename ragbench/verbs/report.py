@@ -48,6 +48,7 @@ from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import CauseTally, RunTally, failures_of
+from ragbench.stages.stage import CONCURRENCY
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
@@ -340,6 +341,9 @@ class ReportBuilder:
         summaries = self._summaries.summaries()
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
+        concurrency = self.cases.manifest.settings.get(CONCURRENCY)
+        if concurrency is not None:
+            latencies = tuple(replace(latency, concurrency=concurrency) for latency in latencies)
         notes, asides = tally.notes(summaries)
         if clusters:
             note = clusters_note(clusters)

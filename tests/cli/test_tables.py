@@ -105,8 +105,9 @@ def test_the_whole_picture(printed: Any) -> None:
 
 
 def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> None:
-    unknown = dict.fromkeys(("p50", "p95", "longest"))
-    shared = Latency(stage="retrieve", count=10, mean=0.1, sharing=8, **unknown)
+    shared = Latency(
+        stage="retrieve", count=10, mean=0.1, p50=None, p95=None, longest=None, sharing=8
+    )
     said = "up to 8 cases shared a call; --batch-size 1 measures each alone"
     out = printed(report([summary("recall@5")], latencies=[shared]))
     assert f"time per case   n      mean\n  retrieve     10  100.0 ms\n  {said}\n" in out

@@ -394,3 +394,12 @@ def test_a_call_that_changes_the_directory_changes_no_path_of_the_run(
     assert counts(report)["generate"] == (40, 0, 0, 0)
     assert (tmp_path / "run" / "manifest.json").is_file()
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(("number", "recorded"), [(None, "auto"), (1, "1"), (4, "4")])
+def test_times_are_recorded_with_the_calls_in_flight(
+    tmp_path: Path, number: int | None, recorded: str
+) -> None:
+    report = run(cases("a"), Echo(), tmp_path, limits=CallSettings(concurrency=number))
+
+    assert {latency.concurrency for latency in report.latencies} == {recorded}

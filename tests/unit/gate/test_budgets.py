@@ -204,5 +204,20 @@ def test_a_rise_cannot_be_judged_against_a_baseline_without_times() -> None:
     assert verdict.checks[0].subject == "generate rise"
 
 
+@pytest.mark.parametrize("from_main", [False, True], ids=["a run", "the runs of main"])
+def test_times_of_another_concurrency_do_not_compare(from_main: bool) -> None:
+    before = run_that_takes(0.1, 100)
+    baseline = baseline_of([before]) if from_main else before
+    (latency,) = run_that_takes(0.9, 100).latencies
+    now = replace(run_that_takes(0.9, 100), latencies=(replace(latency, concurrency="auto"),))
+
+    verdict = gate(now, baseline, RISES)
+
+    check = check_of(verdict, "generate rise")
+    assert check.ground is Ground.NOT_STORED
+    assert "no time to compare: this run's are of --concurrency auto" in check.summary
+    assert not [note for note in verdict.notes if "Time of generate" in note]
+
+
 def test_without_a_baseline_a_rise_does_not_pass() -> None:
     assert gate(run_that_takes(0.5, 100), None, RISES).outcome is CANNOT_TELL
