@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chat import Reply
 from ragbench.core.metric import CORRECTNESS, Metric, Need
-from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote, Status
+from ragbench.core.outcome import (
+    Cell,
+    Failure,
+    JudgedCell,
+    Judgement,
+    JudgeStep,
+    Quote,
+    Status,
+)
 from ragbench.core.record import replace
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.metrics.plan import blocked, reads_texts
 from ragbench.plugins import load_attribute
 
 if TYPE_CHECKING:
+    from ragbench.core.chat import Message
     from ragbench.llm.endpoint import Endpoint
+    from ragbench.llm.schema import Schema
     from ragbench.llm.session import ModelClients
 
 
@@ -48,6 +58,35 @@ class JudgeScorer(Protocol):
             repeat: which of several judgings this is, from 0; each is asked anew.
         """
         ...
+
+
+async def ask_judge(
+    metric: Metric,
+    panel: ModelClients,
+    messages: Sequence[Message],
+    schema: Schema[Any],
+    repeat: int,
+) -> Reply[Any] | Failure:
+    """What a judge replies; a reply that cannot be used fails this case alone.
+
+    Raises:
+        ConfigError: no language model is named.
+        LLMStoppedError: no model answers any more, or may be asked.
+    """
+    if panel.chat is None:
+        raise ConfigError(f"{metric.name} needs a language model, and none is named")
+    try:
+        return await panel.chat.ask(
+            messages,
+            schema=schema,
+            purpose=metric.name,
+            version=str(metric.definition.version),
+            repeat=repeat,
+        )
+    except LLMStoppedError:
+        raise
+    except LLMError as error:
+        return Failure(type=type(error).__name__, message=str(error), stage="score")
 
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:

@@ -12,10 +12,9 @@ from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinitio
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Quote
 from ragbench.core.record import replace
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.grounds import Passage, around, lacks, sentences_of
-from ragbench.metrics.judging import digest_of, mean_cell, step_of
+from ragbench.metrics.judging import ask_judge, digest_of, mean_cell, step_of
 from ragbench.text.citations import without_sources
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
@@ -71,8 +70,6 @@ class SupportJudge:
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         """Judges an answer sentence by sentence, in as few questions as their number allows."""
-        if panel.chat is None:
-            raise ConfigError(f"{metric.name} needs a language model, and none is named")
         result = trace.context.value
         contexts = () if result is None else result.contexts
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
@@ -88,19 +85,11 @@ class SupportJudge:
         steps: list[JudgeStep] = []
         for start in range(0, len(sentences), _MOST_SENTENCES):
             part = sentences[start : start + _MOST_SENTENCES]
-            try:
-                reply = await panel.chat.ask(
-                    task_messages(self._task, _question(part, texts, query)),
-                    schema=replace(self._schema, check=self._check_for(len(part))),
-                    purpose=metric.name,
-                    version=str(metric.definition.version),
-                    repeat=repeat,
-                )
-            except LLMStoppedError:
-                raise
-            except LLMError as error:
-                failure = Failure(type=type(error).__name__, message=str(error), stage="score")
-                return Judgement(cell=Cell.failed(failure), steps=tuple(steps))
+            messages = task_messages(self._task, _question(part, texts, query))
+            schema = replace(self._schema, check=self._check_for(len(part)))
+            reply = await ask_judge(metric, panel, messages, schema, repeat)
+            if isinstance(reply, Failure):
+                return Judgement(cell=Cell.failed(reply), steps=tuple(steps))
             rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
             pairs = zip(part, reply.value.verdicts, strict=True)

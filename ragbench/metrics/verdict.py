@@ -14,9 +14,8 @@ from ragbench.core.chat import task_messages
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import ANSWER_VERDICTS, Cell, Failure, Judgement
 from ragbench.core.record import Record
-from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema
-from ragbench.metrics.judging import step_of
+from ragbench.metrics.judging import ask_judge, step_of
 
 if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
@@ -34,21 +33,10 @@ class Question(Record):
 
     async def ask(self, metric: Metric, panel: ModelClients, repeat: int) -> Judgement:
         """Asks one judge; a reply that cannot be used fails this case alone."""
-        if panel.chat is None:
-            raise ConfigError(f"{metric.name} needs a language model, and none is named")
-        try:
-            reply = await panel.chat.ask(
-                task_messages(self.task, json.dumps(self.data, ensure_ascii=False)),
-                schema=self.schema,
-                purpose=metric.name,
-                version=str(metric.definition.version),
-                repeat=repeat,
-            )
-        except LLMStoppedError:
-            raise
-        except LLMError as error:
-            failure = Failure(type=type(error).__name__, message=str(error), stage="score")
-            return Judgement(cell=Cell.failed(failure))
+        messages = task_messages(self.task, json.dumps(self.data, ensure_ascii=False))
+        reply = await ask_judge(metric, panel, messages, self.schema, repeat)
+        if isinstance(reply, Failure):
+            return Judgement(cell=Cell.failed(reply))
         verdict = reply.value
         kind = type(verdict).__name__
         value = ANSWER_VERDICTS[kind][verdict.verdict]
