@@ -46,8 +46,6 @@ NO_GENERATION = "the RAG does not generate"
 NO_CONTEXTS = str(NoContextsError())
 LOCATE = "locate"
 """The name of the stage that looks for gold that retrieval missed."""
-CONCURRENCY = "concurrency"
-"""The manifest's setting, which only a run has whose system was asked for several cases at once."""
 TURNS = "turns"
 """The manifest's setting, which only a run of own answers has."""
 OWN = "own"
@@ -258,6 +256,13 @@ class Running(Record):
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""
     _warned: set[str] = field(default_factory=set[str])
+
+    @property
+    def concurrency(self) -> str:
+        """The number of calls in flight as times are recorded with it; see `Latency`."""
+        if self.calls.concurrency is None and self.bears_calls:
+            return "auto"
+        return str(self.most_calls)
 
     @property
     def most_calls(self) -> int:

@@ -17,7 +17,6 @@ from ragbench.io.only import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.metrics.matching import Matching
 from ragbench.stages.stage import (
-    CONCURRENCY,
     LOCATE,
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -124,22 +123,9 @@ class Evaluation(Record):
     validator: Validator | None = None
 
 
-def _concurrency(rag: RAG | None, settings: EvalSettings) -> str | None:
-    """How many calls of the system may be in flight; None where it is called once at a time."""
-    if rag is None:
-        return None
-    number = None if settings.limits is None else settings.limits.concurrency
-    if number is None:
-        return "auto" if rag.bears_calls else None
-    return str(number) if number > 1 else None
-
-
 def _said_of_asking(rag: RAG | None, settings: EvalSettings) -> dict[str, Any]:
     """How the system is asked, as the manifest says it; what is as usual is left out."""
     said: dict[str, Any] = {"top_k": settings.top_k}
-    concurrency = _concurrency(rag, settings)
-    if concurrency is not None:
-        said[CONCURRENCY] = concurrency
     if settings.turns == OWN:
         if rag is None or not rag.histories:
             raise ConfigError(

@@ -535,7 +535,7 @@ def _count_cases(
             tally = _full_tally(tally.gold, stored)
         matching = _decided_matching(tally, begun)
         if matching is not score.table.matching:
-            builder = _builder(cases, begun, collect)
+            builder = _builder(cases, begun, collect, running)
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
                 builder.add(row, matching, journal)
     # The report is made of what every later reader finds in the folder.
@@ -562,7 +562,7 @@ def _through_stages(
         if unasked:
             begun.write_matching(table.matching, [_RECORDED_STAND.format(unasked)])
     cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
-    builder = _builder(cases, begun, collect)
+    builder = _builder(cases, begun, collect, running)
 
     def tally(row: RunCase) -> None:
         builder.add(row, table.matching, journal)
@@ -593,12 +593,14 @@ def _has_calls_at_once(stages: Sequence[Stage], running: Running) -> bool:
     return has_calls_at_once(stages, running)
 
 
-def _builder(cases: RunCases, begun: BegunRun, collect: Collect | None) -> ReportBuilder:
+def _builder(
+    cases: RunCases, begun: BegunRun, collect: Collect | None, running: Running
+) -> ReportBuilder:
     """What counts cases, and hands on their rows if somebody collects them."""
     # Own turns are asked in another order than the dataset's, which collected rows must have.
     if collect is None or begun.evaluation.settings.turns == OWN:
-        return ReportBuilder(cases)
-    return ReportBuilder(cases, collect(cases.metrics))
+        return ReportBuilder(cases, concurrency=running.concurrency)
+    return ReportBuilder(cases, collect(cases.metrics), concurrency=running.concurrency)
 
 
 def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:

@@ -48,7 +48,6 @@ from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import CauseTally, RunTally, failures_of
-from ragbench.stages.stage import CONCURRENCY
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
@@ -87,7 +86,10 @@ def report_of(path: str | Path) -> Report:
         is_counted = stored is not None and stored.answers is not None
         if stored is not None and is_counted and not repeat_folders(cases.path):
             return stored
-    builder = ReportBuilder(cases)
+    concurrency = "1"
+    if stored is not None and stored.latencies:
+        concurrency = stored.latencies[0].concurrency
+    builder = ReportBuilder(cases, concurrency=concurrency)
     for case in cases.traces():
         builder.add(case, cases.matching)
     with cases.journal() as journal:
@@ -285,10 +287,19 @@ class ReportBuilder:
     """Counts the cases of a run as they come, and makes its report: nothing is read back."""
 
     def __init__(
-        self, cases: RunCases, collect_row: Callable[[CaseRow], None] | None = None
+        self,
+        cases: RunCases,
+        collect_row: Callable[[CaseRow], None] | None = None,
+        *,
+        concurrency: str = "1",
     ) -> None:
-        """Begins to count; only what the run has is counted, such as judges and repeats."""
+        """Begins to count; only what the run has is counted, such as judges and repeats.
+
+        Args:
+            concurrency: calls of the system in flight while it was asked; see `Latency`.
+        """
         self.cases = cases
+        self._concurrency = concurrency
         self._collect_row = collect_row
         """Given each case's row, for whoever writes them while cases are at hand."""
         self._summaries = SummaryBuilder(cases.metrics)
@@ -341,9 +352,7 @@ class ReportBuilder:
         summaries = self._summaries.summaries()
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
-        concurrency = self.cases.manifest.settings.get(CONCURRENCY)
-        if concurrency is not None:
-            latencies = tuple(replace(latency, concurrency=concurrency) for latency in latencies)
+        latencies = tuple(replace(latency, concurrency=self._concurrency) for latency in latencies)
         notes, asides = tally.notes(summaries)
         if clusters:
             note = clusters_note(clusters)
