@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 
 from ragbench.errors import InputError
 from ragbench.masking import hidden_bytes
+from ragbench.private_files import make_private_folder, open_private
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors that can only be the output's fault, whatever else the block reads or writes."""
@@ -54,20 +55,25 @@ class _Masked(io.BufferedIOBase):
 
 @contextmanager
 def written_whole(
-    path: Path, *, make_folders: bool = False, is_text: bool = True
+    path: Path, *, make_folders: bool = False, is_text: bool = True, is_private: bool = True
 ) -> Generator[BinaryIO]:
     """A file beside ``path`` that takes its name when the block ends well.
 
     When the block raises, the file is removed and ``path`` stays as it was. What is written to a
     name that ends in ``.gz`` is compressed, without a time stamp, so that the same content gives
     the same bytes.
+
+    Args:
+        make_folders: make the folders above it that are not there.
+        is_text: text in UTF-8, in which credentials are masked.
+        is_private: only its owner can read it. A configuration that is shared is not.
     """
     with _saying(path):
         if path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a folder; name a file in it")
         target = path.resolve()
         draft = _beside(target, make_folders=make_folders)
-        handle = draft.open("xb+")
+        handle = open_private(draft, "xb+") if is_private else draft.open("xb+")
     try:
         with _saying(path, only_full=True), handle:  # closing it writes what is left
             packed = None
@@ -105,7 +111,7 @@ def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> 
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a file; name a folder")
         draft = _beside(path, make_folders=True)
-        draft.mkdir()
+        make_private_folder(draft)
     try:
         with _saying(path, only_full=True):
             yield draft
