@@ -188,7 +188,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     A text that a spreadsheet would run as a formula begins with an apostrophe.
     """
     tally = Exported(paths=(path,))
-    with written_whole(path, make_folders=True) as file:
+    with written_whole(path, make_folders=True, is_table=True) as file:
         names = [*columns(scores)]
         file.write(_encoded_line(names, "the header"))
         for trace in traces:

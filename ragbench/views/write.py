@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import IO, BinaryIO
 
 import orjson
 
@@ -23,6 +23,7 @@ from ragbench.ledger.content import stamp_of
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
+from ragbench.masking import hidden
 from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
@@ -107,10 +108,10 @@ class CaseFiles(ExitStack):
         A cell that was not measured holds its status instead of a number: none is taken for a 0.
         """
         fields: list[object] = [
-            _text(row.id),
+            _id(row.id),
             _text(row.query),
-            _text(row.language),
-            _text(row.cluster),
+            _id(row.language),
+            _id(row.cluster),
             _list(row.tags),
             _text(row.reference),
             _text(row.response),
@@ -150,7 +151,10 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
                 add(row)
         cases.flush()
         cases.page.report = report
-        files = {name: stack.enter_context(written_whole(folder / name)) for name in names}
+        files: dict[str, BinaryIO] = {}
+        for name in names:
+            file = written_whole(folder / name, is_table=name == "cases.csv")
+            files[name] = stack.enter_context(file)
         files["cases.csv"].write(_csv_head(report, cases))
         _copy(cases.table, files["cases.csv"])
         if "judgements.jsonl" in files:
@@ -220,6 +224,11 @@ def _list(ids: Sequence[str] | None) -> str | None:
 
 def _text(text: str | None) -> str | None:
     """A text for a cell: empty and not known are the same in this table."""
+    return _id(hidden(text)) if text else None
+
+
+def _id(text: str | None) -> str | None:
+    """A text for a cell that cases are joined on or grouped by."""
     if not text:
         return None
     return text.replace("\x00", "\\0")  # some readers end a row there
