@@ -30,9 +30,13 @@ _RUN_OF_BYTES = b"x" * _SHORTEST
 _BETWEEN_WORDS = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[abfnrtv]|%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 """What separates words: signs, and letters that are written as an escape, as in ``%3Dghp_``."""
 _BLANK_SIGNS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
-_REST = re.compile(r"[_.-]([A-Za-z0-9_.=~-]{20,})")
+_REST = re.compile(r"[_.-]([A-Za-z0-9_.=~-]{20,400})")
 """What follows the first word of a key."""
-_HEXADECIMAL = re.compile(r"(?:[a-z]{2,4}_)?[0-9a-f]{32,}")
+_RANDOM = re.compile(
+    r"(?:[a-z]{2,4}_)?[0-9a-f]{32,}\Z|"
+    r"(?=(?:[^0-9]*[0-9]){2})(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])"
+)
+"""What is hexadecimal, or has digits, large and small letters."""
 _LETTERS_OF_START = 3
 """By so many letters the shapes are looked up that a word may have."""
 
@@ -125,8 +129,9 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
     """Start and end of each key in a text, in no order; they may overlap.
 
     Args:
-        is_message: no text of a user, but an error's or a setting's. In it also counts what begins
-            like a key and goes on at random: issuers change the length of their keys.
+        is_message: no text of a user, but an error's or a setting's. In it an example of a key
+            counts as one, and whatever begins like a key and goes on at random: issuers change the
+            length of their keys.
     """
     shapes = _shapes()
     runs = [*_RUN.finditer(text)]
@@ -140,14 +145,6 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
                     yield match.span()
 
 
-def _is_random(text: str) -> bool:
-    """Whether a text is of digits, large and small letters without an order, or hexadecimal."""
-    if _HEXADECIMAL.fullmatch(text):
-        return True
-    digits = sum(character.isdecimal() for character in text)
-    return digits > 1 and text != text.lower() and text != text.upper()
-
-
 def _words(text: str) -> Sequence[str]:
     """The words of an ASCII text."""
     if "\\" in text or "%" in text:
@@ -156,18 +153,30 @@ def _words(text: str) -> Sequence[str]:
 
 
 def _keys_in(text: str, start: int, end: int, *, is_message: bool) -> Iterator[tuple[int, int]]:
-    """The keys that begin in a part of a text."""
+    """The keys that begin in a part of a text.
+
+    The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
+    would else take time that grows with the square of its length.
+    """
     while start < end:
         between = _BETWEEN_WORDS.search(text, start, end)
-        word = text[start : end if between is None else between.start()]
+        word_end = end if between is None else between.start()
+        word = text[start:word_end]
+        longest = 0
         for shape in _shapes().beginning_with(word):
             match = shape.pattern.match(text, start)
-            if match is not None and shape.is_key(match[0]):
-                yield match.span()
-        if between is None:
-            return
+            if match is not None:
+                longest = max(longest, match.end())
+                if is_message or shape.is_key(match[0]):
+                    yield match.span()
         if is_message and word in _shapes().by_word:
-            rest = _REST.match(text, between.start())
-            if rest is not None and _is_random(rest[1]):
+            rest = _REST.match(text, word_end)
+            if rest is not None and _RANDOM.match(rest[1]):
+                longest = max(longest, rest.end())
                 yield start, rest.end()
-        start = between.end()
+        if longest > start:
+            start = longest
+        elif between is not None:
+            start = between.end()
+        else:
+            return

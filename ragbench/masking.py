@@ -413,7 +413,7 @@ _ID_NAME = re.compile(
 def _without_keys(text: str, ids: frozenset[str]) -> str:
     """JSON, or a line of it after the other, without the keys in its texts; else any text."""
     try:
-        document = json.loads(text)
+        strings = [*_strings(json.loads(text))]
     except (ValueError, RecursionError):
         lines = text.split("\n")
         if len(lines) > 1 and text[:1] in ("{", "["):
@@ -421,7 +421,7 @@ def _without_keys(text: str, ids: frozenset[str]) -> str:
         return _masked(text, _spans_of_keys(text))
     ids_of_document = set(ids)
     keys: set[str] = set()
-    for string, is_id in _strings(document):
+    for string, is_id in strings:
         if is_id:
             ids_of_document.add(string)
         else:

@@ -236,3 +236,18 @@ def test_no_pattern_is_compiled_before_a_text_has_its_beginning() -> None:
     (shape,) = shapes.by_word["xai"]
     assert not shapes.may_begin(["AxaiB", "0a1b2c3d4e5f", "documentation"])
     assert "pattern" not in vars(shape)
+
+
+def test_a_text_that_begins_like_a_key_at_each_word_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[str] = []
+
+    def is_no_key(shape: object, text: str) -> bool:
+        looked_at.append(text)
+        return False
+
+    monkeypatch.setattr(issuers._Shape, "is_key", is_no_key)
+    text = ("py" + "pi-") * 1000
+    assert list(spans_of_keys(text)) == []
+    assert looked_at == [text]
