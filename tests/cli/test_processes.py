@@ -71,7 +71,7 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
     assert own == commands
     # What masks credentials stands between every command and its output.
     library = {name for name in modules if name.startswith("ragbench.")}
-    known = ("core", "core.record", "errors", "masking", "safe_text")
+    known = ("core", "core.record", "errors", "issuers", "masking", "safe_text")
     assert library <= {f"ragbench.{name}" for name in known}
     assert "pydantic" not in modules
 
