@@ -361,21 +361,27 @@ def hidden_in_id(text: str) -> str:
     return text
 
 
-def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
-    """Text in UTF-8, such as JSON or Markdown, with all masked that `hidden` masks.
+def hidden_in_document(text: str, *, ids: Iterable[str] = ()) -> str:
+    """JSON or any other text with all masked that `hidden` masks.
 
     In JSON, ids keep their form, by the names of their fields.
-
-    Not for a format that holds lengths or offsets: the text becomes shorter.
 
     Args:
         ids: those of JSON whose fields have no names.
     """
-    data = hidden_in_table(data)
-    text = data.decode("utf-8", "surrogateescape")
+    text = hidden_in_id(text)
     if not any(_spans_of_keys(text)):
-        return data
-    return _without_keys(text, frozenset(ids)).encode("utf-8", "surrogateescape")
+        return text
+    return _without_keys(text, frozenset(ids))
+
+
+def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
+    """A text in UTF-8 as `hidden_in_document` gives it.
+
+    Not for a format that holds lengths or offsets: the text becomes shorter.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    return hidden_in_document(text, ids=ids).encode("utf-8", "surrogateescape")
 
 
 def hidden_in_table(data: bytes) -> bytes:
@@ -403,7 +409,7 @@ def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int
 
 
 _ID_NAME = re.compile(
-    r"(?:.*[_ .-])?ids?|.*[a-z]I[Dd]s?|cases?|clusters?|tags?|"
+    r"(?:.*[_ .-])?ids?|.*[a-z]I[Dd]s?|cases?|examples|clusters?|tags?|"
     r"(?:.*_)?sources?|documents?|file|file_?name|(?:file_)?path",
     re.DOTALL,
 )
@@ -411,10 +417,12 @@ _ID_NAME = re.compile(
 
 
 def _without_keys(text: str, ids: frozenset[str]) -> str:
-    """JSON, or a line of it after the other, without the keys in its texts; else any text."""
-    try:
-        strings = [*_strings(json.loads(text))]
-    except (ValueError, RecursionError):
+    """JSON, a piece of it, or a line of it after the other, without the keys in its texts.
+
+    Any other text has none of its keys either.
+    """
+    strings = _strings_of_json(text) or _strings_of_json(text.lstrip(_BEFORE_ENTRY))
+    if not strings:
         lines = text.split("\n")
         if len(lines) > 1 and text[:1] in ("{", "["):
             return "\n".join([_without_keys(line, ids) for line in lines])
@@ -431,6 +439,18 @@ def _without_keys(text: str, ids: frozenset[str]) -> str:
         if not any(key in id_ for id_ in ids_of_document):
             text = text.replace(json.dumps(key)[1:-1], MASK)
     return text
+
+
+_BEFORE_ENTRY = " \n,["
+"""What stands before an entry of a list where JSON is written entry by entry."""
+
+
+def _strings_of_json(text: str) -> list[tuple[str, bool]]:
+    """Each string of JSON, and whether it is an id; none of what is no JSON."""
+    try:
+        return [*_strings(json.loads(text))]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _strings(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]]:

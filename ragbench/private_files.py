@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
 _FILE = 0o600
 _FOLDER = 0o700
@@ -17,8 +17,7 @@ _FOLDER = 0o700
 
 def open_private(path: Path, mode: Literal["ab", "a+b", "wb", "wb+", "xb+"]) -> BinaryIO:
     """Opens a file to write; a new one is private from its first byte on."""
-    file = open(path, mode, opener=_open_descriptor)  # noqa: SIM115  # its caller closes it
-    return cast("BinaryIO", file)
+    return open(path, mode, opener=_open_descriptor)  # its caller closes it
 
 
 def _open_descriptor(path: str, flags: int) -> int:

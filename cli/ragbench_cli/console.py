@@ -25,7 +25,7 @@ from importlib import import_module
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
-from ragbench.masking import hidden, hidden_bytes, mask_text
+from ragbench.masking import hidden, hidden_bytes, hidden_in_document, mask_text
 from ragbench.safe_text import shown_text
 
 if TYPE_CHECKING:
@@ -450,7 +450,7 @@ def guarded_streams() -> Generator[None]:
 
 
 def _masked_and_escaped(text: str) -> str:
-    return shown_text(hidden(text))
+    return shown_text(hidden_in_document(text))
 
 
 def styled_stream(stream: IO[str]) -> TextIO:

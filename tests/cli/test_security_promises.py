@@ -261,6 +261,16 @@ def test_no_key_is_printed_or_stored(ragbench: Ragbench, tmp_path: Path) -> None
     assert b"***" in contents[str(tmp_path / "run" / "journal.sqlite")]
 
 
+def test_an_id_that_looks_like_a_key_is_printed_as_it_is(ragbench: Ragbench) -> None:
+    key = KEYS["GitHub"]
+    case = {**CASES[0], "id": key, "retrieved_context_ids": [key], "reference_context_ids": [key]}
+    assert ragbench("eval", lines("a.jsonl", [case]), "--out", "run").code == 0
+
+    (printed,) = ragbench("cases", "run", "--json").json["cases"]
+
+    assert (printed["id"], printed["retrieved_ids"]) == (key, [key])
+
+
 @promise("A run writes to its own folder alone.")
 def test_a_run_writes_to_its_own_folder(
     ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

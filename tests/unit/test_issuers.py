@@ -15,7 +15,7 @@ from ragbench import Case, RetrievalResult, issuers, masking
 from ragbench.core.outcome import Outcome, Status
 from ragbench.issuers import may_hold_key, spans_of_keys
 from ragbench.ledger.codec import decode_case, encode_case, encode_outcome
-from ragbench.masking import MASK, hidden, hidden_bytes, hidden_in_id, mask_text
+from ragbench.masking import MASK, hidden, hidden_bytes, hidden_in_document, hidden_in_id, mask_text
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -150,6 +150,14 @@ def test_a_line_of_json_is_read_by_itself() -> None:
         {"id": "a", "text": MASK},
         {"id": key, "text": "b"},
     ]
+
+
+def test_json_that_is_written_entry_by_entry_keeps_its_ids() -> None:
+    key = KEYS["GitHub"]
+    entry = json.dumps({"id": key, "text": KEYS["Stripe"]}, indent=2)
+    expected = json.dumps({"id": key, "text": MASK}, indent=2)
+    assert hidden_in_document(f"[\n    {entry}") == f"[\n    {expected}"
+    assert hidden_in_document(f",\n    {entry}") == f",\n    {expected}"
 
 
 def test_a_key_between_escapes_is_masked() -> None:
