@@ -122,7 +122,7 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
         yield ""
         yield table(run_document.VERDICT_COLUMNS[:-1], verdicts)
         yield f"  by {validation.validator}"
-        for line in words_lines(validation.words):
+        for line in words_lines(validation.words, of_run=True):
             yield f"  {line}"
         yield f"  {run_document.quality_text(validation)}"
         if validation.unmatched:

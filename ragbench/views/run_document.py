@@ -229,7 +229,7 @@ def _validation(table: ValidationTable) -> Section:
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
         f"{table.verdicts:,} cases. {quality_text(table)}"
     ]
-    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words)]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words, of_run=True)]
     if table.unmatched:
         lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
     rows = list(verdict_rows(table))

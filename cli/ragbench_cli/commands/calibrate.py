@@ -26,8 +26,9 @@ class CalibrateOptions(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
-    """A dump whose queries have answer_present (true or false) and whose chunks have relevant (true
-    or false), where that was labelled; '-' for standard input."""
+    """Labels by ragbench label RUN -m answer_present; or a dump whose queries have answer_present
+    (true or false) and whose chunks have relevant (true or false), where that was labelled; '-' for
+    standard input."""
     out: Annotated[Path, option("-o", panel=Panel.OUTPUT)] = Path("calibration.json")
     """File for the calibration, to be used with validate --calibration."""
     precision: float | None = None
