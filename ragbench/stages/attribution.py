@@ -191,38 +191,38 @@ _MEANINGS = {
     Answer.RIGHT: _AnswerMeaning(
         "the answer is right",
         gold_shown=Cause.RIGHT,
-        gold_absent=Cause.RIGHT_WITHOUT,
+        gold_absent=Cause.RIGHT_WITHOUT_EVIDENCE,
         gold_unseen=Cause.RIGHT,
     ),
     Answer.WRONG: _AnswerMeaning(
         "the answer is wrong",
         gold_shown=Cause.NOT_USED,
-        gold_absent=Cause.ANSWERED_WITHOUT,
+        gold_absent=Cause.ANSWERED_WITHOUT_EVIDENCE,
         gold_unseen=Cause.NOT_SEEN,
     ),
     Answer.PARTLY: _AnswerMeaning(
         "the answer is partly right",
-        gold_shown=Cause.PARTLY,
-        gold_absent=Cause.PARTLY,
-        gold_unseen=Cause.PARTLY,
+        gold_shown=Cause.PARTLY_RIGHT,
+        gold_absent=Cause.PARTLY_RIGHT,
+        gold_unseen=Cause.PARTLY_RIGHT,
     ),
     Answer.DECLINED: _AnswerMeaning(
         "the system declined",
         gold_shown=Cause.DECLINED,
-        gold_absent=Cause.UNKNOWN,
+        gold_absent=Cause.UNCHECKED,
         gold_unseen=Cause.NOT_SEEN,
     ),
     Answer.UNCHECKED: _AnswerMeaning(
         "the answer cannot be checked by words",
         gold_shown=Cause.SHOWN,
-        gold_absent=Cause.ANSWERED_WITHOUT,
-        gold_unseen=Cause.UNKNOWN,
+        gold_absent=Cause.ANSWERED_WITHOUT_EVIDENCE,
+        gold_unseen=Cause.UNCHECKED,
     ),
     Answer.NONE: _AnswerMeaning(
         "there is no answer to check",
         gold_shown=Cause.SHOWN,
-        gold_absent=Cause.UNKNOWN,
-        gold_unseen=Cause.UNKNOWN,
+        gold_absent=Cause.UNCHECKED,
+        gold_unseen=Cause.UNCHECKED,
     ),
 }
 
@@ -334,17 +334,17 @@ def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
         cause = Cause.RIGHT
         detail = "There is no answer, and the system declined."
     elif checked.answer is Answer.NONE:
-        cause = Cause.UNKNOWN
+        cause = Cause.UNCHECKED
         detail = "There is no answer, and generation was not run."
     else:
-        cause = Cause.ANSWERED_WITHOUT
+        cause = Cause.ANSWERED_WITHOUT_EVIDENCE
         detail = "There is no answer, and the system answered."
     return Attribution(
         cause=cause,
         basis=Basis.LABEL,
         answer=checked.answer,
         detail=detail,
-        stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
+        stage="generate" if cause is Cause.ANSWERED_WITHOUT_EVIDENCE else None,
         decided_by=Decider.LABEL if is_by_label else Decider.DATA,
     )
 
@@ -357,7 +357,7 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_shown
     if checked.answer is Answer.UNCHECKED:
-        cause = Cause.UNKNOWN
+        cause = Cause.UNCHECKED
     return Attribution(
         cause=cause,
         basis=Basis.NONE,
@@ -375,7 +375,7 @@ def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
     else:
         detail = f"{_MEANINGS[checked.answer].sentence}, and no gold is known."
     return Attribution(
-        cause=_CAUSES_WITHOUT_BASIS.get(checked.answer, Cause.UNKNOWN),
+        cause=_CAUSES_WITHOUT_BASIS.get(checked.answer, Cause.UNCHECKED),
         basis=Basis.NONE,
         detail=f"{detail[0].upper()}{detail[1:]}",
         answer=checked.answer,
@@ -383,8 +383,12 @@ def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
     )
 
 
-_CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
-"""Causes that are known from the answer alone; of any other answer the cause is unknown."""
+_CAUSES_WITHOUT_BASIS = {
+    Answer.RIGHT: Cause.RIGHT,
+    Answer.PARTLY: Cause.PARTLY_RIGHT,
+    Answer.WRONG: Cause.UNEXPLAINED,
+}
+"""Causes that are known from the answer alone; a case with any other answer is unchecked."""
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
@@ -510,7 +514,7 @@ def _of_missing(
     is_by_words = gold.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
-        return _Finding(Cause.RIGHT_WITHOUT, detail)
+        return _Finding(Cause.RIGHT_WITHOUT_EVIDENCE, detail)
     for rank, golds in enumerate(gold.retrieved, 1):
         if golds - shown:
             stage, last_rank = _dropped_by(trace, gold.retrieved, biography)
@@ -539,7 +543,7 @@ def _of_missing(
             f"{len(shown)} of {gold.total} gold contexts are among the {size:,} retrieved chunks, "
             f"and the case needs all; {meaning.sentence}."
         )
-        return _Finding(Cause.PART_MISSING, detail, "retrieve")
+        return _Finding(Cause.PART_NOT_RETRIEVED, detail, "retrieve")
     subject = "It" if corpus is None else "The corpus contains it; it"
     chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
     return _Finding(Cause.NOT_RETRIEVED, f"{subject} is not in {chunks}.", "retrieve")

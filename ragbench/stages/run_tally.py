@@ -414,8 +414,8 @@ def _counted_as(attribution: Attribution) -> str:
     if answer is Answer.NONE:
         return "no_answer"
     if attribution.basis is Basis.LABEL:  # the case has no answer
-        if attribution.cause is Cause.ANSWERED_WITHOUT:
-            return "answered_without"
+        if attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
+            return "answered_without_evidence"
         return "declined_rightly" if answer is Answer.DECLINED else "right"
     if answer is Answer.UNCHECKED:
         return "unchecked" if attribution.decided_by is Decider.NONE else "undecided"

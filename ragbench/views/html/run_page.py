@@ -113,7 +113,7 @@ class RunPage:
                 self._values[position].append(cell.value)
 
         attribution = row.attribution
-        is_without = attribution.cause is Cause.ANSWERED_WITHOUT
+        is_without = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
         is_answerable = not is_without and attribution.basis.value != "label"
         self._responses[is_answerable, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):

@@ -109,7 +109,7 @@ def only_retrieved(asked: Trace) -> Trace:
         (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
         (declined(trace()), {}, Cause.DECLINED, "generate", Basis.IDS),
         (trace("12 weeks", gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.IDS),
-        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT, None, Basis.IDS),
+        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT_EVIDENCE, None, Basis.IDS),
         # the searched documents
         (trace("12", gold_at=None), {"corpus": ABSENT}, Cause.NOT_IN_CORPUS, None, Basis.IDS),
         (trace("12"), {"corpus": ABSENT}, Cause.NOT_USED, "generate", Basis.IDS),
@@ -124,11 +124,11 @@ def only_retrieved(asked: Trace) -> Trace:
         (
             only_retrieved(trace(case=REFERENCE, gold_at=None)),
             {},
-            Cause.UNKNOWN,
+            Cause.UNCHECKED,
             None,
             Basis.REFERENCE,
         ),
-        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
+        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNCHECKED, None, None),
         (
             trace("12", gold_at=None, validation=judged(True)),
             {},
@@ -138,12 +138,12 @@ def only_retrieved(asked: Trace) -> Trace:
         ),
         # all gold contexts are needed; nothing has to be retrieved
         (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
-        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_NOT_RETRIEVED, "retrieve", Basis.IDS),
         (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
         (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
         (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
-        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
+        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT_EVIDENCE, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
         # a run that only retrieves
         (only_retrieved(trace()), {}, Cause.SHOWN, None, Basis.IDS),
@@ -156,7 +156,7 @@ def only_retrieved(asked: Trace) -> Trace:
         ),
         # a judge of correctness goes before words, and half of its scale is partly right
         (trace("x"), {"correctness": Cell.measured(0.51)}, Cause.RIGHT, None, Basis.IDS),
-        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.PARTLY, None, Basis.IDS),
+        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.PARTLY_RIGHT, None, Basis.IDS),
         (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
         (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
     ],
@@ -215,14 +215,14 @@ LETTER = Case(id="q", query="Which?", reference="B")
     ("case", "response", "gold_at", "present", "cause", "basis"),
     [
         (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
-        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
         (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
         (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
         (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
         (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
         (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
-        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),
-        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT_EVIDENCE, Basis.VALIDATOR),
+        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
     ],
 )
 def test_a_validator_decides_where_no_gold_does_and_is_named(
