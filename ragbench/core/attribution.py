@@ -163,7 +163,7 @@ class Basis(StrEnum):
     TEXTS = "texts"
     """Evidence spans or gold texts, searched for in the chunks."""
     REFERENCE = "reference"
-    """Only the reference answer, searched for in the chunks: an estimate."""
+    """The reference answer, searched for in the chunks: an estimate."""
     VALIDATOR = "validator"
     """A validator's verdict on the chunks that generation was given: an estimate, with its
     probability."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold, Decider
 from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldCause, Matched
+from ragbench.core.matched import GoldCause, Matched, MatchedBy
 from ragbench.core.outcome import Cell
 from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
@@ -22,7 +22,9 @@ from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
 from ragbench.metrics.correct import sure_verdict, verdict
 from ragbench.metrics.matching import Matching, match, normalised
+from ragbench.metrics.passage import is_heading, lacks_answer, states_any
 from ragbench.metrics.plan import Compared
+from ragbench.safe_text import counted
 from ragbench.stages.biography import biography_of
 
 _PARTLY = 0.5
@@ -62,6 +64,8 @@ class FoundGold(NamedTuple):
     """Which of them each chunk holds, as positions, in the chunks' order."""
     shown: Sequence[frozenset[int]]
     """The same of the chunks that generation was given."""
+    is_by_document: bool = False
+    """Whether the shown gold is known by its document alone, of which a chunk is a part."""
 
     @classmethod
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
@@ -78,7 +82,7 @@ class FoundGold(NamedTuple):
                 shown = retrieved
                 if after is not before:
                     shown = _gold_by_chunk(after)
-                return cls(basis, total, retrieved, shown)
+                return cls(basis, total, retrieved, shown, _is_by_document(trace, after))
         return cls._by_reference(trace)
 
     @classmethod
@@ -107,6 +111,24 @@ def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
         if matched.grades[chunk_match.gold] > 0:
             chunks[chunk_match.rank - 1] |= {chunk_match.gold}
     return chunks
+
+
+def _is_by_document(trace: Trace, matched: Matched) -> bool:
+    """Whether every shown gold chunk counts for its document alone.
+
+    A document's id is also the id of its chunks where several chunks of a retrieval have it.
+    """
+    context = trace.context.value
+    ids = () if context is None else context.context_ids or ()
+    for chunk_match in matched.matches:
+        if matched.grades[chunk_match.gold] <= 0 or chunk_match.by is MatchedBy.DOCUMENT:
+            continue
+        is_id_of_several = (
+            chunk_match.by is MatchedBy.ID and ids and ids.count(ids[chunk_match.rank - 1]) > 1
+        )
+        if not is_id_of_several:
+            return False
+    return bool(matched.matches)
 
 
 def _gold_by_answer(
@@ -427,6 +449,8 @@ class _Finding(NamedTuple):
     stage: str | None = None
     rank: int | None = None
     supported: bool | None = None
+    is_by_reference: bool = False
+    """Whether the reference answer was searched for in the chunks, whatever the gold rests on."""
 
 
 def _by_gold(
@@ -443,12 +467,14 @@ def _by_gold(
         len(shown) == gold.total or checked.answer is Answer.RIGHT or not trace.case.needs_all
     )
     if shown and is_enough:
-        finding = _of_shown(trace, gold, checked.answer, len(shown))
+        finding = _of_wrong_passage(trace, gold, checked.answer, biography)
+        if finding is None:
+            finding = _of_shown(trace, gold, checked.answer, len(shown))
     else:
         finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
     return Attribution(
         cause=finding.cause,
-        basis=gold.basis,
+        basis=Basis.REFERENCE if finding.is_by_reference else gold.basis,
         detail=finding.detail,
         stage=finding.stage,
         rank=finding.rank,
@@ -458,6 +484,82 @@ def _by_gold(
         answer=checked.answer,
         decided_by=checked.decided_by,
     )
+
+
+_LACKING = frozenset({Answer.WRONG, Answer.DECLINED, Answer.NONE})
+"""Answers that a passage without the right one explains. One that was not checked may be right."""
+
+
+def _of_wrong_passage(
+    trace: Trace, gold: FoundGold, answer: Answer, biography: Biography | None
+) -> _Finding | None:
+    """What lost the answer where the right document was shown, and no chunk of it has the answer.
+
+    None where the gold is a chunk or a text and not a document, and where a chunk has the answer,
+    or may have it in other words.
+    """
+    context = trace.context.value
+    case = trace.case
+    if not gold.is_by_document or answer not in _LACKING or context is None or context.is_ids_alone:
+        return None
+    passages: list[str] = []
+    for text, golds in zip(context.contexts, gold.shown, strict=True):
+        if golds:
+            passages.append(text)
+        elif states_any(text, case.references):
+            return None
+    for passage in passages:
+        if not lacks_answer(case.query, case.references, passage):
+            return None
+    dropped = _dropped_passage(trace, gold, biography)
+    if dropped is not None:
+        return dropped
+    rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
+    return _Finding(
+        cause=Cause.WRONG_PASSAGE,
+        detail=(
+            f"The right document is shown at rank {rank}, and {_passages_text(passages)} not hold "
+            f"the answer, by words; {_MEANINGS[answer].sentence}."
+        ),
+        stage="retrieve",
+        rank=rank,
+        is_by_reference=True,
+    )
+
+
+def _passages_text(passages: Sequence[str]) -> str:
+    """The chunks of the right document with their sizes: ``its 2 chunks (4 and 9 words) do``."""
+    sizes = sorted(len(passage.split()) for passage in passages)
+    headings = sum(map(is_heading, passages))
+    if len(passages) == 1:
+        remark = ", a heading alone" if headings else ""
+        return f"its only shown chunk ({counted(sizes[0], 'word')}{remark}) does"
+    remark = ""
+    if headings:
+        remark = (
+            f", {headings} of them a heading alone"
+            if headings < len(passages)
+            else ", all headings"
+        )
+    return f"its {len(passages)} shown chunks ({sizes[0]} to {sizes[-1]} words{remark}) do"
+
+
+def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None) -> _Finding | None:
+    """The operator that dropped the chunk of the right document that quotes the answer."""
+    retrieval = trace.retrieval.value
+    if retrieval is None or trace.post_retrieval is None:
+        return None
+    for rank, (text, golds) in enumerate(zip(retrieval.contexts, gold.retrieved, strict=False), 1):
+        if golds and states_any(text, trace.case.references):
+            passage = [_NO_GOLD] * (rank - 1) + [golds]
+            passage += [_NO_GOLD] * (len(retrieval.contexts) - rank)
+            stage, last_rank = _dropped_by(trace, passage, biography)
+            detail = (
+                f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
+                "another chunk of its document was shown."
+            )
+            return _Finding(Cause.DROPPED, detail, stage, last_rank or rank, is_by_reference=True)
+    return None
 
 
 def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:

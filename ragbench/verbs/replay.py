@@ -36,6 +36,7 @@ _REPLAYED = (
     Cause.PART_NOT_RETRIEVED,
     Cause.NOT_SEEN,
     Cause.DROPPED,
+    Cause.WRONG_PASSAGE,
     Cause.NOT_USED,
     Cause.DECLINED,
 )
