@@ -3,7 +3,7 @@
 Gold that is known by document counts every chunk of it as relevant, a heading or the wrong
 paragraph too. The comparison is made to be right when it says that the answer is not there: where
 words may mislead, it says nothing. Measured on chunks with the answer beside other chunks of the
-same document, in `docs/measured/wrong_passage.md`.
+same document, in ``docs/measured/answers.md``.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _names_of_causes(run: str, ragbench: Ragbench) -> dict[str, set[str]]:
         "markdown": set(
             re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", Path(run, "report.md").read_text(), re.M)
         ),
-        "page": set(re.findall(r'class=case data-c=(\w+)', page)),
+        "page": set(re.findall(r"class=case data-c=(\w+)", page)),
         "filter": set(re.findall(r'<option value="\w+">([a-z ]+)</option>', page)) - {"any loss"},
         "json": {count["cause"] for count in report["causes"]},
         "csv": {row["cause"] for row in rows},

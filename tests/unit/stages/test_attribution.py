@@ -371,3 +371,87 @@ def test_a_cause_has_what_decided_about_it(causes: tuple[CauseCount, ...]) -> No
     not_retrieved, _ = causes
 
     assert not_retrieved.deciders == ((Decider.WORDS, 2),)
+
+
+# --- the right document, the wrong passage
+
+BY_DOCUMENT = Case(
+    id="leave",
+    query="How many days of leave are there?",
+    reference="27 days",
+    reference_context_ids=("handbook",),
+)
+ASK_FIRST = "Ask your manager at least two weeks before you travel."
+
+
+def of_document(
+    *texts: str, case: Case = BY_DOCUMENT, response: str = "40 days", ids: tuple[str, ...] = ()
+) -> Trace:
+    """A case whose shown chunks are cut from the gold document, in this order."""
+    ids = ids or tuple(f"handbook#{position}" for position in range(len(texts)))
+    result: RetrievalResult[Any] = RetrievalResult(texts, context_ids=ids)
+    retrieval: Outcome[RetrievalResult[Any]] = Outcome(status=Status.MEASURED, value=result)
+    return Trace(case=case, retrieval=retrieval, generation=answered(response))
+
+
+def test_a_chunk_of_the_right_document_without_the_answer_is_the_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+    assert found.basis is Basis.REFERENCE
+    assert found.stage == "retrieve"
+    assert found.detail == (
+        "The right document is shown at rank 1, and its only shown chunk (10 words) does not hold "
+        "the answer, by words; the answer is wrong."
+    )
+
+
+def test_sizes_and_headings_of_the_wrong_passages_are_named() -> None:
+    found = attribute(of_document(ASK_FIRST, "## Leave"))
+
+    assert "its 2 shown chunks (2 to 10 words, 1 of them a heading alone) do not" in found.detail
+
+
+def test_a_declined_case_has_the_wrong_passage_too() -> None:
+    trace = of_document(ASK_FIRST)
+    declined = Outcome(status=Status.ABSTAINED, value=GenerationResult("I do not know."))
+
+    found = attribute(replace(trace, generation=declined))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
+def test_one_chunk_with_the_answer_is_enough() -> None:
+    found = attribute(of_document(ASK_FIRST, LEAVE))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_the_answer_in_a_chunk_of_another_document_was_shown() -> None:
+    found = attribute(of_document(ASK_FIRST, LEAVE, ids=("handbook#0", "letter#0")))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_a_right_answer_has_no_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST, response="27 days"))
+
+    assert found.cause is Cause.RIGHT
+
+
+def test_a_gold_chunk_is_no_wrong_passage_whatever_it_says() -> None:
+    found = attribute(of_document(ASK_FIRST, ids=("handbook",)))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_an_id_of_several_chunks_is_that_of_their_document() -> None:
+    found = attribute(of_document(ASK_FIRST, "## Leave", ids=("handbook", "handbook")))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
+def test_chunks_without_texts_are_no_wrong_passage() -> None:
+    found = attribute(of_document("", ""))
+
+    assert found.cause is Cause.NOT_USED
