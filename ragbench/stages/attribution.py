@@ -486,8 +486,8 @@ def _by_gold(
     )
 
 
-_LACKING = frozenset({Answer.WRONG, Answer.DECLINED, Answer.NONE})
-"""Answers that a passage without the right one explains. One that was not checked may be right."""
+_NOT_LOST = frozenset({Answer.RIGHT, Answer.PARTLY})
+"""Answers that needed nothing but what was shown."""
 
 
 def _of_wrong_passage(
@@ -500,7 +500,7 @@ def _of_wrong_passage(
     """
     context = trace.context.value
     case = trace.case
-    if not gold.is_by_document or answer not in _LACKING or context is None or context.is_ids_alone:
+    if not gold.is_by_document or answer in _NOT_LOST or context is None or context.is_ids_alone:
         return None
     passages: list[str] = []
     for text, golds in zip(context.contexts, gold.shown, strict=True):

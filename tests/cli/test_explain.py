@@ -298,3 +298,27 @@ def test_what_an_operator_dropped_is_put_back(ragbench: Ragbench) -> None:
     done = ragbench("explain", "cut", "buried", "--replay", "--rag", "own.py:Own")
 
     done.ok("what filter.top_k dropped put back: cures it")
+
+
+# --- gold that is a document
+
+
+def test_figures_that_rest_on_gold_by_document_say_so(ragbench: Ragbench) -> None:
+    row = {
+        "query": "How long is the leave?",
+        "reference": "27 days",
+        "response": "two weeks",
+        "reference_context_ids": ["leave"],
+        "retrieved_context_ids": ["leave#1"],
+        "retrieved_contexts": ["# Leave"],
+    }
+    lines("q.jsonl", [row])
+
+    done = ragbench("eval", "q.jsonl", "-o", "chunks")
+
+    done.ok("wrong passage ")
+    assert re.search(r"^recall@5 .* document ", done.out, re.MULTILINE)
+    summaries = json.loads(Path("chunks", "report.json").read_text("utf-8"))["summaries"]
+    by_document = {row["metric"] for row in summaries if row["by_document"]}
+    assert {"recall@5", "nDCG@10"} <= by_document
+    assert "answer_correct" not in by_document

@@ -421,6 +421,12 @@ def test_a_declined_case_has_the_wrong_passage_too() -> None:
     assert found.cause is Cause.WRONG_PASSAGE
 
 
+def test_an_answer_that_words_cannot_check_has_the_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST, response="Ask your manager."))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
 def test_one_chunk_with_the_answer_is_enough() -> None:
     found = attribute(of_document(ASK_FIRST, LEAVE))
 
