@@ -512,8 +512,6 @@ class Report(Record):
     not in files that must be the same each time."""
     notes: tuple[str, ...]
     """Warnings and remarks that a reader of the numbers needs."""
-    asides: frozenset[str] = frozenset()
-    """The notes that only explain a figure: a short screen leaves them out."""
     validation: ValidationTable | None = None
     """The verdicts on retrievals, counted; None for a run without validation."""
     operators: OperatorTable | None = None

@@ -358,13 +358,11 @@ class ReportBuilder:
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
         latencies = tuple(replace(latency, concurrency=self._concurrency) for latency in latencies)
-        notes, asides = tally.notes(summaries)
+        notes = tally.notes(summaries)
         if clusters:
             note = clusters_note(clusters)
             if note:
                 notes.append(note)
-                if self._summaries.names:
-                    asides.append(note)
         repeat_notes = () if self._repeated is None else self._repeated.notes(tally.seconds)
         reused_from: str | None = None
         if any(stage.reused for stage in stages):
@@ -381,7 +379,6 @@ class ReportBuilder:
             latencies=latencies,
             reused_from=reused_from,
             notes=(*self.cases.manifest.notes, *repeat_notes, *notes),
-            asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),

@@ -14,6 +14,8 @@ from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import (
+    JUDGED_RIGHT,
+    WORDS_RIGHT,
     CanaryLine,
     FailureGroup,
     JudgeLine,
@@ -342,10 +344,10 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = ("answer_correct", "recall@5", "nDCG@10")
-"""The default metrics that a short screen shows; what declines is counted below them."""
-_ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
-"""Default metrics that it shows only where something is wrong."""
+_OF_RETRIEVAL = ("recall@5", "nDCG@10")
+_OF_GROUNDING = ("numbers_supported", "citation_validity", "citation_attribution")
+"""Default metrics that a short screen shows only where something is wrong."""
+_OF_ABSTENTION = "abstention_accuracy"
 
 
 def has_default_metrics(report: Report) -> bool:
@@ -355,17 +357,39 @@ def has_default_metrics(report: Report) -> bool:
 
 
 def headline_metrics(report: Report) -> list[Summary]:
-    """The metrics with a figure; of the default ones the most telling."""
-    hidden: set[str] = set()
-    if has_default_metrics(report):
-        hidden = {*DEFAULT}.difference(_HEADLINE)
-    summaries: list[Summary] = []
-    for summary in report.summaries:
-        name = summary.metric.name
-        is_alarm = name in _ALARMS and summary.score is not None and summary.score < 1
-        if summary.measured and (name not in hidden or is_alarm):
-            summaries.append(summary)
-    return summaries
+    """The metrics of a short screen: of the default ones at most four, and those named beside.
+
+    The four are whether answers are right, two of retrieval, and one of grounding or abstention.
+    """
+    summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
+    if not has_default_metrics(report):
+        return list(summaries.values())
+    shown_names: list[str] = []
+    # People correct either of them, a judge goes before words.
+    for name in (*JUDGED_RIGHT, WORDS_RIGHT):
+        if name in summaries:
+            shown_names.append(name)
+            break
+    shown_names.extend(_OF_RETRIEVAL)
+    shown_names.extend(_of_grounding_or_abstention(report, summaries))
+    named_beside = [name for name in summaries if name not in DEFAULT]
+    shown_names = list(dict.fromkeys([*shown_names, *named_beside]))
+    return [summaries[name] for name in shown_names if name in summaries]
+
+
+def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]) -> Iterator[str]:
+    """The default metric of grounding where something is wrong, or else that of abstention.
+
+    Abstention applies where a case has no answer.
+    """
+    for name in _OF_GROUNDING:
+        summary = summaries.get(name)
+        if summary is not None and summary.score is not None and summary.score < 1:
+            yield name
+            return
+    answers = report.answers
+    if answers is not None and answers.declined_rightly + answers.answered_without_evidence:
+        yield _OF_ABSTENTION
 
 
 def unmeasured_text(report: Report) -> str | None:

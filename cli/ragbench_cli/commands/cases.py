@@ -83,7 +83,9 @@ def _read_cause(text: str) -> Cause:
     try:
         return Cause(text)
     except ValueError:
-        near = did_you_mean(text.replace(" ", "_"), CAUSES)
+        # As the user writes them: in words, or as files have them.
+        names = [cause.label for cause in Cause] if " " in text else CAUSES
+        near = did_you_mean(text, names)
         message = f"--cause must be one of {', '.join(CAUSES)}, not '{text}'.{near}"
         raise ConfigError(message) from None
 
