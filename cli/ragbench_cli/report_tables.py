@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
 """The styles of counts, by how cases ended; in the table of metrics, of the columns of counts."""
-_EXPECTED = {"retrieve": {"done"}, "generate": {"answered", "abstained"}}
+_EXPECTED = {"retrieve": {"done", "recorded"}, "generate": {"answered", "abstained", "recorded"}}
 """How a stage ends in the ordinary case: a short screen leaves it out, for the sentence on the
 answers counts the rest."""
 _NAME_WIDTH = 24

@@ -9,6 +9,7 @@ same document, in ``docs/measured/answers.md``.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from ragbench.metrics.answer import holds_answer, is_telling
@@ -73,7 +74,17 @@ def _lacks(query: str, reference: str, text: str) -> bool:
 
 
 def _is_in_another_language(query: str, reference: str, text: str) -> bool:
-    """Whether question and reference are clearly in another language than the passage."""
-    language = recognised_language(f"{query} {reference}")
+    """Whether question and reference are clearly in another script or language than the passage."""
+    asked = f"{query} {reference}"
+    if _is_latin(asked) is not _is_latin(text):
+        return True
+    language = recognised_language(asked)
     passage_language = recognised_language(text)
     return language is not None and passage_language is not None and language != passage_language
+
+
+def _is_latin(text: str) -> bool:
+    """Whether at least half of the letters are Latin."""
+    letters = [letter for letter in text if letter.isalpha()]
+    latin_letters = [letter for letter in letters if unicodedata.name(letter, "")[:5] == "LATIN"]
+    return 2 * len(latin_letters) >= len(letters)

@@ -50,6 +50,10 @@ def test_a_passage_in_another_language_cannot_be_judged() -> None:
     assert not lacks_answer("Who is asked before one goes on leave?", ["the line manager"], text)
 
 
+def test_a_heading_in_another_script_cannot_be_judged() -> None:
+    assert not lacks_answer("假期有多长？", ["二十七天"], "Paid leave")
+
+
 def test_one_of_several_references_is_enough() -> None:
     assert not lacks_answer(QUESTION, ["27 days", "two weeks"], OTHER)
 
