@@ -130,7 +130,8 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
             yield f"  {line}"
         yield f"  {run_document.quality_text(validation)}"
         if validation.unmatched:
-            yield f"  {validation.unmatched:,} cases with a verdict have no answer, no abstention"
+            cases = counted(validation.unmatched, "case")
+            yield f"  neither an answer nor an abstention, but a verdict: {cases}"
 
 
 def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
@@ -166,7 +167,7 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
 
 def run_text(run: JudgedRun | ComparedRun) -> str:
     """A run's place, and what was run on what, in a line."""
-    description = f"{run.rag} on {run.dataset}, {run.cases:,} cases"
+    description = f"{run.rag} on {run.dataset}, {counted(run.cases, 'case')}"
     if run.version:
         description += f", commit {run.version}"
     averaged_runs = getattr(run, "runs", 1)

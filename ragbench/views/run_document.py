@@ -229,11 +229,12 @@ def _validation(table: ValidationTable) -> Section:
     present = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
     lines = [
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
-        f"{table.verdicts:,} cases. {quality_text(table)}"
+        f"{counted(table.verdicts, 'case')}. {quality_text(table)}"
     ]
     lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words)]
     if table.unmatched:
-        lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
+        cases = counted(table.unmatched, "case")
+        lines.append(f"Neither an answer nor an abstention, but a verdict: {cases}.")
     rows = list(verdict_rows(table))
     return Section(title="Validation", lines=lines, columns=VERDICT_COLUMNS, rows=rows)
 
@@ -514,7 +515,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
         unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
         verdicts = f" ({_verdicts_text(juror.verdicts)})" if juror.verdicts else ""
         yield (
-            f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases"
+            f"{line.metric} by {juror.judge}: {score} over {counted(juror.measured, 'case')}"
             f"{unproved}{verdicts}"
         )
     for pair in line.pairs:
@@ -522,7 +523,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
             kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
             yield (
                 f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
-                f"{pair.cases:,} cases{kappa}"
+                f"{counted(pair.cases, 'case')}{kappa}"
             )
 
 
@@ -582,16 +583,17 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
             line += f" {counted(missing, 'gold context')} never found."
         yield line
     for reason, cases in table.no_gold:
-        yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
+        yield f"Nothing is known of the gold of {counted(cases, 'case')}: {reason}."
     for operator in table.operators:
         notes = operator.notes[:_MOST_NOTES]
+        all_cases = counted(operator.cases, "case")
         if operator.acted:
             for note, cases in notes:
-                yield f"{operator.operator}: {note} ({cases:,} of {operator.cases:,} cases)."
+                yield f"{operator.operator}: {note} ({cases:,} of {all_cases})."
         else:
-            line = f"{operator.operator} did not act in any of {operator.cases:,} cases."
+            line = f"{operator.operator} did not act in any of {all_cases}."
             for note, cases in notes:
-                line += f" It said: {note} ({cases:,} cases)."
+                line += f" It said: {note} ({counted(cases, 'case')})."
             yield line
 
 
