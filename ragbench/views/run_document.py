@@ -104,6 +104,9 @@ def headline(report: Report) -> str:
     group = "most" if 2 * worst.cases > lost else "the largest group"
     estimated = ", estimated" if worst.estimated else ""
     share = f"{worst.cases:,} ({worst.cases / total:.0%}{estimated})"
+    verb = "is" if lost == 1 else "are"
+    if lost == worst.cases:
+        return f"{text} {share} {verb} lost as “{worst.cause.label}”."
     return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {share}."
 
 
@@ -464,9 +467,8 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 def causes_section(causes: Sequence[CauseCount]) -> Section:
     rows: list[Sequence[object]] = []
     for fall in waterfall(causes):
-        counts = (f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}")
-        rows.append((fall.cause.label, *counts, fall.note))
-    columns = ("what became of the cases", "cases", "share", "left", "by")
+        rows.append((fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", fall.note))
+    columns = ("what became of the cases", "cases", "share", "by")
     return Section(title="Where the answers were lost", columns=columns, rows=rows)
 
 
