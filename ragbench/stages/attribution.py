@@ -118,15 +118,15 @@ def _is_by_document(trace: Trace, matched: Matched) -> bool:
 
     A document's id is also the id of its chunks where several chunks of a retrieval have it.
     """
-    context = trace.context.value
-    ids = () if context is None else context.context_ids or ()
+    ids: Sequence[str | None] = ()
+    if trace.context.value is not None and trace.context.value.context_ids is not None:
+        ids = trace.context.value.context_ids
     for chunk_match in matched.matches:
         if matched.grades[chunk_match.gold] <= 0 or chunk_match.by is MatchedBy.DOCUMENT:
             continue
-        is_id_of_several = (
-            chunk_match.by is MatchedBy.ID and ids and ids.count(ids[chunk_match.rank - 1]) > 1
-        )
-        if not is_id_of_several:
+        if chunk_match.by is not MatchedBy.ID or not ids:
+            return False
+        if ids.count(ids[chunk_match.rank - 1]) == 1:
             return False
     return bool(matched.matches)
 
@@ -528,19 +528,17 @@ def _of_wrong_passage(
 
 
 def _passages_text(passages: Sequence[str]) -> str:
-    """The chunks of the right document with their sizes: ``its 2 chunks (4 and 9 words) do``."""
+    """The chunks of the right document with their sizes: ``its 2 chunks (4 to 9 words) do``."""
     sizes = sorted(len(passage.split()) for passage in passages)
     headings = sum(map(is_heading, passages))
     if len(passages) == 1:
         remark = ", a heading alone" if headings else ""
         return f"its only shown chunk ({counted(sizes[0], 'word')}{remark}) does"
     remark = ""
-    if headings:
-        remark = (
-            f", {headings} of them a heading alone"
-            if headings < len(passages)
-            else ", all headings"
-        )
+    if headings == len(passages):
+        remark = ", all headings"
+    elif headings:
+        remark = f", {headings} of them a heading alone"
     return f"its {len(passages)} shown chunks ({sizes[0]} to {sizes[-1]} words{remark}) do"
 
 
@@ -549,16 +547,19 @@ def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None)
     retrieval = trace.retrieval.value
     if retrieval is None or trace.post_retrieval is None:
         return None
-    for rank, (text, golds) in enumerate(zip(retrieval.contexts, gold.retrieved, strict=False), 1):
-        if golds and states_any(text, trace.case.references):
-            passage = [_NO_GOLD] * (rank - 1) + [golds]
-            passage += [_NO_GOLD] * (len(retrieval.contexts) - rank)
-            stage, last_rank = _dropped_by(trace, passage, biography)
-            detail = (
-                f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
-                "another chunk of its document was shown."
-            )
-            return _Finding(Cause.DROPPED, detail, stage, last_rank or rank, is_by_reference=True)
+    for position, golds in enumerate(gold.retrieved):
+        if not golds or not states_any(retrieval.contexts[position], trace.case.references):
+            continue
+        # Only this chunk is followed: other chunks of the document may have been shown.
+        followed = [_NO_GOLD] * len(gold.retrieved)
+        followed[position] = golds
+        stage, last_rank = _dropped_by(trace, followed, biography)
+        rank = position + 1
+        detail = (
+            f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
+            "another chunk of its document was shown."
+        )
+        return _Finding(Cause.DROPPED, detail, stage, last_rank or rank, is_by_reference=True)
     return None
 
 

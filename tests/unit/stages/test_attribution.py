@@ -461,3 +461,13 @@ def test_chunks_without_texts_are_no_wrong_passage() -> None:
     found = attribute(of_document("", ""))
 
     assert found.cause is Cause.NOT_USED
+
+
+def test_the_operator_that_drops_the_chunk_with_the_answer_is_named() -> None:
+    trace = of_document(LEAVE, ASK_FIRST)
+    kept: RetrievalResult[Any] = RetrievalResult([ASK_FIRST], context_ids=["handbook#1"])
+
+    found = attribute(replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=kept)))
+
+    assert found.cause is Cause.DROPPED
+    assert "was retrieved at rank 1 and dropped by" in found.detail
