@@ -17,7 +17,7 @@ from ragbench.core.comparison import (
     RunFigure,
 )
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
-from ragbench.safe_text import as_line, counted, shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.comparison import (
     change_lines,
     change_title,
@@ -26,7 +26,7 @@ from ragbench.views.comparison import (
     kinds_text,
     result_lines,
 )
-from ragbench.views.document import number_text, what_changed
+from ragbench.views.document import cause_text, number_text, what_changed
 from ragbench.views.gate import after_text, check_cells, refusal_text, unfulfilled_lines
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
@@ -36,7 +36,7 @@ from ragbench_cli.report_tables import corrected_blocks, run_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-_ROWS = 5
+_ROWS = 4
 """How many metrics a table shows."""
 _PASSED = 2
 """How many metrics are named that passed, or of which nothing is demanded."""
@@ -53,6 +53,12 @@ _LONGEST_EXPECTATION = 400
 _LABEL_WIDTH = 8
 """Columns of the label that a case's lines begin with."""
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
+_KIND_LABELS = {CaseKind.FAILING: "lost", CaseKind.FIXED: "won"}
+"""As the line above the cases counts them."""
+_KIND_WIDTH = 6
+"""Columns of these labels."""
+MOST_NAMED = 2
+"""How many cases of a kind are named where nobody asked for them: the screen has 24 lines."""
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
 
@@ -258,8 +264,19 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
             if cases:
                 yield from _spelled_out(kind, cases_of_kind, cases)
             elif cases_of_kind and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
-                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in cases_of_kind]
-                yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
+                yield from _named_cases(kind, cases_of_kind)
+
+
+def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
+    """The first cases of a kind, a line each: the question, and what became of it."""
+    label = f"  {_KIND_LABELS[kind]:<{_KIND_WIDTH}}"
+    for case in cases[:MOST_NAMED]:
+        cause = f": {cause_text(case)}"
+        room = data_console().width - len(label) - len(cause) - len(" ...")
+        # A baseline file holds no questions.
+        question = shown_line(case.query or case.id, longest=max(room, _LONGEST_ID))
+        yield styled((label, _STYLES[kind]), question, cause)
+        label = " " * len(label)
 
 
 def _behind(comparison: Comparison) -> Blocks:

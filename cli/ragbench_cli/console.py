@@ -42,6 +42,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
+def print_line(text: str) -> None:
+    """Prints a line on standard output as it is, such as a path for another program."""
+    sys.stdout.write(f"{shown_text(text)}\n")
+
+
 def print_json(value: object, *, in_lines: bool = True) -> None:
     """Prints a value as JSON on standard output: indented over many lines, or in a single one."""
     import msgspec

@@ -172,4 +172,4 @@ class EvalOptions(Record):
     keeping: Keeping
     labelled: Labelled
     quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
-    """Show no progress and no hints."""
+    """Print only the run's folder, and errors."""

@@ -181,7 +181,8 @@ def rendered(page: str, folder: Path) -> tuple[str, dict[str, str]]:
 def check_scores(printed: dict[str, str]) -> None:
     """What a newcomer pastes shows the tool at work: scores above zero, and causes."""
     for line in printed:
-        if not line.startswith("ragbench eval") or printed[line].startswith("Error: "):
+        is_shown = line.startswith("ragbench eval") and not line.endswith(" --quiet")
+        if not is_shown or printed[line].startswith("Error: "):
             continue
         assert "what became of the cases" in printed[line], line
         scores = dict(re.findall(r"^(recall@\d|answer_correct) +([\d.]+) ", printed[line], re.M))

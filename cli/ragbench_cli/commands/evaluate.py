@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from ragbench.errors import ConfigError
+from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.eval_options import EvalOptions
@@ -85,14 +86,15 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             write_reports(report, folder, None if book is not None else files)
     if json:
         console.write_json([(folder / "report.json").read_bytes()])
+    elif options.quiet:
+        console.print_line(str(folder))
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _ending(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
-        console.say("")
-        console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+        _say_places(report, folder)
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
             _say_next(report, place, retry_command, is_asked=evaluated.asked_a_rag)
@@ -220,6 +222,18 @@ def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
         f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
         f"mended: {retry_command()}"
     )
+
+
+def _say_places(report: Report, folder: Path) -> None:
+    """Names the files of the report, and the command that shows its notes."""
+    console.say("")
+    console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+    notes = len(report.notes)
+    if not report.is_comparable:
+        notes -= 1  # the first one is above the report already
+    if notes:
+        place = shlex.quote(str(folder))
+        console.say(f"more    {counted(notes, 'note')}: ragbench report {place}")
 
 
 def _say_next(
