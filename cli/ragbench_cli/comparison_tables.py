@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
 def _check_table(checks: Sequence[GateCheck]) -> Blocks:
     """The checks that speak against the run."""
-    columns = ("check", "", "now", "change", "interval", "limit", "n")
+    columns = ("check", "", "before", "now", "change", "interval", "limit", "n")
     rows: list[Sequence[Cell]] = []
     for check in checks[:_ROWS]:
         outcome = (check.outcome, check.outcome.colour)
@@ -108,16 +108,16 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
 
 
 def _passed_text(checks: Sequence[GateCheck]) -> str:
-    """The first metrics that passed, with their changes, and how many checks more."""
-    metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
+    """The first metrics that passed, each once, and how many checks more."""
+    by_metric: dict[str, list[GateCheck]] = {}
+    for check in checks:
+        if check.kind is not CheckKind.COVERAGE:
+            by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
-    for check in metrics[:_PASSED]:
-        now, change, *_ = check_cells(check)
-        text = f"{check.marked} {now}"
-        if check.drop is not None:
-            text += f" ({change})"
-        texts.append(text)
-    unnamed = len(checks) - len(texts)
+    unnamed = len(checks)
+    for name, checks_of_metric in islice(by_metric.items(), _PASSED):
+        texts.append(f"{name} {_passed_figure(checks_of_metric)}")
+        unnamed -= len(checks_of_metric)
     if not unnamed:
         return ", ".join(texts)
     if not texts:
@@ -125,12 +125,24 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
     return f"{', '.join(texts)} and {unnamed:,} more"
 
 
+def _passed_figure(checks: Sequence[GateCheck]) -> str:
+    """The figure of a metric, and its change where that is among the checks that passed.
+
+    A limit is judged on all cases of the run, a change on those that the baseline measured too:
+    beside its change a metric has the mean that the change is of.
+    """
+    for check in checks:
+        if check.drop is not None:
+            cells = check_cells(check)
+            return f"{cells.now} ({cells.change})"
+    return check_cells(checks[0]).now
+
+
 def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     """Metrics of which nothing is demanded: the first ones with their changes."""
     texts: list[str] = []
     for check in checks[:_PASSED]:
-        _, change, *_ = check_cells(check)
-        texts.append(f"{check.marked} {change}")
+        texts.append(f"{check.marked} {check_cells(check).change}")
     text = ", ".join(texts)
     unnamed = len(checks) - len(texts)
     if unnamed:
@@ -291,8 +303,10 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         return wide_table
     rows: list[Sequence[Cell]] = []
     for name, metric, figures in zip(names, metrics, scores, strict=True):
-        difference = metric.differences[0] if metric.differences else None
-        rows.append((name, *figures, *difference_cells(difference, metric.unit)))
+        changes = ("-",) * 4
+        if metric.differences:
+            _, _, *changes = difference_cells(metric, metric.differences[0])
+        rows.append((name, *figures, *changes))
     longest_name = max(len(name) for name in names)
     metric_table = fitted_table(
         ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
@@ -319,10 +333,18 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     rows: list[list[str]] = []
     for metric, metric_marks in zip(metrics, marks, strict=True):
         row: list[str] = []
-        for figure, mark, width in zip(metric.figures, metric_marks, widths, strict=True):
-            row.append(f"{number_text(figure.score, metric.unit)}{mark:<{width}}")
+        for score, mark, width in zip(_score_texts(metric), metric_marks, widths, strict=True):
+            row.append(f"{score}{mark:<{width}}")
         rows.append(row)
     return rows
+
+
+def _score_texts(metric: MetricComparison) -> list[str]:
+    """The figures of a metric; those of two runs are of the cases that both measured."""
+    if len(metric.figures) == 2 and metric.differences:
+        cells = difference_cells(metric, metric.differences[0])
+        return [cells.first, cells.second]
+    return [number_text(figure.score, metric.unit) for figure in metric.figures]
 
 
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:

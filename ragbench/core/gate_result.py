@@ -15,6 +15,12 @@ from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 from ragbench.core.unfulfilled import Unfulfilled
 
+ONLY_IN_BASELINE = "only in the baseline"
+ONLY_IN_RUN = "only in this run"
+NOT_MEASURED_IN_BASELINE = "not measured in the baseline"
+NOT_MEASURED_IN_RUN = "not measured in this run"
+NOT_MEASURED_IN_EITHER = "not measured in either"
+"""Why a case cannot be compared; a case is counted once."""
 LIKELY = 0.2
 """A loss that is not significant is warned of up to this p-value, corrected for the family."""
 
@@ -167,6 +173,18 @@ class Drop(Record):
     has not changed; None when it is decided, or when no number would do."""
     rises: bool = False
     """Whether a rise is a loss: of a metric where lower is better."""
+
+    @property
+    def cases_only_before(self) -> int:
+        """Cases that the baseline measured, and this run did not."""
+        left_out = self.left_out
+        return left_out.get(ONLY_IN_BASELINE, 0) + left_out.get(NOT_MEASURED_IN_RUN, 0)
+
+    @property
+    def cases_only_now(self) -> int:
+        """Cases that this run measured, and the baseline did not."""
+        left_out = self.left_out
+        return left_out.get(ONLY_IN_RUN, 0) + left_out.get(NOT_MEASURED_IN_BASELINE, 0)
 
     @property
     def loss(self) -> float:

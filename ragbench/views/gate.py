@@ -30,7 +30,9 @@ from ragbench.views.document import (
     Section,
     changes_of,
     flows_section,
+    movement_cells,
     number_text,
+    paired_cases_text,
     range_text,
 )
 from ragbench.views.history import sparkline
@@ -256,7 +258,8 @@ def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
 
 
 _FIGURES_OF_REASON = re.compile(
-    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
+    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?"
+    r"(?:, on \S+ cases? in both \(.*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
 )
 
@@ -330,21 +333,37 @@ def refusal_text(refusal: Refusal) -> str:
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
-CHECK_COLUMNS = ("now", "change", "interval", "limit", "cases")
+CHECK_COLUMNS = ("before", "now", "change", "interval", "limit", "cases")
 
 
-def check_cells(check: GateCheck) -> tuple[str, ...]:
-    """This run's figure and what it is held against, under `CHECK_COLUMNS`.
+class CheckCells(NamedTuple):
+    """The cells of a check under `CHECK_COLUMNS`."""
 
-    The interval is that of the change, or of the figure where there is no change.
+    before: str
+    now: str
+    change: str
+    interval: str
+    """Of the change, or of the figure where there is no change."""
+    limit: str
+    cases: str
+
+
+def check_cells(check: GateCheck) -> CheckCells:
+    """A check's figure and what it is held against.
+
+    Beside a baseline all three figures are of the cases that both runs measured: those that one of
+    them measured alone are counted behind the number of these.
     """
-    change = "-"
-    interval = range_text(check.interval, check.unit)
-    if check.drop is not None:
-        change = number_text(check.drop.difference, check.unit, sign=True)
-        interval = range_text(check.drop, check.unit, sign=True)
-    observed = number_text(check.observed, check.unit)
-    return (observed, change, interval, limit_text(check), f"{check.cases:,}")
+    limit = limit_text(check)
+    drop = check.drop
+    if drop is None:
+        now = number_text(check.observed, check.unit)
+        interval = range_text(check.interval, check.unit)
+        return CheckCells("-", now, "-", interval, limit, f"{check.cases:,}")
+    before, now, change = movement_cells(drop.before, drop.after, check.unit)
+    interval = range_text(drop, check.unit, sign=True)
+    cases = paired_cases_text(check.cases, drop.cases_only_before, drop.cases_only_now)
+    return CheckCells(before, now, change, interval, limit, cases)
 
 
 def limit_text(check: GateCheck) -> str:
