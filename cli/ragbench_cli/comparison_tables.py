@@ -26,7 +26,7 @@ from ragbench.views.comparison import (
     kinds_text,
     result_lines,
 )
-from ragbench.views.document import number_text, what_changed
+from ragbench.views.document import cases_in_short, number_text, what_changed
 from ragbench.views.gate import after_text, check_cells, refusal_text, unfulfilled_lines
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
@@ -100,7 +100,12 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
     rows: list[Sequence[Cell]] = []
     for check in checks[:_ROWS]:
         outcome = (check.outcome, check.outcome.colour)
-        rows.append((check.label, outcome, *check_cells(check)))
+        cells = check_cells(check)
+        if check.drop is not None:
+            drop = check.drop
+            cases = cases_in_short(check.cases, drop.cases_only_before, drop.cases_only_now)
+            cells = cells._replace(cases=cases)
+        rows.append((check.label, outcome, *cells))
     yield ""
     yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
     if len(checks) > _ROWS:
@@ -303,15 +308,20 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         return wide_table
     rows: list[Sequence[Cell]] = []
     for name, metric, figures in zip(names, metrics, scores, strict=True):
-        changes = ("-",) * 4
-        if metric.differences:
-            _, _, *changes = difference_cells(metric, metric.differences[0])
-        rows.append((name, *figures, *changes))
+        if not metric.differences:
+            rows.append((name, *figures, "-", "-", "-", "-"))
+            continue
+        difference = metric.differences[0]
+        cells = difference_cells(metric, difference)
+        cases = cases_in_short(
+            difference.cases, difference.cases_only_first, difference.cases_only_second
+        )
+        rows.append((name, *figures, cells.difference, cells.interval, cells.p_value, cases))
     longest_name = max(len(name) for name in names)
     metric_table = fitted_table(
-        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
+        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "in both"),
         rows,
-        missed=("cases", "interval", "p"),
+        missed=("in both", "interval", "p"),
         spare=max(0, longest_name - _LONGEST_ID),
     )
     metric_table.columns[0].max_width = _LONGEST_ID

@@ -361,6 +361,13 @@ def paired_cases_text(
     return ", ".join(parts)
 
 
+def cases_in_short(both: int, only_first: int, only_second: int) -> str:
+    """The same for a narrow table: ``5 of 10``, those in both of those in either."""
+    if not (only_first or only_second):
+        return f"{both:,}"
+    return f"{both:,} of {both + only_first + only_second:,}"
+
+
 class Ends(Protocol):
     """What has two ends: an interval, a difference with its interval."""
 

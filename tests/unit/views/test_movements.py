@@ -84,8 +84,8 @@ def test_a_check_prints_figures_that_add_up_whatever_cases_are_measured(
 
 
 def test_a_check_counts_the_cases_that_only_one_run_measured() -> None:
-    before: list[Score] = [1.0] * 6 + ["abstained"] * 2 + [0.0]
-    now: list[Score] = [1.0] * 5 + [0.0, 0.5, 0.5, "abstained"]
+    before: list[Score] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, "abstained", "abstained", 0.0]
+    now: list[Score] = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.5, 0.5, "abstained"]
 
     check = drop_check(before, now)
 
@@ -95,7 +95,10 @@ def test_a_check_counts_the_cases_that_only_one_run_measured() -> None:
 
 
 def test_a_change_too_small_for_three_places_is_printed_with_more() -> None:
-    check = drop_check([0.5] * 8, [0.5] * 7 + [0.4968])
+    before: list[Score] = [0.5] * 8
+    now: list[Score] = [*before[1:], 0.4968]
+
+    check = drop_check(before, now)
 
     assert check.summary == "down 0.0004 from 0.5000 to 0.4996"
 
