@@ -91,6 +91,9 @@ class Ground(StrEnum):
     """Asking both systems again ruled out a loss larger than tolerated."""
     OPEN = "open"
     """A loss larger than tolerated is neither shown nor ruled out."""
+    OUTWEIGHED = "outweighed"
+    """A loss of how much is answered is neither shown nor ruled out; the system is shown to be
+    better in another respect, and no less is right, though refusals count as not right."""
     RARE_LOSSES = "rare losses"
     """A loss is almost ruled out: the cases may have missed a rare large loss."""
     RARE_GAINS = "rare gains"
@@ -185,6 +188,13 @@ class Drop(Record):
         """Cases that this run measured, and the baseline did not."""
         left_out = self.left_out
         return left_out.get(ONLY_IN_RUN, 0) + left_out.get(NOT_MEASURED_IN_BASELINE, 0)
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the whole interval of the change is on the better side of zero."""
+        if self.low is None or self.high is None:
+            return False
+        return self.high < 0.0 if self.rises else self.low > 0.0
 
     @property
     def loss(self) -> float:
@@ -338,6 +348,12 @@ class GateCheck(Record):
             return True
         drop = self.drop
         if not self.is_open_drop or drop is None or drop.loss <= drop.tolerance:
+            return False
+        if self.ground is Ground.OUTWEIGHED:
+            return False
+        # Asking both systems again says more than the first answers did.
+        settled = self.settled
+        if settled is not None and settled.drop is not None and settled.drop <= drop.tolerance:
             return False
         return drop.p_worse <= LIKELY
 

@@ -44,7 +44,7 @@ from ragbench.gate.drops import (
     one_row_each,
     shown_checks,
 )
-from ragbench.gate.figures import with_figures
+from ragbench.gate.figures import outweighed_refusals, with_figures
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.plugins import np
 from ragbench.safe_text import as_line
@@ -196,7 +196,8 @@ def gate(
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
     compared = _compared(run, baseline, [*dropping])
-    checks = sorted(_checks(run, baseline, demands, compared, config), key=_rank)
+    judged = [*_checks(run, baseline, demands, compared, config)]
+    checks = sorted(outweighed_refusals(judged), key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
     # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:

@@ -416,6 +416,10 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
             f": {loss} is unlikely, but {independent(drop)} are too few to rule out a rare large "
             "one"
         ),
+        Ground.OUTWEIGHED: (
+            f": {loss} is neither shown nor ruled out; another metric is shown to be better, and "
+            "no less is right with refusals counted as not right"
+        ),
         Ground.OPEN: f": {loss} is neither shown nor ruled out",
     }
     return texts[check.ground]
