@@ -77,6 +77,8 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
     if verdict.against:
         yield from _check_table(verdict.against)
+        if verdict.shared is not None:
+            yield styled(verdict.shared.text)
     corrections = [check.corrected for check in verdict.checks if check.corrected]
     if corrections:
         yield from corrected_blocks(corrections)

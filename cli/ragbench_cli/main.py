@@ -38,7 +38,6 @@ class CommandPanel(StrEnum):
     DECIDE = "Decide"
     IMPROVE = "Improve"
     TRUST = "Trust"
-    MAINTAIN = "Maintain"
 
 
 class ListedCommand(NamedTuple):
@@ -56,7 +55,6 @@ _EVALUATE = partial(ListedCommand, CommandPanel.EVALUATE)
 _DECIDE = partial(ListedCommand, CommandPanel.DECIDE)
 _IMPROVE = partial(ListedCommand, CommandPanel.IMPROVE)
 _TRUST = partial(ListedCommand, CommandPanel.TRUST)
-_MAINTAIN = partial(ListedCommand, CommandPanel.MAINTAIN)
 
 COMMANDS: Mapping[str, ListedCommand] = {
     "init": _START("init", "Write a project to start from."),
@@ -68,6 +66,7 @@ COMMANDS: Mapping[str, ListedCommand] = {
     "cases": _EVALUATE("cases", "List cases of a run, by cause, tag or metric."),
     "validate": _EVALUATE("validate", "Check retrieved chunks for the answer."),
     "export": _EVALUATE("export", "Write a stored run in another tool's format."),
+    "cache": _EVALUATE("cache", "Inspect and prune the cache of model responses."),
     "compare": _DECIDE("compare", "Compare runs of the same cases."),
     "gate": _DECIDE("gate", "Decide whether a run may pass."),
     "baseline": _DECIDE("baseline", "Create, update and show the baseline of the gate."),
@@ -81,7 +80,6 @@ COMMANDS: Mapping[str, ListedCommand] = {
     "judge-card": _TRUST("judge_card", "Before you rely on a judge: measure it against people."),
     "calibrate": _TRUST("calibrate", "When a validator is too sure: fit it to your own labels."),
     "fidelity": _TRUST("fidelity", "When questions are made up: check how real ones would rank."),
-    "cache": _MAINTAIN("cache", "Inspect and prune the cache of model responses."),
 }
 """The commands by name; within a panel in the order in which a user comes to need them."""
 

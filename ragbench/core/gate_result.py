@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from ragbench.core.attribution import Cause
 from ragbench.core.comparison import RunPair
 from ragbench.core.history import MainTrend
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 from ragbench.core.unfulfilled import Unfulfilled
+from ragbench.safe_text import counted
 
 ONLY_IN_BASELINE = "only in the baseline"
 ONLY_IN_RUN = "only in this run"
@@ -450,6 +452,28 @@ class JudgedRun(RunOrigin):
     """Number of runs whose mean it is."""
 
 
+class SharedLoss(Record):
+    """Checks against the run that lost on the same cases: there is one thing to look for."""
+
+    subjects: tuple[str, ...]
+    """The checks, by their subjects."""
+    cases: int
+    """Cases that each of them lost."""
+    cause: Cause | None = None
+    """What became of most of these cases in this run; None where it is unknown."""
+    cases_of_cause: int = 0
+
+    @property
+    def text(self) -> str:
+        """A sentence for readers."""
+        names = f"{', '.join(self.subjects[:-1])} and {self.subjects[-1]}"
+        text = f"{names} lost on the same {counted(self.cases, 'case')}"
+        if self.cause is None:
+            return f"{text}: look for one cause."
+        share = "all" if self.cases_of_cause == self.cases else f"{self.cases_of_cause:,}"
+        return f'{text}, {share} of them now "{self.cause.label}": look for one cause.'
+
+
 class GateResult(Record):
     """The decision of a gate, with everything that it rests on."""
 
@@ -469,6 +493,8 @@ class GateResult(Record):
     """Newly failing cases first, then by loss; each once, with the metric on which it lost most."""
     unfulfilled: Unfulfilled | None = None
     """The cases whose expectations do not hold; None where no check of these is in `against`."""
+    shared: SharedLoss | None = None
+    """Checks that lost on the same cases; None where each has cases of its own."""
     pair: RunPair | None = None
     """How many cases pass in one of the runs and fail in the other; None where none compare."""
     settings: Mapping[str, float | int | str | bool] = field(

@@ -127,6 +127,7 @@ def _checks_section(verdict: GateResult) -> Section:
         columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
         rows=rows,
         most=_MOST_CHECKS,
+        hint="" if verdict.shared is None else verdict.shared.text,
     )
 
 
@@ -455,7 +456,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
     for check in verdict.checks:
         name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
-            reason = _reason_with_names(verdict, check)
+            reason = _reason_in_full(verdict, check)
             yield _JUnitCase(name, "failure", reason, check.kind.value)
         elif check.outcome is GateOutcome.INCONCLUSIVE:
             yield _JUnitCase(name, "skipped", f"inconclusive: {check.reason}")
@@ -463,11 +464,14 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
             yield _JUnitCase(name, "system-out", check.reason)
 
 
-def _reason_with_names(verdict: GateResult, check: GateCheck) -> str:
-    """Why a check failed; of expectations with those that do not hold."""
-    if verdict.unfulfilled is None or check.subject != EXPECTATIONS:
-        return check.reason
-    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]])
+def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
+    """Why a check failed, and what it shares with others; the expectations that do not hold."""
+    lines = [check.reason]
+    if verdict.shared is not None and check.subject in verdict.shared.subjects:
+        lines.append(verdict.shared.text)
+    if verdict.unfulfilled is not None and check.subject == EXPECTATIONS:
+        lines += unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]
+    return "\n".join(lines)
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:

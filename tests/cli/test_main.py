@@ -66,11 +66,10 @@ def test_the_help_lists_commands_in_panels_by_what_a_user_is_about_to_do(
 ) -> None:
     assert listed_by_panel(ragbench("--help").out) == {
         "Start": ["init", "doctor", "show"],
-        "Evaluate": ["eval", "report", "explain", "cases", "validate", "export"],
+        "Evaluate": ["eval", "report", "explain", "cases", "validate", "export", "cache"],
         "Decide": ["compare", "gate", "baseline", "history"],
         "Improve": ["index", "search", "why", "tune-search", "ablate"],
         "Trust": ["label", "judge-card", "calibrate", "fidelity"],
-        "Maintain": ["cache"],
     }
 
 
