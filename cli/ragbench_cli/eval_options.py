@@ -49,7 +49,7 @@ class SourceChoice(Record):
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
     """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
     into objects); repeatable. For --outputs: outputs.response=text."""
-    ask_again: bool = False
+    ask_again: Annotated[bool, option(rare=True)] = False
     """Ignore recorded answers and ask the RAG for all."""
     format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
     """Format of the dataset; detected if omitted."""
@@ -79,9 +79,9 @@ class SystemChoice(Record):
     own corpus."""
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
-    rag_args: Annotated[str | None, option("JSON")] = None
+    rag_args: Annotated[str | None, option("JSON", rare=True)] = None
     """Arguments for the class or factory, as JSON."""
-    operators: Annotated[Path | None, option("--post-retrieval")] = None
+    operators: Annotated[Path | None, option("--post-retrieval", rare=True)] = None
     """YAML file with operators to run between the RAG's retrieval and its generation. See
     docs/post_retrieval.md."""
 
@@ -107,7 +107,7 @@ class Measuring(Record):
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
     limit: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Take only the first N cases."""
-    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES, rare=True)] = None
     """Draw N cases at random."""
     seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw."""
@@ -121,7 +121,7 @@ class Asking(Record):
 
     PANEL: ClassVar = Panel.ASKING
 
-    top_k: Annotated[int | None, option("K", min=1)] = None
+    top_k: Annotated[int | None, option("K", min=1, rare=True)] = None
     """How many contexts to ask for. By default the RAG decides."""
     turns: Annotated[Literal["recorded", "own"], option(rare=True)] = "recorded"
     """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
@@ -129,9 +129,9 @@ class Asking(Record):
     concurrency: Annotated[str | None, option("N")] = None
     """Calls in flight. Plain code is called once at a time; coroutines and addresses begin with 4
     and go up to 16 ('auto')."""
-    timeout: Annotated[float | None, option("SECONDS")] = None
+    timeout: Annotated[float | None, option("SECONDS", rare=True)] = None
     """Time limit per query, in seconds."""
-    repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
+    repeats: Annotated[int, option("--rag-repeats", min=1, rare=True)] = 1
     """How many times the RAG is asked for each case; the report shows its noise. Needs --rag."""
     batch_size: Annotated[int, option(min=1, rare=True)] = 32
     """Queries per batch, for a RAG that supports batching."""
@@ -151,7 +151,7 @@ class Keeping(Record):
     out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
     """Folder of the run. By default one under reports/ derived from the arguments, so that the same
     command resumes the same run."""
-    retry_failed: bool = False
+    retry_failed: Annotated[bool, option(rare=True)] = False
     """Retry the cases that failed in an earlier run."""
     fresh: bool = False
     """Ask everything again; drop the stored answers."""

@@ -90,6 +90,15 @@ class LLMChoice(NamedModel):
         }
 
 
+class EvaluationLLM(LLMChoice):
+    """The language model of an evaluation, which most users name with --judge."""
+
+    model: Annotated[str | None, option("--llm-model", rare=True)] = None
+    """Name of the language model of judged metrics, if --judge does not name it."""
+    base_url: Annotated[str | None, option("URL", "--llm-base-url", rare=True)] = None
+    """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
+
+
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
     """What models may cost, in this command and in all commands of a run."""
     from ragbench.llm.budget import Budget, amount_of
@@ -159,7 +168,7 @@ class JudgeChoice(Record):
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: bool = False
     """Estimate calls, tokens and cost without judging."""
-    max_cost: Annotated[str | None, option("AMOUNT")] = None
+    max_cost: Annotated[str | None, option("AMOUNT", rare=True)] = None
     """Cap on the cost of models in this command; needs a known price."""
     no_preflight: Annotated[bool, option(rare=True)] = False
     """Do not try the models before the first judgement."""
@@ -172,6 +181,7 @@ NO_JUDGE = "off"
 class ModelChoice(JudgeChoice):
     """The models of an evaluation."""
 
+    llm: EvaluationLLM = field(default_factory=EvaluationLLM)
     judge: Annotated[str | None, option("MODEL")] = None
     """Model that judges whether the answers are right; 'off' for none. See docs/judging.md."""
     dry_run: bool = False

@@ -205,6 +205,19 @@ def test_everything_on_a_page_runs_and_prints_what_it_shows(page: Path, tmp_path
         assert re.search(r"^right \d+$", printed["python block.py"], re.M)
 
 
+def test_numbers_in_the_text_of_the_tutorial_are_those_that_its_commands_print() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    printed = "".join(block.text for block in blocks(page) if block.language == "console")
+    text = BLOCK.sub("", page)
+
+    scores = re.findall(r"\b[01]\.\d{3}\b", text)
+    assert scores
+    assert [score for score in scores if score not in printed] == []
+    # The two counts of right cases that the decision rests on.
+    right = re.findall(r"^  right +(\d+) ", printed, re.MULTILINE)
+    assert f"{right[-1]} of 11 cases are right instead of {right[0]}" in " ".join(text.split())
+
+
 def test_the_first_screen_has_the_readers_own_score_and_cause() -> None:
     text = README.read_text("utf-8").splitlines()
     assert len(text) <= 150

@@ -51,7 +51,7 @@ def command(
     validator: ValidatorChoice,
     json: JsonOption = False,
 ) -> None:
-    """Fit a validator to your own labels.
+    """When a validator is too sure: fit it to your own labels.
 
     Rescales probabilities, shrunk toward those that ship, moves thresholds where a Yes is shown to
     miss the target precision, and prints the effect. The figures after calibration are

@@ -292,5 +292,5 @@ def test_the_page_draws_each_check_with_its_interval_and_its_limit() -> None:
         "0.000, -0.308 to 0.308; limit 0.100",
     ]
     # What is drawn, and stands in columns, is not told again.
-    (told,) = re.findall(r"^\| m \| failed \| 0.000 \| -1.000.*", markdown(document), re.M)
+    (told,) = re.findall(r"^\| m \| failed \| 1.000 \| 0.000 \| -1.000.*", markdown(document), re.M)
     assert "interval" not in told and "down" not in told
