@@ -1,0 +1,154 @@
+"""A RAG behind any HTTP service: asked by a mapping, one question per request (docs/http.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ragbench.core.case import Said
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import ConfigError
+from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.ledger.identity import AS_SAID, described
+from ragbench.rag.contract import Contract, is_misunderstood
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.parts import OneCall, Parts, compose, taking_history
+from ragbench.rag.proposal import proposed_send, proposed_take
+from ragbench.rag.response_body import Body, read_body
+from ragbench.rag.service_mapping import (
+    MappingError,
+    Service,
+    ServiceMapping,
+    read_mapping,
+    read_response,
+)
+from ragbench.rag.service_request import Question, Request, request_of
+from ragbench.rag.shapes import read_retrieval
+
+if TYPE_CHECKING:
+    import httpx
+
+MAPPING_OPTIONS = frozenset({"send", "take"})
+"""Arguments of a RAG's address that say that it is a foreign service."""
+
+
+class ServiceEndpoint(JsonEndpoint):
+    """A foreign service, asked by a mapping."""
+
+    def __init__(self, mapping: ServiceMapping, **options: Any) -> None:
+        super().__init__(mapping.address, headers=mapping.headers, **options)
+        self.mapping = mapping
+        self._contract = Contract()
+
+    @property
+    def version(self) -> None:
+        """None: a service that does not know ragbench is asked nothing but questions."""
+        return
+
+    @property
+    def unseen_because(self) -> str:
+        """Why its answers may change without anybody here seeing it."""
+        return f"{self.url} is a service that names no version"
+
+    def stage_identity(self, stage: str) -> object:
+        """The URL without credentials, and what is sent and taken."""
+        return {"url": self.url, "mapping": described(self.mapping.written, at=AS_SAID)}
+
+    def ask(self, question: Question) -> dict[str, Any]:
+        """The fields of the answer to a question.
+
+        Raises:
+            ContractError: the service does not answer as the mapping says.
+            HTTPRagError: it answered with an error of its own.
+            UnreachableError: there is no connection.
+            StageTimeoutError: it did not answer in time.
+        """
+        body = self.body_of(question)
+        mapping = self.mapping
+        if not mapping.take:
+            raise self._contract.error(
+                f"{self.url} answers, and nothing says what to take of it. {proposed_take(body)}"
+            )
+        try:
+            fields = read_response(body, mapping)
+        except MappingError as error:
+            raise self._contract.error(
+                f"{self.url} answers otherwise than it is mapped: {error}. {proposed_take(body)}"
+            ) from None
+        self._contract.is_met = True
+        return fields
+
+    def body_of(self, question: Question) -> Body:
+        """The body of the response to a question."""
+        mapping = self.mapping
+        request = request_of(
+            mapping.method, mapping.address, mapping.send, mapping.headers, question
+        )
+        try:
+            response = self._successful_response(request.address, self.url, request)
+        except HTTPRagError as error:
+            status = error.status
+            if status is None or not is_misunderstood(status):
+                raise
+            advice = proposed_send(status, error.body, mapping.method, mapping.send)
+            raise self._contract.error(f"{error}. {advice}", status) from None
+        return read_body(response.text, response.headers.get("content-type", ""))
+
+    def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
+        """What is sent: JSON, a form, or parameters of the address."""
+        request = cast("Request", payload)
+        options: dict[str, Any] = {"method": request.method, "url": address}
+        if request.json is not None:
+            options["json"] = request.json
+        if request.form is not None:
+            options["data"] = request.form
+        return options
+
+
+def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    """The RAG of a foreign service.
+
+    Args:
+        options: ``send``, ``take`` and ``headers``, and those of the endpoint.
+    """
+    mapping_options = {name: options.pop(name, None) for name in ("send", "take", "headers")}
+    mapping = read_mapping(service, **mapping_options)
+    unknown = sorted(options.keys() - {"timeout", "retries"})
+    if unknown:
+        raise ConfigError(
+            f"a service takes no {', '.join(unknown)}; it takes send, take, headers, timeout, "
+            "retries"
+        )
+    endpoint = ServiceEndpoint(mapping, **options)
+    rag: Any = compose("ServiceRag", [_parts(endpoint)])
+    rag.adapts = (endpoint,)
+    rag.bears_calls = True
+    rag.close = endpoint.close
+    rag.rebuild = partial(service_rag, service, **mapping_options, **options)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def _parts(endpoint: ServiceEndpoint) -> Parts:
+    """The methods of a service: both halves of one call, or retrieval alone."""
+    mapping = endpoint.mapping
+    keyword = "top_k" if "top_k" in mapping.placeholders else None
+    history = None
+    if mapping.placeholders & {"history", "messages"}:
+        history = "history"
+
+    def ask(query: str, top_k: int | None = None, history: Said = ()) -> dict[str, Any]:
+        """The fields of the answer to one query."""
+        return endpoint.ask(Question(query=query, top_k=top_k, said=history))
+
+    if not mapping.take or "answer" in mapping.names:
+        call = OneCall(endpoint, ask, endpoint.url, keyword=keyword, history=history)
+        return call.parts()
+
+    def retrieve(query: str, top_k: int | None = None, history: Said = ()) -> RetrievalResult[Any]:
+        """The contexts for one query."""
+        return read_retrieval(ask(query, top_k, history), endpoint.url)
+
+    method: Callable[..., Any] = taking_history(partial(retrieve), history)
+    methods: Mapping[str, Callable[..., Any]] = {"retrieve_with_metadata": method}
+    return Parts(source=endpoint, methods=methods)
