@@ -142,7 +142,14 @@ def _parts(endpoint: ServiceEndpoint) -> Parts:
         return endpoint.ask(Question(query=query, top_k=top_k, said=history))
 
     if not mapping.take or "answer" in mapping.names:
-        call = OneCall(endpoint, ask, endpoint.url, keyword=keyword, history=history)
+        call = OneCall(
+            endpoint,
+            ask,
+            endpoint.url,
+            keyword=keyword,
+            history=history,
+            remedy="To have it measured, say where they are: --take contexts=PATH",
+        )
         return call.parts()
 
     def retrieve(query: str, top_k: int | None = None, history: Said = ()) -> RetrievalResult[Any]:
