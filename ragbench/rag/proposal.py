@@ -112,10 +112,10 @@ def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...],
             leaves[steps] = Leaf(steps=steps, value=value)
 
 
-def tree_lines(body: Body) -> list[str]:
-    """The response as paths with samples, each a line; the paths are those of ``--take``."""
+def tree_of(body: Body) -> list[tuple[str, str]]:
+    """The values of a response, each as its path for ``--take`` and a sample."""
     leaves = leaves_of(body)
-    lines: list[str] = []
+    lines: list[tuple[str, str]] = []
     for leaf in leaves[:_SHOWN_LEAVES]:
         if isinstance(leaf.value, str):
             sample = f'"{shown_line(leaf.value, longest=_LONGEST_SAMPLE)}"'
@@ -123,9 +123,9 @@ def tree_lines(body: Body) -> list[str]:
             sample = orjson.dumps(leaf.value).decode()
         else:
             sample = described_value(leaf.value)
-        lines.append(f"{leaf.text}  {sample}")
+        lines.append((leaf.text, sample))
     if len(leaves) > _SHOWN_LEAVES:
-        lines.append(f"... and {len(leaves) - _SHOWN_LEAVES} more")
+        lines.append(("...", f"and {len(leaves) - _SHOWN_LEAVES} more"))
     return lines
 
 

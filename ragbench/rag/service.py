@@ -23,7 +23,7 @@ from ragbench.rag.service_mapping import (
     read_mapping,
     read_response,
 )
-from ragbench.rag.service_request import Question, Request, request_of
+from ragbench.rag.service_request import Question, Request, request_of, send_lines
 from ragbench.rag.shapes import read_retrieval
 
 if TYPE_CHECKING:
@@ -59,13 +59,20 @@ class ServiceEndpoint(JsonEndpoint):
         """The fields of the answer to a question.
 
         Raises:
-            ContractError: the service does not answer as the mapping says.
+            ContractError: the service refuses the request, or does not answer as it is mapped.
             HTTPRagError: it answered with an error of its own.
             UnreachableError: there is no connection.
             StageTimeoutError: it did not answer in time.
         """
-        body = self.body_of(question)
         mapping = self.mapping
+        try:
+            body = self.body_of(question)
+        except HTTPRagError as error:
+            status = error.status
+            if status is None or not is_misunderstood(status):
+                raise
+            advice = proposed_send(status, error.body, mapping.method, mapping.send)
+            raise self._contract.error(f"{error}. {advice}", status) from None
         if not mapping.take:
             raise self._contract.error(
                 f"{self.url} answers, and nothing says what to take of it. {proposed_take(body)}"
@@ -85,14 +92,7 @@ class ServiceEndpoint(JsonEndpoint):
         request = request_of(
             mapping.method, mapping.address, mapping.send, mapping.headers, question
         )
-        try:
-            response = self._successful_response(request.address, self.url, request)
-        except HTTPRagError as error:
-            status = error.status
-            if status is None or not is_misunderstood(status):
-                raise
-            advice = proposed_send(status, error.body, mapping.method, mapping.send)
-            raise self._contract.error(f"{error}. {advice}", status) from None
+        response = self._successful_response(request.address, self.url, request)
         return read_body(response.text, response.headers.get("content-type", ""))
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
@@ -127,6 +127,25 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
     rag.close = endpoint.close
     rag.rebuild = partial(service_rag, service, **mapping_options, **options)
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def mapping_notes(rag: object) -> tuple[str, ...]:
+    """What a report says of how a service is asked; nothing of any other RAG."""
+    notes: list[str] = []
+    for source in getattr(rag, "adapts", ()):
+        if isinstance(source, ServiceEndpoint):
+            notes.append(_note_of(source.mapping))
+    return tuple(notes)
+
+
+def _note_of(mapping: ServiceMapping) -> str:
+    """How a service was asked and read, in a sentence without credentials."""
+    sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
+    taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
+    return (
+        f"The service was asked by {mapping.method} with {', '.join(sent) or 'its address alone'}; "
+        f"of its response was taken {', '.join(taken)}."
+    )
 
 
 def _parts(endpoint: ServiceEndpoint) -> Parts:

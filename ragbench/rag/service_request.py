@@ -21,7 +21,7 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.values import is_list, is_object
 from ragbench.masking import hide
-from ragbench.rag.json_path import Each, JsonPath, parse_path
+from ragbench.rag.json_path import Each, JsonPath, parse_path, text_of
 from ragbench.safe_text import did_you_mean
 
 PLACEHOLDERS = ("query", "history", "messages", "top_k", "session_id")
@@ -30,7 +30,8 @@ PLACEHOLDERS = ("query", "history", "messages", "top_k", "session_id")
 # Doubled braces keep a name in braces as it is, for prompts that are sent as templates.
 _PLACEHOLDER = re.compile(r"\{\{(?P<literal>\w+)\}\}|\{(?P<name>\w+)\}")
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)\}")
-_FORM = "application/x-www-form-urlencoded"
+FORM = "application/x-www-form-urlencoded"
+"""The type of a body as browsers send forms; a header with it has fields sent so."""
 _BODILESS = ("GET", "DELETE", "HEAD")
 """Methods that send fields as parameters of the address."""
 
@@ -191,6 +192,24 @@ def _value_of(text: str) -> object:
         return text
 
 
+def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
+    """The lines of ``--send`` for fields; lines stay as they are.
+
+    Example:
+        >>> send_lines({"question": "{query}", "k": 5, "zip": "5"})
+        ['question={query}', 'k=5', 'zip="5"']
+    """
+    if not is_object(fields):
+        return list(fields or ())
+    lines: list[str] = []
+    for key, value in fields.items():
+        text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        if isinstance(value, str) and _value_of(text) != value:
+            text = orjson.dumps(value).decode()
+        lines.append(f"{text_of([key])[1:]}={text}")
+    return lines
+
+
 def _put(fields: dict[str, Any], path: JsonPath, value: object, line: str) -> None:
     """Puts a value where a path leads, and builds the objects and lists on the way."""
     if not path.steps or isinstance(path.steps[0], int):
@@ -313,7 +332,7 @@ def request_of(
     if method in _BODILESS:
         return Request(method=method, address=_with_parameters(address, fields))
     for name, value in headers.items():
-        if name.lower() == "content-type" and _FORM in value.lower():
+        if name.lower() == "content-type" and FORM in value.lower():
             return Request(method=method, address=address, form=_flat(fields))
     return Request(method=method, address=address, json=fields)
 
