@@ -187,8 +187,10 @@ def _answer_path(
         value = body.find(path, in_pieces=True)
         if not isinstance(value, str) or not value.strip() or value.strip() == question.strip():
             continue
-        rank = (_answer_rank(leaf), len(value))
-        if rank > best_rank and (rank[0] or " " in value.strip()):
+        name_rank = _answer_rank(leaf)
+        is_answer = name_rank is not None and (name_rank or " " in value.strip())
+        rank = (name_rank or 0, len(value))
+        if is_answer and rank > best_rank:
             best = path
             best_rank = rank
     if best is None and not body.is_json:
@@ -196,11 +198,11 @@ def _answer_path(
     return best
 
 
-def _answer_rank(leaf: Leaf) -> int:
-    """How much a name is that of an answer; 0 where it is another's, as is that of an id."""
+def _answer_rank(leaf: Leaf) -> int | None:
+    """How much a name is that of an answer; None where it is that of a fact, such as an id."""
     words = leaf.words
     if not set(words).isdisjoint(_words("facts")):
-        return 0
+        return None
     for rank, word in enumerate(reversed(_words("answer")), start=1):
         if word in words:
             return rank
@@ -327,8 +329,9 @@ def missing_fields(text: str) -> list[MissingField]:
     if fields:
         return fields
     names: dict[str, None] = {}
+    words = text.replace('\\"', '"')  # a quoted name within JSON
     for pattern in _SAYS_MISSING:
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(words):
             name = match["name"].strip(".-[]")
             if name and name.lower() not in _words("no_field"):
                 names[name] = None
