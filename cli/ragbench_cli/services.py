@@ -21,10 +21,10 @@ class ServiceChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     send: Annotated[list[str] | None, option("KEY=VALUE")] = None
-    """What a service is sent, such as question={query}, or @body.json; repeatable. See
+    """Field that a service is sent, such as question={query}, or @body.json; repeatable. See
     docs/http.md."""
     take: Annotated[list[str] | None, option("NAME=PATH")] = None
-    """Where its response has what, such as contexts=.sources[].text; repeatable."""
+    """Place in its response, such as contexts=.sources[].text; repeatable."""
     header: Annotated[list[str] | None, option("NAME=VALUE", rare=True)] = None
     """Header of every request, such as 'Authorization=Bearer ${API_KEY}', which takes an
     environment variable; repeatable."""

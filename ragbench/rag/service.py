@@ -74,9 +74,8 @@ class ServiceEndpoint(JsonEndpoint):
             advice = proposed_send(status, error.body, mapping.method, mapping.send)
             raise self._contract.error(f"{error}. {advice}", status) from None
         if not mapping.take:
-            raise self._contract.error(
-                f"{self.url} answers, and nothing says what to take of it. {proposed_take(body)}"
-            )
+            problem = f"{self.url} answers, and --take names nothing in its response"
+            raise self._contract.error(f"{problem}. {proposed_take(body)}")
         try:
             fields = read_response(body, mapping)
         except MappingError as error:

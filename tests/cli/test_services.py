@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(name: str, rows: list[dict[str, Any]]) -> None:
+def write(name: str, rows: Sequence[object]) -> None:
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
@@ -203,7 +203,9 @@ def test_who_reads_the_errors_alone_gets_to_the_mapping(ragbench: Ragbench) -> N
         command = ["eval", "cases.jsonl", "--out", "run", "--rag", f"POST:{url}"]
         first = ragbench(*command, *ASK).refused("It asks for user_question")
         (line,) = re.findall(r"Try: (--send \S+)\.", first.err)
-        second = ragbench(*command, *shlex.split(line)).refused("nothing says what to take")
+        second = ragbench(*command, *shlex.split(line)).refused(
+            "--take names nothing in its response"
+        )
         (lines,) = re.findall(r"Try: (--take .*?)\. See", second.err)
         ragbench(*command, *shlex.split(line), *shlex.split(lines)).ok()
     assert len(bodies) == 3
