@@ -237,7 +237,7 @@ def described_value(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return "a text"
+        return "a text" if value else "an empty text"
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, (int, float)):

@@ -25,9 +25,10 @@ from ragbench.rag.contract import Contract, is_misunderstood
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
 from ragbench.rag.parts import AdaptedRAG, OneCall, Parts, compose
-from ragbench.rag.proposal import ASKS_FOR_CREDENTIALS
+from ragbench.rag.proposal import asks_for_credentials
 from ragbench.rag.service import MAPPING_OPTIONS, service_rag
 from ragbench.rag.service_mapping import read_service
+from ragbench.rag.shapes import read_answer
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
@@ -348,7 +349,7 @@ class RagEndpoint(JsonEndpoint):
                 raise
             advice = _OWN_REQUESTS
             if error.status in (401, 403):
-                advice = ASKS_FOR_CREDENTIALS
+                advice = asks_for_credentials()
             raise self._contract.error(f"{error}. {advice}", error.status) from None
         results = as_object(answer).get("results")
         if not is_list(results):
@@ -358,12 +359,21 @@ class RagEndpoint(JsonEndpoint):
             raise self._contract.error(f"{message}. {_OWN_REQUESTS}")
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
-        self._contract.is_met = True
-        return [_result(item, read, where) for item in results]
+        outcomes = [_result(item, read, where) for item in results]
+        is_misread = [_is_misread(outcome) for outcome in outcomes]
+        if not self._contract.is_met and outcomes and all(is_misread):
+            raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")
+        self._contract.is_met = self._contract.is_met or not all(is_misread)
+        return outcomes
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The results of a call; queries that failed raise, alone or as a partial batch."""
         return settled(self.results(path, payload, read), f"{self.url}{path}")
+
+
+def _is_misread(outcome: object) -> bool:
+    """Whether a query's result has another form than it is read in."""
+    return isinstance(outcome, InterfaceError) and not isinstance(outcome, RemoteQueryError)
 
 
 def _result(item: Any, read: _Read, where: str) -> Any:
@@ -458,12 +468,17 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that gives contexts and answer in one: it is asked once a query."""
     where = f"{endpoint.url}/answer"
 
+    def read(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """The fields of an answer, tried: what cannot be read is an error of this query."""
+        read_answer(fields, where)
+        return dict(fields)
+
     def ask_batch(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[Any]:
         """The fields of the answer to each query, or the exception that it failed with."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        return endpoint.results("/answer", payload, lambda fields, _: dict(fields))
+        return endpoint.results("/answer", payload, read)
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
         """The fields of the answer to one query."""

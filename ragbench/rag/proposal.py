@@ -29,6 +29,8 @@ _MOST_ELEMENTS = 5
 _DEEPEST = 10
 _SHOWN_LEAVES = 40
 """Lines of a response that are shown."""
+_LONGEST_ERROR = 200
+"""Characters of a service's error that are shown."""
 _LONGEST_SAMPLE = 60
 """Characters of a value that are shown."""
 
@@ -291,6 +293,19 @@ def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
     return best
 
 
+def error_in(body: Body) -> str:
+    """The error that a service reports in a successful response, for the end of a message."""
+    for document in body.documents:
+        for name in ("error", "errors", "detail", "message"):
+            error = document.get(name) if is_object(document) else None
+            if error:
+                text = (
+                    error if isinstance(error, str) else orjson.dumps(error, default=str).decode()
+                )
+                return f". Its {name}: {shown_line(text, longest=_LONGEST_ERROR)}"
+    return ""
+
+
 # --- what to send
 
 _NAME = r"[\"'`]?(?P<name>[A-Za-z_][\w.\[\]-]*)[\"'`]?"
@@ -383,8 +398,14 @@ def send_line(name: str, *, is_only: bool = False) -> str:
     return f"{name}={placeholder or 'VALUE'}"
 
 
-ASKS_FOR_CREDENTIALS = "It asks for credentials: --header 'Authorization=Bearer ${API_KEY}'"
-"""For a refusal by 401 or 403; in single quotes, the shell leaves the variable to ragbench."""
+def asks_for_credentials(variable: str = "API_KEY") -> str:
+    """What to do about a refusal by 401 or 403.
+
+    Args:
+        variable: the environment variable that the key is usually in. In single quotes, the shell
+            leaves it to ragbench.
+    """
+    return f"It asks for credentials: --header 'Authorization=Bearer ${{{variable}}}'"
 
 
 def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object]) -> str:
@@ -395,7 +416,7 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
         sent: the fields that it was sent.
     """
     if status in (401, 403):
-        return ASKS_FOR_CREDENTIALS
+        return asks_for_credentials()
     if status in (301, 302, 303):
         return "Give the address that it redirects to"
     if status in (404, 410):

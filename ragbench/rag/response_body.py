@@ -7,6 +7,7 @@ lists the last one that is not empty.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -131,6 +132,29 @@ def _grows(pieces: Sequence[str]) -> bool:
     return True
 
 
+class _NoJson:
+    """What is parsed of a text that is no JSON; any other value may be in JSON."""
+
+
+_NO_JSON = _NoJson()
+
+
+def parsed(text: str) -> object:
+    """What a text holds as JSON, or `_NO_JSON`.
+
+    Python's own reader takes what services write that is not allowed: NaN, and halves of
+    characters.
+    """
+    try:
+        return cast("object", orjson.loads(text))
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
 def read_body(text: str, content_type: str = "") -> Body:
     """Reads a body by its form; the header is only a hint, since services often leave it wrong."""
     kind = content_type.partition(";")[0].strip().lower()
@@ -139,10 +163,9 @@ def read_body(text: str, content_type: str = "") -> Body:
         events = _events(text)
         if events or kind == "text/event-stream":
             return Body(documents=tuple(events), is_stream=True)
-    try:
-        return Body(documents=(orjson.loads(text),))
-    except orjson.JSONDecodeError:
-        pass
+    document = parsed(text)
+    if document is not _NO_JSON:
+        return Body(documents=(document,))
     lines = _json_lines(text)
     if lines is not None:
         return Body(documents=tuple(lines), is_stream=True)
@@ -180,20 +203,19 @@ def _event(data: Sequence[str], name: str) -> list[object]:
     joined = "\n".join(data)
     if joined.strip() == _DONE:
         return []
-    try:
-        return [_named(orjson.loads(joined), name)]
-    except orjson.JSONDecodeError:
-        pass
+    document = parsed(joined)
+    if document is not _NO_JSON:
+        return [_named(document, name)]
     if len(data) == 1:
         return [joined]
     documents: list[object] = []
     for line in data:
         if line.strip() == _DONE:
             continue
-        try:
-            documents.append(_named(orjson.loads(line), name))
-        except orjson.JSONDecodeError:
+        document = parsed(line)
+        if document is _NO_JSON:
             return [joined]
+        documents.append(_named(document, name))
     return documents
 
 

@@ -14,7 +14,7 @@ from ragbench.ledger.identity import AS_SAID, described
 from ragbench.rag.contract import Contract, is_misunderstood
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import OneCall, Parts, compose, taking_history
-from ragbench.rag.proposal import proposed_send, proposed_take
+from ragbench.rag.proposal import asks_for_credentials, error_in, proposed_send, proposed_take
 from ragbench.rag.response_body import Body, read_body
 from ragbench.rag.service_mapping import (
     MappingError,
@@ -65,6 +65,11 @@ class ServiceEndpoint(JsonEndpoint):
             StageTimeoutError: it did not answer in time.
         """
         mapping = self.mapping
+        if question.top_k is not None and "top_k" not in mapping.placeholders:
+            raise self._contract.error(
+                f"{self.url} is not sent that {question.top_k} contexts are wanted: add --send "
+                "top_k={top_k}, with the field of the service, or leave out --top-k"
+            )
         try:
             body = self.body_of(question)
         except HTTPRagError as error:
@@ -72,6 +77,8 @@ class ServiceEndpoint(JsonEndpoint):
             if status is None or not is_misunderstood(status):
                 raise
             advice = proposed_send(status, error.body, mapping.method, mapping.send)
+            if status in (401, 403):
+                advice = asks_for_credentials(mapping.key)
             raise self._contract.error(f"{error}. {advice}", status) from None
         if not mapping.take:
             problem = f"{self.url} answers, and --take names nothing in its response"
@@ -79,9 +86,9 @@ class ServiceEndpoint(JsonEndpoint):
         try:
             fields = read_response(body, mapping)
         except MappingError as error:
-            raise self._contract.error(
-                f"{self.url} answers otherwise than it is mapped: {error}. {proposed_take(body)}"
-            ) from None
+            reason = self._masked(f"{error}{error_in(body)}")
+            problem = f"{self.url} answers otherwise than it is mapped: {reason}"
+            raise self._contract.error(f"{problem}. {proposed_take(body)}") from None
         self._contract.is_met = True
         return fields
 
@@ -150,7 +157,6 @@ def _note_of(mapping: ServiceMapping) -> str:
 def _parts(endpoint: ServiceEndpoint) -> Parts:
     """The methods of a service: both halves of one call, or retrieval alone."""
     mapping = endpoint.mapping
-    keyword = "top_k" if "top_k" in mapping.placeholders else None
     history = None
     if mapping.placeholders & {"history", "messages"}:
         history = "history"
@@ -164,7 +170,7 @@ def _parts(endpoint: ServiceEndpoint) -> Parts:
             endpoint,
             ask,
             endpoint.url,
-            keyword=keyword,
+            keyword="top_k",
             history=history,
             remedy="To have it measured, say where they are: --take contexts=PATH",
         )

@@ -62,7 +62,9 @@ _OTHER_NAMES = {
 """Names for the same, of ragbench's own contract and of other tools."""
 _PER_CONTEXT = ("contexts", "ids", "scores")
 _NUMBERS = ("confidence", "prompt_tokens", "response_tokens", "total_tokens", "cost", "seconds")
-_SPEC = re.compile(r"(?:(?P<prefix>[A-Za-z][A-Za-z0-9_-]*):)?(?P<url>https?://.*)", re.I | re.S)
+_SPEC = re.compile(
+    r"(?:(?P<prefix>[A-Za-z][A-Za-z0-9_-]*)(?::|\s+))?(?P<url>https?://.*)", re.I | re.S
+)
 MAYBE = "?"
 """Ends the name of what a response may lack."""
 
@@ -170,6 +172,8 @@ class ServiceMapping(Record):
     take: tuple[Taken, ...]
     headers: Mapping[str, str]
     """As they are sent, credentials included."""
+    key: str
+    """The environment variable that its key is usually in, for messages."""
     written: Mapping[str, Any]
     """What distinguishes it from other mappings, as the user wrote it, without credentials."""
 
@@ -202,11 +206,13 @@ def read_mapping(
     header_values = _fields_of(headers, "headers", read_headers)
     address = service.url
     method = service.method or "POST"
+    key = ""
     if service.preset is not None:
         preset = presets()[service.preset]
         fields = merged_fields(preset.send, fields)
         paths = {**preset.take, **_renamed(paths, preset.take)}
         address = _with_path(address, preset.path)
+        key = preset.key
         for name in preset.needs:
             if name not in fields:
                 raise ConfigError(f"{service.preset} needs --send {name}=..., such as {name}=NAME")
@@ -216,6 +222,7 @@ def read_mapping(
         send=values_with_variables(fields, "--send"),
         take=tuple(_taken(name, value) for name, value in paths.items()),
         headers=_sent_headers(header_values),
+        key=key or "API_KEY",
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
     _check(mapping)

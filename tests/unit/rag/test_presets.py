@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ragbench import as_rag
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, ContractError
 from ragbench.rag.service_mapping import TAKEN, presets
 from ragbench.stages.rag import retrieve_stage
 from tests.unit.rag.http_server import Answer, Server
@@ -305,3 +305,9 @@ def test_what_the_user_says_goes_before_a_preset(server: Server) -> None:
     assert retrieval.context_ids == ["Bees fly."]
     assert rag.generate("Do bees fly?", retrieval.contexts) == "Yes."
     assert server.requests[0].body["response_mode"] == "streaming"
+
+
+def test_a_preset_names_the_variable_that_its_key_is_usually_in(server: Server) -> None:
+    server.then(Answer(status=401))
+    with pytest.raises(ContractError, match=r"'Authorization=Bearer \$\{DIFY_API_KEY\}'"):
+        as_rag(f"dify:{server.url}/v1").retrieve("Do bees fly?")

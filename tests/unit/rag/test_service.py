@@ -369,6 +369,48 @@ def test_a_server_of_ragbenchs_contract_is_told_from_others_at_the_first_questio
     assert raised.value.ends_run
 
 
+def test_an_error_in_a_successful_response_is_shown(server: Server) -> None:
+    server.then(Answer({"data": None, "errors": [{"message": "Unknown field 'ask'"}]}))
+    with pytest.raises(ContractError, match=r"Its errors: .*Unknown field 'ask'"):
+        mapped(server, take={"answer": ".data.ask.answer"}).retrieve("Why?")
+
+
+def test_a_number_of_contexts_that_is_not_sent_is_refused(server: Server) -> None:
+    with pytest.raises(ContractError, match=r"add --send top_k=\{top_k\}") as raised:
+        mapped(server).retrieve("Why?", top_k=3)
+    assert raised.value.ends_run
+    assert server.requests == []
+
+
+def test_numbers_that_json_does_not_allow_are_named(server: Server) -> None:
+    server.then(Answer(text='{"answer": "x", "c": ["a"], "s": [NaN]}'))
+    take = {"answer": ".answer", "contexts": ".c[]", "scores": ".s[]"}
+    with pytest.raises(ContractError, match=r"scores=.s.*and not a finite number"):
+        mapped(server, take=take).retrieve("Why?")
+
+
+@pytest.mark.parametrize("text", ["", "<html>Welcome</html>", "[" * 5000, "null", "5"])
+def test_any_other_body_is_an_error_of_the_mapping(server: Server, text: str) -> None:
+    server.then(Answer(text=text))
+    with pytest.raises(ContractError, match=r"answer=.answer finds nothing"):
+        mapped(server).retrieve("Why?")
+
+
+@pytest.mark.parametrize("path", ["", "/retrieve", "/answer"])
+def test_results_of_another_form_end_a_run_at_the_first_request(server: Server, path: str) -> None:
+    server.then(Answer({"results": [{"documents": ["a"]}, {"documents": ["b"]}]}))
+    rag: Any = as_rag(f"{server.url}{path}")
+    with pytest.raises(ContractError) as raised:
+        rag.batch_retrieve_with_metadata(["Why?", "How?"])
+    assert raised.value.ends_run
+
+
+def test_a_blank_may_separate_the_method_from_the_address(server: Server) -> None:
+    server.then(Answer(REPLY))
+    rag = as_rag(f"post {server.url}/ask", send=ASK, take=TAKE)
+    assert rag.retrieve("Why?") == ["one", "two"]
+
+
 # --- what it is
 
 
