@@ -128,8 +128,8 @@ class Asking(Record):
     """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
     after turn."""
     concurrency: Annotated[str | None, option("N")] = None
-    """Calls in flight. Plain code is called once at a time, coroutines and addresses 4 to 16 times
-    ('auto')."""
+    """Calls in flight. Plain code is called once at a time; coroutines and addresses begin with 4
+    and go up to 16 ('auto')."""
     timeout: Annotated[float | None, option("SECONDS")] = None
     """Time limit per query, in seconds."""
     repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
@@ -150,7 +150,8 @@ class Keeping(Record):
     PANEL: ClassVar = Panel.ASKING
 
     out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
-    """Folder of the run. By default one under reports/ derived from the arguments."""
+    """Folder of the run. By default one under reports/ derived from the arguments, so that the same
+    command resumes the same run."""
     retry_failed: bool = False
     """Retry the cases that failed in an earlier run."""
     fresh: bool = False
