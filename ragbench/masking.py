@@ -127,7 +127,9 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each part of a text that looks like a credential; they may overlap."""
     for shape in _shapes():
         for match in shape.finditer(text):
-            yield match.span(match.lastindex or 0)
+            # "Bearer ${API_KEY}" names a variable.
+            if not match[match.lastindex or 0].startswith("${"):
+                yield match.span(match.lastindex or 0)
 
     # Values behind a telling name. The search goes on behind a value that is a credential, and else
     # behind the name: the value may be a name itself, as in "authorization: api_key=abc".

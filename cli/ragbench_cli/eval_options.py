@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
     CalibrationOption,
@@ -19,6 +19,7 @@ from ragbench_cli.options import (
     complete_metrics,
     option,
 )
+from ragbench_cli.services import ServiceChoice
 
 
 def _formats(typed: str) -> list[str]:
@@ -44,8 +45,8 @@ class SourceChoice(Record):
     """Least share of the cases that --outputs must have an output for, 0 to 1; below it nothing
     is scored."""
     corpus: Annotated[str | None, option("PATH")] = None
-    """Documents for --rag baseline, or for a pipeline that names none; by default those next to
-    the cases. Also the texts of a source that holds only ids."""
+    """Documents for --rag baseline or a pipeline; by default those next to the cases. Also the
+    texts of a source that has only ids."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
     """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
     into objects); repeatable. For --outputs: outputs.response=text."""
@@ -74,9 +75,9 @@ class SystemChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     rag: Annotated[str | None, option("RAG")] = None
-    """Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr or an http(s)
-    address. Without it, recorded answers are scored. 'baseline' is a keyword RAG over the dataset's
-    own corpus."""
+    """Your RAG: package.module:attr, file.py:attr or an address (POST:https://host/ask). Without
+    it, recorded answers are scored. 'baseline' is a keyword RAG over the dataset's corpus."""
+    service: ServiceChoice = field(default_factory=ServiceChoice)
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
     rag_args: Annotated[str | None, option("JSON", rare=True)] = None

@@ -120,7 +120,7 @@ def config_section(
         config: the file that the user names; without one, it is ragbench.yaml.
         name: of the section.
     """
-    file = _config_file(config)
+    file = config_file(config)
     if file is None:
         return {}, ""
     section = file.value.get(name)
@@ -132,7 +132,7 @@ def config_section(
     return {str(name): value for name, value in settings.items()}, file.path
 
 
-def _config_file(config: Path | None) -> YamlFile | None:
+def config_file(config: Path | None) -> YamlFile | None:
     """The configuration file, an object of sections; None where there is none.
 
     Args:
@@ -221,7 +221,7 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
 
 def _configured_judge(config: Path | None) -> str | None:
     """The model that a configuration file names as the judge of answers; None where it has none."""
-    file = _config_file(config)
+    file = config_file(config)
     if file is None:
         return None
     judge = file.value.get("judge")
@@ -239,7 +239,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
     Raises:
         DataError: one has no words.
     """
-    file = _config_file(config)
+    file = config_file(config)
     section = None if file is None else file.value.get("rubrics")
     if file is None or section is None:
         return {}

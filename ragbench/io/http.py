@@ -29,6 +29,8 @@ _CONNECT_SECONDS = 10.0
 """How long a connection may take, however long the answer may: a server that is up accepts it."""
 _SHOWN = 300
 """Characters of a server's response that an error shows."""
+_LONGEST_BODY = 10_000
+"""Characters of an error's body that are kept."""
 _VERSION_SECONDS = 5.0
 """How long the request for a version may take: a run should not wait for what it can do without."""
 _LONGEST_VERSION = 200
@@ -46,6 +48,8 @@ class HTTPRagError(InterfaceError):
         self.status = status
         self.headers: Mapping[str, str] = {}
         """Of the response: those that ask to wait before the next attempt."""
+        self.body = ""
+        """The beginning of the response's body, for whoever looks for a reason in it."""
 
 
 class JsonEndpoint:
@@ -164,9 +168,7 @@ class JsonEndpoint:
         except ValueError:
             raise self._error(f"{shown} answered with no JSON", response) from None
 
-    def _successful_response(
-        self, address: str, shown: str, payload: Mapping[str, Any]
-    ) -> httpx.Response:
+    def _successful_response(self, address: str, shown: str, payload: Any) -> httpx.Response:
         """Sends a question until it is answered; else raises what the last attempt came to."""
         attempt = 0
         while True:
@@ -201,18 +203,16 @@ class JsonEndpoint:
         error.answered_before = self._has_answered
         return error
 
-    def _send(
-        self, address: str, shown: str, payload: Mapping[str, Any]
-    ) -> tuple[httpx.Response | None, str]:
+    def _send(self, address: str, shown: str, payload: Any) -> tuple[httpx.Response | None, str]:
         """One attempt: the response, or None and why there was no connection."""
         library = self._httpx
         try:
-            response: httpx.Response = self._client.post(address, json=payload)
+            response: httpx.Response = self._client.request(**self._request_of(address, payload))
             for _ in range(_MAX_REDIRECTS):
                 if response.status_code not in _REDIRECTS_OF_POST:
                     break
                 location = self._location_on_same_host(response, shown)
-                response = self._client.post(location, json=payload)
+                response = self._client.request(**self._request_of(location, payload))
         except (library.ConnectError, library.ConnectTimeout) as error:
             # A server that has never answered will not do so soon: no attempt waits once more.
             if isinstance(error, library.ConnectTimeout) and not self._has_answered:
@@ -226,6 +226,10 @@ class JsonEndpoint:
             problem = self._masked(f"{type(error).__name__}: {error}")
             raise HTTPRagError(f"{shown} failed: {problem}") from None
         return response, ""
+
+    def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
+        """What the client is given to send: JSON by POST, unless a kind of endpoint has another."""
+        return {"method": "POST", "url": address, "json": payload}
 
     def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
         """Where a redirect leads, with the credentials; refused on another host."""
@@ -257,6 +261,7 @@ class JsonEndpoint:
         if beginning:
             message += f": {beginning}"
         error = HTTPRagError(message, response.status_code)
+        error.body = self._masked(response.text[:_LONGEST_BODY])
         names = [name for name in response.headers if name.startswith("retry-after")]
         error.headers = {name: response.headers[name] for name in names}
         return error

@@ -20,6 +20,7 @@ from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record
 from ragbench.errors import (
+    ContractError,
     InterfaceError,
     LLMStoppedError,
     NoContextsError,
@@ -120,6 +121,8 @@ def _ends_run(error: BaseException, manner: Manner) -> bool:
     """
     if isinstance(error, UnreachableError):
         return not error.answered_before
+    if isinstance(error, ContractError):
+        return error.ends_run
     return isinstance(error, (LLMStoppedError, *manner.final))
 
 

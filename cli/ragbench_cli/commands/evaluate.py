@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
+from msgspec import structs
 
 from ragbench.errors import ConfigError
 from ragbench.safe_text import counted
@@ -18,6 +19,7 @@ from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
+from ragbench_cli.services import configured_rag, with_mapping
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
@@ -57,12 +59,16 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
       ragbench eval answers.jsonl
       ragbench eval cases.jsonl --outputs results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
-      ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
+      ragbench eval squad.json --rag http://localhost:8000 --limit 100
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.views.write import CaseFiles, are_written, write_reports
     from ragbench_cli.report_tables import print_report
 
+    system = options.system
+    named = with_mapping(system.rag, system.rag_args, system.service)
+    system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
+    options = structs.replace(options, system=system)
     _check(options)
     # Labels that cannot be read are an error before anything is asked.
     book = options.labelled.book
@@ -121,16 +127,22 @@ def _check(options: EvalOptions) -> None:
         ):
             if value is not None:
                 raise ConfigError(f"{flag} is for a validator: name one with --validate")
-    if options.asking.repeats > 1:
-        if system.rag is None:
-            raise ConfigError(
-                "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
-                "the cached answers of a pipeline's models"
-            )
-        if options.models.dry_run:
-            raise ConfigError(
-                "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
-            )
+    _check_repeats(options, system.rag or configured_rag(options.models.llm.config).spec)
+
+
+def _check_repeats(options: EvalOptions, rag: str | None) -> None:
+    """Refuses repeats of what is the same each time, as is all where no RAG is asked."""
+    if options.asking.repeats == 1:
+        return
+    if rag is None:
+        raise ConfigError(
+            "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
+            "the cached answers of a pipeline's models"
+        )
+    if options.models.dry_run:
+        raise ConfigError(
+            "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
+        )
 
 
 def _check_asking(options: EvalOptions) -> None:
@@ -401,7 +413,6 @@ class _Opened:
         cases = options.cases
         system = options.system
         measuring = options.measuring
-        self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
         models = with_judge(options.models)
         self.metrics = _metrics(measuring.metrics, models)
@@ -413,7 +424,12 @@ class _Opened:
             self.metrics = _metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:
-            raise no_system(cases, info)
+            named = configured_rag(models.llm.config)
+            system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
+            if system.rag is None:
+                raise no_system(cases, info)
+        self.options = structs.replace(options, system=system)
+        _check_repeats(self.options, system.rag)
         self.models = ModelsInUse(models, self.metrics, stack)
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None

@@ -12,7 +12,13 @@ import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult, as_rag
 from ragbench.core.origin import Origin
-from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError, UnreachableError
+from ragbench.errors import (
+    ConfigError,
+    ContractError,
+    InterfaceError,
+    StageTimeoutError,
+    UnreachableError,
+)
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.origin import Reuse, differences, may_reuse
 from ragbench.ledger.project import Project
@@ -207,7 +213,7 @@ def test_no_secret_reaches_a_message_or_an_identity(server: Server, make: Make) 
     url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
     server.page = Answer({"version": "v1 hush-hush"})
     rag = make(url, headers={"X-Api-Key": "hush-hush", "X-Trace": "visible"})
-    with pytest.raises(HTTPRagError) as raised:
+    with pytest.raises(ContractError) as raised:
         rag.retrieve("q")
     shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
     for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
