@@ -103,6 +103,18 @@ def silenced(*names: str) -> Generator[None]:
             logger.setLevel(level)
 
 
+_NO_USAGE_DATA = {
+    "datasets": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "fastembed": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "huggingface_hub": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "ragas": ("RAGAS_DO_NOT_TRACK", "true"),
+    "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
+    "sentence_transformers": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+}
+"""The variable by which a package sends no usage data to its makers, and its value. It is read when
+the package is imported or first used. A user who has set it is obeyed."""
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     """Imports a module of an extra.
 
@@ -112,6 +124,8 @@ def require(module: str, *, extra: str) -> ModuleType:
             that it needs, its compiled parts are of another version, or it raises anything else.
     """
     package = module.partition(".")[0]
+    if package in _NO_USAGE_DATA:
+        os.environ.setdefault(*_NO_USAGE_DATA[package])
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -259,17 +273,11 @@ def package_folder(package: str, *, extra: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-_NO_TRACKING = "RAGAS_DO_NOT_TRACK"
 _VERTEXAI = "langchain_community.chat_models.vertexai"
 
 
 def import_ragas() -> ModuleType:
-    """Imports ragas; takes seconds the first time.
-
-    ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
-    its first use. It is set here, unless the user has set it to anything.
-    """
-    os.environ.setdefault(_NO_TRACKING, "true")
+    """Imports ragas; takes seconds the first time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         if "ragas" not in sys.modules:

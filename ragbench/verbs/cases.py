@@ -22,6 +22,7 @@ from ragbench.io.export import EXPORTS, Exported, Scores, export, write_cases
 from ragbench.io.fields import CASES_FILE
 from ragbench.ledger.folder import RunFolder, path_of, read_manifest
 from ragbench.ledger.journal import Journal
+from ragbench.private_files import make_private_folder
 from ragbench.safe_text import as_line, did_you_mean, listed
 from ragbench.verbs.report import open_traces
 
@@ -114,7 +115,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
                     metadata["needs"] = needs
                 yield replace(case, metadata=metadata)
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     with Journal(RunFolder(path=run).journal) as journal:
         write_cases(labelled_cases(journal), target)
     with written_whole(folder / "provenance.jsonl") as file:

@@ -63,7 +63,7 @@ def write_scaffold(
         if (folder / name).exists() and not force:
             existing.append(name)
             continue
-        with written_whole(folder / name, make_folders=True) as file:
+        with written_whole(folder / name, make_folders=True, is_private=False) as file:
             file.write(content)
         written.append(name)
     return written, existing
