@@ -299,7 +299,7 @@ for _old_name in renamed.COMMANDS:
 
 def _set_limit(context: typer.Context, variable: str, size: str) -> None:
     """Limits the size of inputs, for this command and the processes that it starts."""
-    from ragbench.io.limits import size_of
+    from ragbench.core.sizes import size_of
 
     size_of(size)  # refuses a text that is no size
     before = os.environ.get(variable)
@@ -333,7 +333,7 @@ class ProgramOptions(Record):
     traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
     """Show where in the code an error came from."""
     max_record: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_RECORD")] = ""
-    """Longest line, cell or other record that is read. [default: 64MB]"""
+    """Longest line, cell, answer over HTTP or other record that is read. [default: 64MB]"""
     max_file: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_FILE")] = ""
     """Largest file that is held whole, such as JSON, and that a packed one may unpack to. [default:
     1GB]"""

@@ -353,10 +353,11 @@ def _result(item: Any, read: _Read, where: str) -> Any:
 
 def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
     """The RAG behind a URL, by its last segment."""
-    unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
+    unknown = sorted(options.keys() - {"headers", "timeout", "retries", "repeatable"})
     if unknown:
         raise ConfigError(
-            f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries"
+            f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries, "
+            "repeatable"
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")
