@@ -13,7 +13,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -35,6 +34,9 @@ _RETRIED_STATUSES = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
 _REDIRECTS_OF_POST = frozenset({307, 308})
 """The redirects that a client follows with the same method and body; the others make it a GET."""
 _MAX_REDIRECTS = 5
+_MORE_OF_LOST = 4
+"""Times as many retries where the connection breaks of a server that has answered before: of one
+that breaks every second connection, each request has to be answered."""
 _LONGEST_WAIT = 60.0
 """Seconds; a server that asks for a longer pause before the next attempt has failed."""
 _CONNECT_SECONDS = 10.0
@@ -93,12 +95,9 @@ class _Connections:
         return self._loop.run(request(self._client))
 
     def close(self) -> None:
-        """Has the connections closed, without waiting for it."""
+        """Has the connections closed, without waiting: any thread may collect garbage."""
         if self.process == os.getpid():
-            # Whatever thread collects garbage calls this, the loop's own too: then the connections
-            # are closed as they are collected.
-            with suppress(RuntimeError):
-                self._loop.begin(self._client.aclose())
+            self._loop.leave(self._client.aclose())
 
 
 class JsonEndpoint:
@@ -123,7 +122,8 @@ class JsonEndpoint:
 
         Args:
             timeout: seconds for one request, from its beginning to the end of its answer.
-            retries: how often a request is sent again.
+            retries: how often a request is sent again; four times as often where a server that has
+                answered before breaks the connection.
             repeatable: whether that may be after a connection broke, too: the server may have done
                 the work.
         """
@@ -286,9 +286,10 @@ class JsonEndpoint:
                 if response.status_code not in _RETRIED_STATUSES:
                     raise self._error(f"{shown} answered {response.status_code}", response)
             wait = _seconds_to_wait(attempt, response)
-            if attempt == self._retries or wait > _LONGEST_WAIT or self._is_down:
-                break
-            if failure is not None and failure.was_connected and not self._is_repeatable:
+            retries = self._retries
+            if failure is not None and failure.was_connected:
+                retries = self._retries_of_lost
+            if attempt >= retries or wait > _LONGEST_WAIT or self._is_down:
                 break
             self._sleep(wait)
             attempt += 1
@@ -303,6 +304,15 @@ class JsonEndpoint:
             raise LostConnectionError(f"{shown} broke the connection{attempts}: {failure.reason}")
         self._is_down = True
         raise self._unreachable(f"{shown} cannot be reached{attempts}: {failure.reason}")
+
+    @property
+    def _retries_of_lost(self) -> int:
+        """How often a request is sent again whose connection broke."""
+        if not self._is_repeatable:
+            return 0
+        if not self._has_answered:  # perhaps it breaks every connection
+            return self._retries
+        return _MORE_OF_LOST * self._retries
 
     def _unreachable(self, message: str) -> UnreachableError:
         """The error of a server without a connection; a first time says what to look at."""
