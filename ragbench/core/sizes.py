@@ -6,8 +6,6 @@ import os
 import re
 from functools import cache
 
-from ragbench.errors import ConfigError
-
 RECORD_VARIABLE = "RAGBENCH_MAX_RECORD"
 _UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
 """The largest first: a size is shown in the first that is not larger than it."""
@@ -28,6 +26,8 @@ def size_of(text: str) -> int:
         number, unit_letter = match.groups()
         size = float(number) * _UNITS.get(f"{unit_letter}B".upper(), 1)
     if size < 1:
+        from ragbench.errors import ConfigError  # nearly every module loads this one
+
         raise ConfigError(f"'{text}' is not a size: expected such as 500MB or 2GB")
     return int(size)
 
