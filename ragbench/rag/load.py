@@ -20,7 +20,13 @@ from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.io.values import as_object, is_list, is_object
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
 from ragbench.masking import mask_url
-from ragbench.plugins import directory_kept, error_text, is_own, load_target
+from ragbench.plugins import (
+    directory_kept,
+    error_text,
+    is_own,
+    is_users_interruption,
+    load_target,
+)
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
@@ -220,7 +226,9 @@ def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str)
         return target(**arguments)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
 
 
@@ -275,7 +283,9 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
         return cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(
             f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
             f"{error_text(error)}"
