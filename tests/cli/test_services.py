@@ -245,7 +245,7 @@ def test_doctor_finds_out_how_a_service_is_asked(ragbench: Ragbench) -> None:
             ("messages", "model"),
             {"messages": [{"role": "user", "content": "Why?"}], "model": "VALUE"},
         ),
-        (("query", "top_k"), {"query": "Why?"}),
+        (("query", "top_k"), {"query": "Why?", "top_k": 5}),
     ],
 )
 def test_doctor_sends_what_is_asked_for(
