@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from decimal import Decimal
 from functools import cache, partial
 from itertools import compress
 from math import inf
@@ -318,6 +319,8 @@ def _range_text(low: float | None, high: float | None) -> str:
 
 def _number(value: object) -> float | None:
     """A number of any library as a float; None for anything else."""
+    if isinstance(value, Decimal):
+        return float(value)
     item: Any = getattr(value, "item", None)  # of NumPy, torch
     try:
         plain = item() if callable(item) and not isinstance(value, Real) else value

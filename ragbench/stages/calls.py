@@ -97,7 +97,7 @@ async def attempt_async(
     A call that takes too long is cancelled.
     """
 
-    async def in_task(part: Sequence[ItemT]) -> Sequence[ValueT] | BaseException:
+    async def in_task(part: Sequence[ItemT]) -> Any:
         """Awaits the call in a task of its own, which the user's code may cancel."""
         return await asyncio.create_task(_answer_or_error(call, part))
 
