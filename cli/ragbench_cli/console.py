@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import import_module
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
+from ragbench.errors import RunError
 from ragbench.masking import hidden, hidden_bytes, mask_text
 from ragbench.safe_text import shown_text
 
@@ -114,8 +115,17 @@ def users_code() -> Generator[None]:
 
     Standard output is the command's own: what the code prints there goes to standard error, also
     from programs that it starts and from libraries that are not Python. It may draw bars and
-    colours; credentials are masked in what Python prints.
+    colours; credentials are masked in what Python prints. ``os._exit()`` raises SystemExit: as an
+    end of the process it would leave no results, and exit code 0.
     """
+    process = os.getpid()
+    exit_at_once = os._exit
+
+    def raise_exit(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child's way to end
+            exit_at_once(status)
+        raise SystemExit(f"os._exit({status})")
+
     errors: TextIO = styled_stream(sys.stderr)
     sys.stdout.flush()
     kept_output = None
@@ -123,9 +133,15 @@ def users_code() -> Generator[None]:
         kept_output = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
     try:
+        os._exit = raise_exit
         with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
             yield
+    except SystemExit as error:
+        raise RunError(
+            f"code that is yours ended the command before it was done: SystemExit: {error}"
+        ) from error
     finally:
+        os._exit = exit_at_once
         if kept_output is not None:
             # Texts that Python and C still hold back were meant for standard error, too.
             if sys.__stdout__ is not None:
@@ -200,7 +216,7 @@ _LAST_SECONDS = 0.5
 
 
 class ExitCode(IntEnum):
-    """The five ways in which a command can end."""
+    """The ways in which a command can end."""
 
     PASSED = 0
     FAILED = 1
@@ -208,6 +224,8 @@ class ExitCode(IntEnum):
     """It could not run: bad usage, bad input, a missing package, or a bug."""
     INCONCLUSIVE = 3
     INTERRUPTED = 130
+    NOT_READ = 141
+    """Whoever read the output went away, as ``head`` does; 128 and the number of SIGPIPE."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -45,11 +45,11 @@ class SourceChoice(Record):
     """Least share of the cases that --outputs must have an output for, 0 to 1; below it nothing
     is scored."""
     corpus: Annotated[str | None, option("PATH")] = None
-    """Documents for --rag baseline or a pipeline; by default those next to the cases. Also the
-    texts of a source that has only ids."""
+    """Documents for --rag baseline or a pipeline, and texts of a source with ids alone; by default
+    those next to the cases."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
-    """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
-    into objects); repeatable. For --outputs: outputs.response=text."""
+    """Where a field is found, such as query=Frage (dots lead into objects); repeatable. For
+    --outputs: outputs.response=text."""
     ask_again: Annotated[bool, option(rare=True)] = False
     """Ignore recorded answers and ask the RAG for all."""
     format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
@@ -76,7 +76,7 @@ class SystemChoice(Record):
 
     rag: Annotated[str | None, option("RAG")] = None
     """Your RAG: package.module:attr, file.py:attr or an address (POST:https://host/ask). Without
-    it, recorded answers are scored. 'baseline' is a keyword RAG over the dataset's corpus."""
+    it, recorded answers are scored. 'baseline': a keyword RAG over the dataset's corpus."""
     service: ServiceChoice = field(default_factory=ServiceChoice)
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""

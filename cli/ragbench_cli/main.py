@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -360,7 +361,7 @@ for _old_name in renamed.COMMANDS:
 
 def _set_limit(context: typer.Context, variable: str, size: str) -> None:
     """Limits the size of inputs, for this command and the processes that it starts."""
-    from ragbench.io.limits import size_of
+    from ragbench.core.sizes import size_of
 
     size_of(size)  # refuses a text that is no size
     before = os.environ.get(variable)
@@ -394,7 +395,7 @@ class ProgramOptions(Record):
     traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
     """Show where in the code an error came from."""
     max_record: Annotated[str, option("SIZE", rare=True, envvar="RAGBENCH_MAX_RECORD")] = ""
-    """Longest line, cell or other record that is read. [default: 64MB]"""
+    """Longest line, cell, answer over HTTP or other record that is read. [default: 64MB]"""
     max_file: Annotated[str, option("SIZE", rare=True, envvar="RAGBENCH_MAX_FILE")] = ""
     """Largest file that is held whole, such as JSON, and that a packed one may unpack to. [default:
     1GB]"""
@@ -445,7 +446,10 @@ def main(arguments: Sequence[str]) -> int:
             code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
-            return _exit_code_of(error, invocation)
+            try:
+                return _exit_code_of(error, invocation)
+            except BrokenPipeError as no_reader:  # of the message
+                return _exit_code_of(no_reader, invocation)
         if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
             console.say("Interrupted.")
         return code if isinstance(code, int) else ExitCode.PASSED
@@ -466,12 +470,12 @@ def _show_warning(
 
 def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
-    if isinstance(error, BrokenPipeError):  # the reader of our output went away
-        # Keeps the interpreter from flushing into the closed pipe when it ends.
-        with suppress(io.UnsupportedOperation):  # it is not a file
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CANNOT_RUN
-    if isinstance(error, SystemExit):
+    # Typer makes a SystemExit of a broken pipe.
+    cause = error.__context__ if isinstance(error, SystemExit) else error
+    if isinstance(cause, BrokenPipeError):
+        _drop_output()
+        return ExitCode.NOT_READ
+    if isinstance(error, SystemExit):  # Typer's, after the completion of a word for a shell
         return ExitCode.CANNOT_RUN if error.code else ExitCode.PASSED
     if isinstance(error, (KeyboardInterrupt, InterruptedRunError, typer.Abort)):
         console.say(f"Interrupted: {error}" if str(error) else "Interrupted.")
@@ -495,6 +499,13 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
     return ExitCode.CANNOT_RUN
+
+
+def _drop_output() -> None:
+    """Keeps the interpreter from flushing into a closed pipe when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(io.UnsupportedOperation):  # it is not a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _error_text(error: BaseException) -> str:
@@ -541,4 +552,34 @@ def run() -> None:
     gc.set_threshold(250_000, 20, 50)
     code = main(sys.argv[1:])
     gc.freeze()  # what is left ends with the process: looking through it takes a while
+    _end_in_time(code)
     sys.exit(code)
+
+
+_LAST_SECONDS = 3.0
+"""That threads and processes have which the user's code has left behind."""
+
+
+def _end_in_time(code: int) -> None:
+    """Ends the process although threads or processes of the user's code go on.
+
+    Python waits for threads that are no daemons, for executors and for processes of its own kind,
+    however long they take.
+    """
+
+    def end() -> None:
+        multiprocessing = sys.modules.get("multiprocessing")
+        if multiprocessing is not None:
+            # They hold the pipes of this process open, so that its reader would wait for them.
+            for child in multiprocessing.active_children():
+                child.kill()
+        with suppress(OSError, ValueError):  # nobody reads any more
+            console.say(
+                "Warning: threads or processes of the system went on after the end: "
+                f"they are stopped after {_LAST_SECONDS:g} s"
+            )
+        os._exit(code)
+
+    timer = threading.Timer(_LAST_SECONDS, end)
+    timer.daemon = True
+    timer.start()

@@ -21,10 +21,9 @@ class ServiceChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     send: Annotated[list[str] | None, option("KEY=VALUE")] = None
-    """Field that a service is sent, such as question={query}, or @body.json; repeatable. See
-    docs/http.md."""
+    """Field for a service: question={query}; repeatable. See docs/http.md."""
     take: Annotated[list[str] | None, option("NAME=PATH")] = None
-    """Place in its response, such as contexts=.sources[].text; repeatable."""
+    """Place in its response: answer=.answer; repeatable."""
     header: Annotated[list[str] | None, option("NAME=VALUE", rare=True)] = None
     """Header of every request, such as 'Authorization=Bearer ${API_KEY}', which takes an
     environment variable; repeatable."""

@@ -124,11 +124,11 @@ def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
 
 
 def _options_of_url(obj: object, **options: object) -> dict[str, object]:
-    """The options that are given, which only a URL has."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if given and not isinstance(obj, str):
-        raise InterfaceError(f"{', '.join(given)}= is for a URL, which is the first argument")
-    return given
+    """The options that have a value, which only a URL has."""
+    of_url = {name: value for name, value in options.items() if value is not None}
+    if of_url and not isinstance(obj, str):
+        raise InterfaceError(f"{', '.join(of_url)}= is for a URL, which is the first argument")
+    return of_url
 
 
 def _endpoint(url: str, options: Mapping[str, Any]) -> object:

@@ -66,10 +66,15 @@ def explore(
     Raises:
         UnreachableError: there is no connection.
         StageTimeoutError: it did not answer in time.
-        ConfigError: what is given already is wrong.
+        ConfigError: the fields or headers cannot be sent.
     """
     explorer = _Explorer(service, question, send, dict(headers or {}), timeout)
     return explorer.run()
+
+
+def _is_question(line: str) -> bool:
+    """Whether a line of ``--send`` sends the question."""
+    return "{query}" in line or "{messages}" in line
 
 
 class _Explorer:
@@ -150,9 +155,9 @@ class _Explorer:
         if status in (401, 403, 404, 410):  # no other field helps
             self._waiting.clear()
         elif status == 405:
-            other = "POST" if attempt.method == "GET" else "GET"
-            self._waiting = [replace(later, method=other) for later in self._waiting]
-            self._waiting.insert(0, replace(attempt, method=other))
+            method = "POST" if attempt.method == "GET" else "GET"
+            self._waiting = [replace(later, method=method) for later in self._waiting]
+            self._waiting.insert(0, replace(attempt, method=method))
         elif status == 415 and not attempt.is_form:
             self._waiting.insert(0, replace(attempt, is_form=True))
         elif self._send is None:
@@ -169,12 +174,18 @@ class _Explorer:
         if any(field.name in sent for field in fields) and not attempt.is_form:
             self._waiting.insert(0, replace(attempt, is_form=True))
             return
-        kept = [line for line in attempt.send if len(fields) < 2 or "{query}" not in line]
-        asked = [send_line(field.name, is_only=len(fields) == 1) for field in fields]
-        # A field of the question that the service did not ask for may be another one's name.
-        if any("{query}" in line or "{messages}" in line for line in asked):
-            kept = []
-        self._waiting.insert(0, replace(attempt, send=(*kept, *asked)))
+        asked = tuple(send_line(field.name) for field in fields)
+        asks_question = any(_is_question(line) for line in asked)
+        if asks_question:
+            self._waiting.insert(0, replace(attempt, send=asked))
+            return
+        # Either the question was sent under a wrong name, and the only field that is asked for
+        # takes it; or something else is asked for beside it.
+        self._waiting.insert(0, replace(attempt, send=(*attempt.send, *asked)))
+        if len(fields) == 1:
+            line = send_line(fields[0].name, is_only=True)
+            if _is_question(line):
+                self._waiting.insert(0, replace(attempt, send=(line,)))
 
     def _explored(self, attempt: Attempt, body: Body) -> Explored:
         """A response with the options that it was asked by, and those that fit it."""

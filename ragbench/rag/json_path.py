@@ -145,12 +145,12 @@ def find(document: object, path: JsonPath, *, in_pieces: bool = False) -> object
     Args:
         in_pieces: the elements are pieces of one text, and those without a text are skipped.
     """
-    found: list[_Place] = [_Place(value=document)]
+    places: list[_Place] = [_Place(value=document)]
     skipped: PathProblem | None = None
     for number, step in enumerate(path.steps):
         is_optional = in_pieces or EACH in path.steps[number:]
         next_places: list[_Place] = []
-        for place in found:
+        for place in places:
             problem = place.problem_of(step)
             if problem is None:
                 next_places += place.after(step)
@@ -158,9 +158,9 @@ def find(document: object, path: JsonPath, *, in_pieces: bool = False) -> object
                 skipped = skipped or problem
             else:
                 return problem
-        found = next_places
+        places = next_places
     values: list[object] = []
-    for place in found:
+    for place in places:
         if place.value is not None:
             values.append(place.value)
         elif in_pieces and path.leads_to_many:

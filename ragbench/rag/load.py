@@ -19,7 +19,13 @@ from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.io.values import as_object, is_list, is_object
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
-from ragbench.plugins import directory_kept, error_text, is_own, load_target
+from ragbench.plugins import (
+    directory_kept,
+    error_text,
+    is_own,
+    is_users_interruption,
+    load_target,
+)
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.contract import Contract, is_misunderstood
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
@@ -225,7 +231,9 @@ def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str)
         return target(**arguments)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
 
 
@@ -280,7 +288,9 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
         return cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(
             f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
             f"{error_text(error)}"
@@ -406,11 +416,11 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         is_foreign = service.method or service.preset or not MAPPING_OPTIONS.isdisjoint(options)
         if is_foreign:
             return service_rag(service, **options)
-    unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
+    unknown = sorted(options.keys() - {"headers", "timeout", "retries", "repeatable"})
     if unknown:
         raise ConfigError(
             f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries, "
-            "and send and take for a service with requests of its own (docs/http.md)"
+            "repeatable, and send and take for a service with requests of its own (docs/http.md)"
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")

@@ -261,8 +261,8 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
     siblings: list[Leaf] = []
     for leaf in leaves:
         if leaf.list_steps == contexts.list_steps and leaf.steps != contexts.steps:
-            others = body.find(_path(leaf.steps), as_list=True)
-            if is_list(others) and len(others) == count:
+            column = body.find(_path(leaf.steps), as_list=True)
+            if is_list(column) and len(column) == count:
                 siblings.append(leaf)
     lines: list[str] = []
     id_leaf = _best_id(siblings)
@@ -422,8 +422,8 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
     if status in (404, 410):
         return "Nothing is at this address: give the whole one, such as POST:https://host/api/ask"
     if status == 405:
-        other = "POST" if method == "GET" else "GET"
-        return f"It takes no {method}: try {other}:URL"
+        untried = "POST" if method == "GET" else "GET"
+        return f"It takes no {method}: try {untried}:URL"
     form = "--header Content-Type=application/x-www-form-urlencoded"
     if status == 415:
         return f"It takes no JSON: {form} sends a form"

@@ -120,11 +120,11 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
     """
     mapping_options = {name: options.pop(name, None) for name in ("send", "take", "headers")}
     mapping = read_mapping(service, **mapping_options)
-    unknown = sorted(options.keys() - {"timeout", "retries"})
+    unknown = sorted(options.keys() - {"timeout", "retries", "repeatable"})
     if unknown:
         raise ConfigError(
             f"a service takes no {', '.join(unknown)}; it takes send, take, headers, timeout, "
-            "retries"
+            "retries, repeatable"
         )
     endpoint = ServiceEndpoint(mapping, **options)
     rag: Any = compose("ServiceRag", [_parts(endpoint)])

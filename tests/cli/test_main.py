@@ -223,7 +223,7 @@ def test_without_arguments_the_help_is_shown_and_the_version_when_asked(ragbench
         (MemoryError(), 2, "Error: there is not enough memory for this\n"),
         (SystemExit(1), 2, ""),
         (SystemExit(0), 0, ""),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
     ],
 )
 def test_an_exit_code_of_1_is_left_for_failed_judgements(

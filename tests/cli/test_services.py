@@ -236,6 +236,32 @@ def test_doctor_finds_out_how_a_service_is_asked(ragbench: Ragbench) -> None:
     assert retrieval.context_ids == ["bees-1"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        (("frage",), {"frage": "Why?"}),
+        (("question", "user"), {"question": "Why?", "user": "VALUE"}),
+        (
+            ("messages", "model"),
+            {"messages": [{"role": "user", "content": "Why?"}], "model": "VALUE"},
+        ),
+        (("query", "top_k"), {"query": "Why?", "top_k": 5}),
+    ],
+)
+def test_doctor_sends_what_is_asked_for(
+    ragbench: Ragbench, fields: tuple[str, ...], sent: dict[str, Any]
+) -> None:
+    def answer(body: Any) -> tuple[int, Any]:
+        missing = [name for name in fields if name not in body]
+        if missing:
+            return 422, {"detail": [{"loc": ["body", name]} for name in missing]}
+        return 200, REPLY
+
+    with service(answer) as (url, bodies):
+        ragbench("doctor", "--rag", f"POST:{url}", "--question", "Why?").ok("--take answer=.answer")
+    assert bodies[-1] == sent
+
+
 def test_doctor_shows_the_response_by_paths(ragbench: Ragbench) -> None:
     with service(lambda body: (200, {**REPLY, "api_key": "sk-abcdefgh12345678"})) as (url, _):
         done = checks(ragbench("doctor", "--rag", f"POST:{url}", *ASK, "--json"))

@@ -127,7 +127,7 @@ def test_a_refusal_names_fields(body: str, names: list[str]) -> None:
         ("inputs.query", False, "inputs.query={query}"),
         ("messages", False, "messages={messages}"),
         ("chat_history", False, "chat_history={history}"),
-        ("top_k", False, "top_k={top_k}"),
+        ("top_k", False, "top_k=5"),
         ("sessionId", False, "sessionId={session_id}"),
         ("frage", True, "frage={query}"),
         ("model", False, "model=VALUE"),
