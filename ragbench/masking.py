@@ -137,7 +137,9 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
     yield from _spans_of_keys(text, is_message=True)
     for kind in _table("shapes"):
         for match in _shape(kind).finditer(text):
-            yield match.span(match.lastindex or 0)
+            # "Bearer ${API_KEY}" names a variable.
+            if not match[match.lastindex or 0].startswith("${"):
+                yield match.span(match.lastindex or 0)
 
     # Values behind a telling name. The search goes on behind a value that is a credential, and else
     # behind the name: the value may be a name itself, as in "authorization: api_key=abc".

@@ -414,7 +414,9 @@ def _module_by_name(name: str, root: Path) -> types.ModuleType:
                 f"installed packages{_similar_module(missing, root)}"
             ) from None
         raise _import_failed(name, error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise _import_failed(name, error) from error
 
 
@@ -460,11 +462,10 @@ def _module_of_file(file: Path) -> types.ModuleType:
     _VERSIONS[file] = version
     try:
         spec.loader.exec_module(module)
-    except ConfigError:
+    except BaseException as error:
         del sys.modules[name]
-        raise
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
+        if isinstance(error, ConfigError) or is_users_interruption(error):
+            raise
         raise _import_failed(file.name, error) from error
     return module
 
@@ -501,6 +502,28 @@ def _is_rag(value: object) -> bool:
     if not inspect.isclass(value):
         return False
     return any("retrieve" in name or "generate" in name for name in dir(value))
+
+
+def is_users_interruption(error: BaseException) -> bool:
+    """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
+
+    A handler of signals runs in the main thread alone. One in Python is where the error was raised;
+    of Python's own handler, in C, there is no trace.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    import signal  # hardly ever does anybody press it
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handler_code = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    if handler_code is None:
+        return True
+    raised_in = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        raised_in = frame.f_code
+    return raised_in is handler_code
 
 
 def error_text(error: BaseException) -> str:

@@ -56,7 +56,7 @@ def command(options: CompareOptions, output: Output) -> None:
     from ragbench.metrics.registry import split_metrics
     from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
-    from ragbench_cli.comparison_tables import comparison_blocks
+    from ragbench_cli.comparison_tables import MOST_NAMED, comparison_blocks
 
     if len(options.runs) > 1 and is_one_run(options.runs):
         raise ConfigError(f"{options.runs[0]} is compared with itself: name another run")
@@ -68,7 +68,7 @@ def command(options: CompareOptions, output: Output) -> None:
     # JSON and a page have all; their texts are read only as far as they are shown.
     read_texts: int | None = None
     if not output.json and not output.page.is_wanted:
-        read_texts = cases_on_screen if output.md is None else cases_in_document
+        read_texts = max(cases_on_screen, MOST_NAMED) if output.md is None else cases_in_document
     comparison = compare(
         runs,
         metrics=None if options.metrics is None else split_metrics(options.metrics),
