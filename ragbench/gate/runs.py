@@ -28,7 +28,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.ledger.codec import case_facts, decoded, right_answer
+from ragbench.ledger.codec import case_facts, decode_case, decoded, right_answer
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -61,7 +61,8 @@ _CASES_QUERY = (
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
 _NOTES_QUERY = "SELECT digest, metric, detail FROM notes"
-_TEXTS_QUERY = "SELECT cases.body, {} FROM cases WHERE number = ?"
+_TEXTS_QUERY = "SELECT body, {ids}, {response} FROM cases WHERE number = ?"
+_MARKS_QUERY = "SELECT number, {ids}, {response} FROM cases ORDER BY number"
 _BATCH_CASES = 2_000
 
 
@@ -287,36 +288,40 @@ class _JournalTexts(Record, kw_only=False):
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         """The texts of the cases at some places."""
-        for body, ids, response in self._rows(self.numbers[place] for place in places):
-            _, case = case_facts(body)
-            yield CaseTexts(
-                query=case.query,
-                response=response,
-                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
-                gold=case.reference_context_ids or (),
-                right=right_answer(body),
-            )
+        query = self._filled(_TEXTS_QUERY)
+        with read_only(RunFolder(path=self.path).journal) as db:
+            for place in places:
+                body, ids, response = db.execute(query, (self.numbers[place],)).fetchone()
+                case = decode_case("", body)
+                yield CaseTexts(
+                    query=case.query,
+                    response=response,
+                    retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                    gold=case.reference_context_ids or (),
+                    right=right_answer(body),
+                )
 
     def marks(self) -> Integers:
         """A row a case: the hashes of its retrieved ids and of its answer."""
+        numbers = array("q")
         marks = array("q")
-        for _, ids, response in self._rows(self.numbers):
-            marks.extend((hash(ids), hash(response)))
-        return np.frombuffer(marks, np.int64).reshape(-1, 2)
+        with read_only(RunFolder(path=self.path).journal) as db:
+            for number, ids, response in db.execute(self._filled(_MARKS_QUERY)):
+                numbers.append(number)
+                marks.extend((hash(ids), hash(response)))
+        marks_by_number: Integers = np.array(marks, np.int64).reshape(-1, 2)
+        return marks_by_number[np.searchsorted(np.array(numbers), self.numbers)]
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
         """The texts of a table that has the cases at these places alone."""
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
 
-    def _rows(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, str | None, str | None]]:
-        """Of each case its body, its retrieved ids as JSON, and its answer."""
-        ids = _VALUE_OF_STAGE.format(key="context_ids", stage=self.context)
-        query = _TEXTS_QUERY.format(
-            f"{ids}, {_VALUE_OF_STAGE.format(key='response', stage='generate')}"
+    def _filled(self, query: str) -> str:
+        """A query with the parts that give a case's retrieved ids, as JSON, and its answer."""
+        return query.format(
+            ids=_VALUE_OF_STAGE.format(key="context_ids", stage=self.context),
+            response=_VALUE_OF_STAGE.format(key="response", stage="generate"),
         )
-        with read_only(RunFolder(path=self.path).journal) as db:
-            for number in numbers:
-                yield db.execute(query, (number,)).fetchone()
 
 
 class _CellReader:
