@@ -5,6 +5,10 @@ logistic curve over seven domains flattens the probabilities, and the eighth sho
 word is true there: all shares are of pools in domains that were left out. For the curve each domain
 counts the same.
 
+A high probability among many chunks is worth less than among few. So the curve also has a term for
+the number of chunks, and goes through smaller pools, too, that are drawn from the ones of a domain:
+otherwise the number would only tell the domains apart. Shares are of whole pools alone.
+
 ``--write`` writes ``ragbench/validators/worth.toml``: the curve through all eight, where a Yes and
 each word begin, and the shares. ``--cache FOLDER`` keeps the probabilities: a second run takes a
 second.
@@ -14,9 +18,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +43,12 @@ from benchmarks.validation_pools import (
     xquad,
 )
 from ragbench import Chunk
-from ragbench.stats.logistic import logistic_fit
 from ragbench.validators.calibrate import expected_calibration_error
 from ragbench.validators.calibration import logistic, logit, shipped
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.local import LocalValidator
 from ragbench.validators.verdict import NO_ANSWER
-from ragbench.validators.worth import shipped_worth
+from ragbench.validators.worth import LARGEST_POOL, shipped_worth
 
 WORTH = Path(__file__).parents[1] / "ragbench" / "validators" / "worth.toml"
 VALIDATORS = {"local": LocalValidator, "lexical": LexicalValidator}
@@ -72,6 +76,10 @@ FEWEST_OF_WORD = 20
 """Pools that a word must have: fewer join the word below, and at the end the one above."""
 FEWEST_YES = 100
 """Pools that a Yes must be said of for its precision to be more than chance."""
+SMALLER = {"local": (1, 2, 3, 5, 10), "lexical": ()}
+"""By validator the chunks of the pools that are drawn from larger ones, once each. None for
+`lexical`, which has no term for their number: to words the near miss that a retriever puts first is
+as good as an answer, and a drawn pool holds such a chunk by chance only."""
 FEWEST = 8
 """Pools of a word in a domain from which on its share there is told."""
 
@@ -84,18 +92,38 @@ class Reading:
 
     id: str
     present: bool
+    gold: Sequence[str]
+    """The chunks that hold the answer."""
     steep: Mapping[str, float]
-    """By validator the probability as it was learned, on encyclopaedia articles."""
+    """By validator the probability of an answer as it was learned, on encyclopaedia articles."""
+    chunks: Mapping[str, Mapping[str, float]]
+    """By validator that of each chunk, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Domain:
-    """One validator's probabilities in one domain."""
+    """One validator's probabilities in one domain, of whole pools or of smaller ones."""
 
     name: str
     steep: Numbers
+    sizes: Numbers
+    """How many chunks each pool has."""
     present: Numbers
     """1 where the answer is there, else 0."""
+    smaller: Domain | None = None
+    """Pools that were drawn from these."""
+
+    @property
+    def learned_from(self) -> Domain:
+        """All that a curve goes through."""
+        if self.smaller is None:
+            return self
+        return Domain(
+            name=self.name,
+            steep=np.concatenate([self.steep, self.smaller.steep]),
+            sizes=np.concatenate([self.sizes, self.smaller.sizes]),
+            present=np.concatenate([self.present, self.smaller.present]),
+        )
 
     @property
     def weights(self) -> Numbers:
@@ -156,50 +184,127 @@ def readings_of(name: str, data: Path, cache: Path | None) -> list[Reading]:
     readings: list[Reading] = []
     for pool in pools_of(name, data):
         steep: dict[str, float] = {}
+        chunks: dict[str, dict[str, float]] = {}
         for key, validator in validators.items():
             verdict = validator.validate(pool.question.text, pool.chunks)
-            steep[key] = _steep(key, verdict.answer_probability)
-        readings.append(Reading(id=pool.question.id, present=pool.present, steep=steep))
+            size = len(pool.chunks)
+            steep[key] = _steep(key, verdict.answer_probability, size)
+            chunks[key] = {}
+            for chunk_id, probability in verdict.relevance.items():
+                chunks[key][chunk_id] = _steep(key, probability, size)
+        gold = sorted(pool.question.gold) if pool.present else []
+        readings.append(
+            Reading(
+                id=pool.question.id, present=pool.present, gold=gold, steep=steep, chunks=chunks
+            )
+        )
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps([asdict(one) for one in readings]), "utf-8")
     return readings
 
 
-def _steep(validator: str, probability: float) -> float:
-    """A probability before the curve that ships; what a slot objects to is on no curve."""
-    if not 0 < probability < 1 or probability == NO_ANSWER:
+def _is_on_curve(probability: float) -> bool:
+    """Whether a curve moves a probability: not what a slot objects to, and no certainty."""
+    return 0 < probability < 1 and probability != NO_ANSWER
+
+
+def _steep(validator: str, probability: float, size: int) -> float:
+    """A probability before the curve that ships, in a pool of so many chunks."""
+    if not _is_on_curve(probability):
         return probability
     worth = shipped_worth(validator)
-    return logistic((logit(probability) - worth.offset) / worth.slope)
+    offset = worth.logit(0.0, size)
+    return logistic((logit(probability) - offset) / worth.slope)
 
 
-def curve(domains: Sequence[Domain]) -> tuple[float, float]:
-    """Slope and offset of the curve through some domains."""
-    steep = np.concatenate([one.steep for one in domains])
-    on_curve = (steep > 0) & (steep != NO_ANSWER)
-    return logistic_fit(
-        _logits(steep[on_curve]),
-        np.concatenate([one.present for one in domains])[on_curve],
-        100 * np.concatenate([one.weights for one in domains])[on_curve],
-        start=(0.5, 0.0),
-        ridge=(1e-3, 1e-3),
-        longest=1.0,
+def domain_of(name: str, validator: str, readings: Sequence[Reading]) -> Domain:
+    """A domain of whole pools, with the smaller ones that are drawn from them."""
+    whole_sizes = [len(reading.chunks[validator]) for reading in readings]
+    if not SMALLER[validator]:
+        whole_sizes = [1] * len(readings)  # the logarithm is 0: there is no such term
+    whole = Domain(
+        name=name,
+        steep=np.array([reading.steep[validator] for reading in readings]),
+        sizes=np.array(whole_sizes),
+        present=np.array([float(reading.present) for reading in readings]),
     )
+    draw = random.Random(4)
+    steep: list[float] = []
+    sizes: list[int] = []
+    present: list[float] = []
+    for reading in readings:
+        all_sizes = len(reading.chunks[validator])
+        gold = [chunk_id for chunk_id in reading.gold if chunk_id in reading.chunks[validator]]
+        for size in SMALLER[validator]:
+            if size < all_sizes:
+                steep.append(_steep_of_some(reading, validator, size, gold, draw))
+                sizes.append(size)
+                present.append(float(bool(gold)))
+    if not steep:
+        return whole
+    smaller = Domain(
+        name=name, steep=np.array(steep), sizes=np.array(sizes), present=np.array(present)
+    )
+    return replace(whole, smaller=smaller)
 
 
-def flattened(domain: Domain, fitted: tuple[float, float]) -> Numbers:
+def _steep_of_some(
+    reading: Reading, validator: str, size: int, gold: Sequence[str], draw: random.Random
+) -> float:
+    """The probability of an answer in some chunks of a pool: one that holds it, if any, stays."""
+    of_chunk = reading.chunks[validator]
+    chosen = [draw.choice(gold)] if gold else []
+    others = [chunk_id for chunk_id in of_chunk if chunk_id not in chosen]
+    chosen += draw.sample(others, size - len(chosen))
+    best = max(of_chunk[chunk_id] for chunk_id in chosen)
+    if not _is_on_curve(best):
+        return best
+    # The validator's own term for the number of chunks, which it has learned on articles.
+    own_term = float(shipped(validator)["pool"]["weights"].get("size", 0.0))
+    fewer = math.log(size / min(len(of_chunk), LARGEST_POOL))
+    return logistic(logit(best) + own_term * fewer)
+
+
+Curve = tuple[float, float, float]
+"""Slope, offset, and the factor of the logarithm of how many chunks there are."""
+
+
+def curve(domains: Sequence[Domain]) -> Curve:
+    """The curve through some domains, by Newton's method on the weighted log loss."""
+    learned = [domain.learned_from for domain in domains]
+    steep = np.concatenate([domain.steep for domain in learned])
+    sizes = np.concatenate([domain.sizes for domain in learned])
+    present = np.concatenate([domain.present for domain in learned])
+    weights = 100 * np.concatenate([domain.weights for domain in learned])
+    on_curve = (steep > 0) & (steep != NO_ANSWER)
+    columns = _columns(steep[on_curve], sizes[on_curve])
+    coefficients = np.array([0.5, 0.0, 0.0])
+    for _ in range(50):
+        predicted = 1 / (1 + np.exp(-(columns @ coefficients)))
+        gradient = columns.T @ (weights[on_curve] * (predicted - present[on_curve]))
+        curvature = weights[on_curve] * predicted * (1 - predicted)
+        hessian = (columns.T * curvature) @ columns + 1e-3 * np.eye(3)
+        coefficients = coefficients - np.linalg.solve(hessian, gradient)
+    slope, offset, size = coefficients.tolist()
+    return slope, offset, size
+
+
+def flattened(domain: Domain, fitted: Curve) -> Numbers:
     """The probabilities of a domain on a curve."""
-    slope, offset = fitted
-    flat = 1 / (1 + np.exp(-(slope * _logits(domain.steep) + offset)))
+    logits = _columns(domain.steep, domain.sizes) @ np.array(fitted)
+    flat = 1 / (1 + np.exp(-logits))
     fixed = (domain.steep <= 0) | (domain.steep == NO_ANSWER)
     return np.where(fixed, domain.steep, flat)
 
 
-def _logits(probabilities: Numbers) -> Numbers:
+def _columns(probabilities: Numbers, sizes: Numbers) -> Numbers:
+    """What the terms of a curve are multiplied with, a row for each pool."""
     clipped = np.clip(probabilities, 1e-6, 1 - 1e-6)
-    logits: Numbers = np.log(clipped / (1 - clipped))
-    return logits
+    logits = np.log(clipped / (1 - clipped))
+    logs: Numbers = np.log(np.minimum(sizes, LARGEST_POOL))
+    columns: Numbers = np.stack([logits, np.ones_like(logits), logs], axis=1)
+    return columns
 
 
 def begin_of_yes(domains: Sequence[Domain], flat: Sequence[Numbers]) -> float | None:
@@ -220,6 +325,7 @@ class Measured:
 
     slope: float
     offset: float
+    size: float
     present: float
     words: dict[str, float]
     """Where each word begins, the surest first."""
@@ -261,16 +367,17 @@ def measure(domains: Mapping[str, Domain], learned: float) -> Measured:
     for name, domain in domains.items():
         others = [one for other, one in domains.items() if other != name]
         flat[name] = flattened(domain, curve(others))
-    slope, offset = curve(list(domains.values()))
+    slope, offset, size = curve(list(domains.values()))
     begin = begin_of_yes(list(domains.values()), list(flat.values()))
     words = dict(BEGINS)
-    present = logistic(slope * logit(learned) + offset)
+    present = logistic(slope * logit(learned) + offset + size * math.log(LARGEST_POOL))
     if begin is not None:
         present = begin
         words = {"yes": round(begin, 3), **BEGINS}
     measured = Measured(
         slope=round(slope, 4),
         offset=round(offset, 4),
+        size=round(size, 4),
         present=round(present, 3),
         words=words,
         flat=flat,
@@ -294,13 +401,14 @@ def toml_of(measured: Mapping[str, Measured]) -> str:
         "# What the words of a validator are worth: written by",
         "# `python -m benchmarks.validation_worth DATA_DIR --write`, and by nothing else.",
         "# share: of the pools with that word those that held the answer, each in a domain",
-        "# that the curve (slope, offset) was not fitted on;",
+        "# that the curve (slope, offset, size) was not fitted on;",
         "# low and high: in the worst and the best domain with eight such pools or more.",
     ]
     for name, one in measured.items():
         listed = ", ".join(f'"{domain} {len(row.steep)}"' for domain, row in one.domains.items())
         lines += ["", f"[{name}]", f"domains = [{listed}]"]
-        lines += [f"slope = {one.slope}", f"offset = {one.offset}", f"present = {one.present}"]
+        lines += [f"slope = {one.slope}", f"offset = {one.offset}", f"size = {one.size}"]
+        lines += [f"present = {one.present}"]
         for word, low, high in one.bounds():
             counted = one.shares(low, high)
             told = [hits / count for hits, count in counted.values() if count >= FEWEST]
@@ -327,7 +435,8 @@ _COLUMNS = (
 def report(name: str, one: Measured) -> Iterator[str]:
     """The tables of docs/measured, as Markdown."""
     names = list(one.domains)
-    yield f"`{name}`: slope {one.slope}, offset {one.offset}, Yes from {one.present}"
+    fitted = f"slope {one.slope}, offset {one.offset}, size {one.size}"
+    yield f"`{name}`: {fitted}, Yes from {one.present}"
     yield ""
     yield f"| word | together | {' | '.join(names)} |"
     yield f"|---|{'---|' * (len(names) + 1)}"
@@ -386,12 +495,8 @@ def main() -> None:
     measured: dict[str, Measured] = {}
     for key in VALIDATORS:
         domains = {
-            name: Domain(
-                name=name,
-                steep=np.array([one.steep[key] for one in found]),
-                present=np.array([float(one.present) for one in found]),
-            )
-            for name, found in readings.items()
+            name: domain_of(name, key, of_domain)
+            for name, of_domain in readings.items()
             if (key, name) != ("lexical", EVERYDAY)
         }
         learned = float(shipped(key)["thresholds"]["present"])

@@ -99,7 +99,7 @@ from ragbench.verbs.gate import gate_run as gate_run
 
 # isort: split
 
-# Panel: Improve retrieval
+# Panel: Improve
 
 from ragbench.core.ablation import Ablation as Ablation
 from ragbench.core.chat import Price as Price
@@ -147,7 +147,7 @@ from ragbench.verbs.ablate import ablate as ablate
 
 # isort: split
 
-# Panel: Maintain
+# Panel: Trust
 
 from ragbench.core.labels import JudgeCard as JudgeCard
 from ragbench.core.labels import Probe as Probe

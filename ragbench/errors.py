@@ -10,6 +10,7 @@ RagbenchError
 │       └── BrokenExtraError  it is installed, and importing it fails
 ├── InterfaceError            a RAG implementation breaks the interface
 │   ├── UnreachableError      nothing answers at its address
+│   ├── ContractError         what answers there does not understand what it is asked
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
 │   └── HTTPRagError          an endpoint cannot be used (ragbench.io.http)
 │       └── RemoteQueryError  it failed for one query (ragbench.rag.load)
@@ -203,6 +204,15 @@ class UnreachableError(InterfaceError):
 
     answered_before: bool = False
     """Whether it has answered before. If not, no more questions are asked: all would fail alike."""
+
+
+class ContractError(InterfaceError):
+    """A service refuses how it is asked, or answers in another form than it is read in."""
+
+    ends_run: bool = False
+    """Whether no answer could be read before: all questions would fail alike, and none is asked."""
+    status: int | None = None
+    """The status of its response, if it refused."""
 
 
 class NoContextsError(InterfaceError):

@@ -1,10 +1,14 @@
 """Credentials, and texts without them.
 
 A credential is recognised by its place (an environment variable or a setting with a telling name,
-a key file, user and password of a URL) or by its shape (`credentials.toml`). `hidden` masks the
-values that were recognised wherever they occur, in every form in which a writer may escape them. It
-is called in the few places where text leaves the process: `ragbench.io.atomic`, the ledger, the
-streams of the command line. Code that makes the texts need not think of it.
+a key file, user and password of a URL) or by its shape (`credentials.toml`, and for what issuers
+give out `ragbench.issuers`). `hidden` masks the values that were recognised wherever they occur, in
+every form in which a writer may escape them, and the issuers' keys. It is called in the few places
+where text leaves the process: `ragbench.io.atomic`, the ledger, the streams of the command line.
+Code that makes the texts need not think of it.
+
+An id is not a text: cases are joined by it, and two that are masked would be the same. So a key's
+form alone masks nothing in an id.
 """
 
 from __future__ import annotations
@@ -42,9 +46,9 @@ def _words(kind: str) -> frozenset[str]:
 
 
 @cache
-def _shapes() -> tuple[re.Pattern[str], ...]:
-    """Patterns of credentials, each with the secret as its group, or as a whole."""
-    return tuple(re.compile(pattern) for pattern in _table("shapes").values())
+def _shape(name: str) -> re.Pattern[str]:
+    """A pattern of credentials with the secret as its group, or as a whole."""
+    return re.compile(_table("shapes")[name])
 
 
 def is_secret(name: str) -> bool:
@@ -89,7 +93,7 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     """A text without these secrets, all that `hidden` masks, and what looks like a credential.
 
     For messages, settings and descriptions. A user's data are masked by `hidden` alone: a document
-    may explain what a key looks like.
+    may explain where a key goes, as in ``Authorization: Bearer TOKEN``.
     """
     # The longest first: one secret may be part of another.
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -98,9 +102,14 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     if "://" in text:
         text = _URL.sub(lambda match: mask_url(match.group()), text)
 
+    return _masked(text, _spans_of_secrets(text))
+
+
+def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """A text in which a mask is in place of each span."""
     parts: list[str] = []
     masked_to = 0  # all before this position is in the parts
-    for start, end in sorted(_spans_of_secrets(text)):
+    for start, end in sorted(spans):
         if start >= masked_to:  # else it overlaps with the one before
             parts.append(text[masked_to:start])
             parts.append(MASK)
@@ -125,9 +134,12 @@ _NO_CREDENTIAL = re.compile(
 
 def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each part of a text that looks like a credential; they may overlap."""
-    for shape in _shapes():
-        for match in shape.finditer(text):
-            yield match.span(match.lastindex or 0)
+    yield from _spans_of_keys(text, is_message=True)
+    for kind in _table("shapes"):
+        for match in _shape(kind).finditer(text):
+            # "Bearer ${API_KEY}" names a variable.
+            if not match[match.lastindex or 0].startswith("${"):
+                yield match.span(match.lastindex or 0)
 
     # Values behind a telling name. The search goes on behind a value that is a credential, and else
     # behind the name: the value may be a name itself, as in "authorization: api_key=abc".
@@ -331,10 +343,16 @@ def hide_arguments(value: object) -> None:
 
 
 def hidden(text: str) -> str:
-    """A text with all secrets of this process masked, see `hide` and `hide_arguments`.
+    """A text without all secrets of this process, see `hide`, and without the keys of any issuer.
 
     The values of environment variables whose names say that they are secret are among them.
     """
+    text = hidden_in_id(text)
+    return _masked(text, _spans_of_keys(text))
+
+
+def hidden_in_id(text: str) -> str:
+    """An id, or anything else that is joined on, with all secrets of this process masked."""
     for form, is_masked_in_words in _SECRETS.forms():
         if form not in text:
             continue
@@ -345,14 +363,89 @@ def hidden(text: str) -> str:
     return text
 
 
-def hidden_bytes(data: bytes) -> bytes:
-    """Text in UTF-8, such as JSON, CSV or Markdown, with all secrets of this process masked.
+def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
+    """Text in UTF-8, such as JSON or Markdown, with all masked that `hidden` masks.
+
+    In JSON, ids keep their form, by the names of their fields.
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
+
+    Args:
+        ids: those of JSON whose fields have no names.
     """
+    data = hidden_in_table(data)
+    text = data.decode("utf-8", "surrogateescape")
+    if not any(_spans_of_keys(text)):
+        return data
+    return _without_keys(text, frozenset(ids)).encode("utf-8", "surrogateescape")
+
+
+def hidden_in_table(data: bytes) -> bytes:
+    """A file in UTF-8 whose texts its writer has masked, and whose ids keep their form."""
     if not _SECRETS.forms():
         return data
-    return hidden(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return hidden_in_id(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+_LEAST_OF_PRIVATE_KEY = 64
+"""Characters of the body of a private key; a shorter one is an example in a document."""
+
+
+def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
+    """Start and end of each key in a text that is one by its form alone; they may overlap."""
+    from ragbench.issuers import may_hold_key, spans_of_keys  # nobody needs it who prints nothing
+
+    if not may_hold_key(text.encode("utf-8", "surrogatepass")):
+        return
+    yield from spans_of_keys(text, is_message=is_message)
+    if "PRIVATE KEY" in text:
+        for match in _shape("private_key").finditer(text):
+            if len(match[1]) >= _LEAST_OF_PRIVATE_KEY:
+                yield match.span(1)
+
+
+_ID_NAME = re.compile(
+    r"(?:.*[_ .-])?ids?|.*[a-z]I[Dd]s?|cases?|clusters?|tags?|"
+    r"(?:.*_)?sources?|documents?|file|file_?name|(?:file_)?path",
+    re.DOTALL,
+)
+"""Fields whose values are joined on. A URL is none of them: it may carry a key."""
+
+
+def _without_keys(text: str, ids: frozenset[str]) -> str:
+    """JSON, or a line of it after the other, without the keys in its texts; else any text."""
+    try:
+        strings = [*_strings(json.loads(text))]
+    except (ValueError, RecursionError):
+        lines = text.split("\n")
+        if len(lines) > 1 and text[:1] in ("{", "["):
+            return "\n".join([_without_keys(line, ids) for line in lines])
+        return _masked(text, _spans_of_keys(text))
+    ids_of_document = set(ids)
+    keys: set[str] = set()
+    for string, is_id in strings:
+        if is_id:
+            ids_of_document.add(string)
+        else:
+            keys.update(string[start:end] for start, end in _spans_of_keys(string))
+    for key in sorted(keys, key=len, reverse=True):
+        # Where an id has a key's form, the text that repeats it is left as it is, too.
+        if not any(key in id_ for id_ in ids_of_document):
+            text = text.replace(json.dumps(key)[1:-1], MASK)
+    return text
+
+
+def _strings(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]]:
+    """Each string of a JSON value, and whether it is an id: a field's name says it, or is one."""
+    if isinstance(value, str):
+        yield value, is_id
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _strings(item, is_id=is_id)
+    elif isinstance(value, dict):
+        for name, item in cast("dict[str, object]", value).items():
+            yield name, True
+            yield from _strings(item, is_id=_ID_NAME.fullmatch(name) is not None)
 
 
 _BEFORE = (

@@ -103,6 +103,18 @@ def silenced(*names: str) -> Generator[None]:
             logger.setLevel(level)
 
 
+_NO_USAGE_DATA = {
+    "datasets": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "fastembed": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "huggingface_hub": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "ragas": ("RAGAS_DO_NOT_TRACK", "true"),
+    "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
+    "sentence_transformers": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+}
+"""The variable by which a package sends no usage data to its makers, and its value. It is read when
+the package is imported or first used. A user who has set it is obeyed."""
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     """Imports a module of an extra.
 
@@ -112,6 +124,8 @@ def require(module: str, *, extra: str) -> ModuleType:
             that it needs, its compiled parts are of another version, or it raises anything else.
     """
     package = module.partition(".")[0]
+    if package in _NO_USAGE_DATA:
+        os.environ.setdefault(*_NO_USAGE_DATA[package])
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -259,17 +273,11 @@ def package_folder(package: str, *, extra: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-_NO_TRACKING = "RAGAS_DO_NOT_TRACK"
 _VERTEXAI = "langchain_community.chat_models.vertexai"
 
 
 def import_ragas() -> ModuleType:
-    """Imports ragas; takes seconds the first time.
-
-    ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
-    its first use. It is set here, unless the user has set it to anything.
-    """
-    os.environ.setdefault(_NO_TRACKING, "true")
+    """Imports ragas; takes seconds the first time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         if "ragas" not in sys.modules:
@@ -406,7 +414,9 @@ def _module_by_name(name: str, root: Path) -> types.ModuleType:
                 f"installed packages{_similar_module(missing, root)}"
             ) from None
         raise _import_failed(name, error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise _import_failed(name, error) from error
 
 
@@ -452,11 +462,10 @@ def _module_of_file(file: Path) -> types.ModuleType:
     _VERSIONS[file] = version
     try:
         spec.loader.exec_module(module)
-    except ConfigError:
+    except BaseException as error:
         del sys.modules[name]
-        raise
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
+        if isinstance(error, ConfigError) or is_users_interruption(error):
+            raise
         raise _import_failed(file.name, error) from error
     return module
 
@@ -493,6 +502,28 @@ def _is_rag(value: object) -> bool:
     if not inspect.isclass(value):
         return False
     return any("retrieve" in name or "generate" in name for name in dir(value))
+
+
+def is_users_interruption(error: BaseException) -> bool:
+    """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
+
+    A handler of signals runs in the main thread alone. One in Python is where the error was raised;
+    of Python's own handler, in C, there is no trace.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    import signal  # hardly ever does anybody press it
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handler_code = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    if handler_code is None:
+        return True
+    raised_in = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        raised_in = frame.f_code
+    return raised_in is handler_code
 
 
 def error_text(error: BaseException) -> str:

@@ -55,6 +55,7 @@ from ragbench.core.gate_result import LabelPlan as LabelPlan
 from ragbench.core.gate_result import NewScore as NewScore
 from ragbench.core.gate_result import Refusal as Refusal
 from ragbench.core.gate_result import Settled as Settled
+from ragbench.core.gate_result import SharedLoss as SharedLoss
 from ragbench.core.history import MainTrend as MainTrend
 from ragbench.core.labels import CardFigure as CardFigure
 from ragbench.core.labels import ClassFigures as ClassFigures

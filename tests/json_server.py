@@ -10,7 +10,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answering = Callable[[str, str, Any], tuple[int, Any]]
-"""Of a method, a path and the body's JSON: the status, and what is sent as JSON (bytes as is)."""
+"""Of a method, a path and the body's JSON (a text where it is none): the status, and what is sent
+as JSON (bytes as is)."""
+
+
+def _parsed(body: bytes) -> Any:
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode()
 
 
 @contextmanager
@@ -27,7 +37,7 @@ def serving_json(
         def respond(self) -> None:
             heard({key.lower(): value for key, value in self.headers.items()})
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, said = answer(self.command, self.path, json.loads(body) if body else None)
+            status, said = answer(self.command, self.path, _parsed(body))
             if said is None:
                 content = b""
             else:

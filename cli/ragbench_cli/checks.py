@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 from ragbench.core.chunk import Document
 from ragbench.core.outcome import Failure
 from ragbench.core.record import Record, replace
-from ragbench.errors import DataError, NoModelError, RagbenchError
+from ragbench.errors import ContractError, DataError, NoModelError, RagbenchError
 from ragbench.io.encoding import encoding_of
 from ragbench.io.read import read_cases
 from ragbench.llm.budget import price_for
@@ -29,7 +29,10 @@ from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import CallLimits
 from ragbench.masking import mask_text
 from ragbench.plugins import CORE
+from ragbench.rag.exploration import explore
 from ragbench.rag.load import load_rag
+from ragbench.rag.proposal import tree_of
+from ragbench.rag.service_mapping import Service, read_service
 from ragbench.safe_text import counted, shown_line
 from ragbench.search.pipeline.read import load_pipeline
 from ragbench.stages.call_stage import CallStage
@@ -58,6 +61,8 @@ class Checks(list[DoctorCheck]):
 
     step = ""
     """What is tried now: the name of the check that comes of it."""
+    command = ""
+    """What the user can run next, in lines that a shell takes as they are; empty for nothing."""
 
     def record(self, detail: str, state: State = "ok", *, name: str = "") -> None:
         """Adds a check, of the present step unless it is named."""
@@ -385,11 +390,56 @@ def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
 
 
 def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -> None:
-    """Loads a RAG and asks it; stops at the first thing that does not work."""
+    """Loads a RAG and asks it; stops at the first thing that does not work.
+
+    A service that does not answer as it is asked is explored.
+    """
+    options = json_object(arguments or "{}", "--rag-args")
     with checks.trying("rag loads"):
-        rag = load_rag(spec, json_object(arguments or "{}", "--rag-args"))
+        service = read_service(spec)
+        if service is not None and (service.method or "send" in options) and "take" not in options:
+            _explore(checks, service, options, question)
+            return
+        rag = load_rag(spec, options)
         checks.record(type(cast("object", rag)).__name__)
-        asyncio.run(_ask(checks, rag, question))
+        try:
+            asyncio.run(_ask(checks, rag, question))
+        except ContractError:
+            if service is None or service.preset or "take" in options:
+                raise
+            detail = (
+                "it does not answer ragbench's own requests; asked as a service of its own kind"
+            )
+            checks.record(detail, "absent", name="rag answers")
+            _explore(checks, service, options, question)
+
+
+def _explore(checks: Checks, service: Service, options: Mapping[str, Any], question: str) -> None:
+    """Asks a service in the usual ways; shows its response, and the options that fit."""
+    checks.step = "service answers"
+    explored = explore(
+        service,
+        question,
+        send=options.get("send"),
+        headers=options.get("headers"),
+        timeout=options.get("timeout", 60.0),
+    )
+    if explored.body is None:
+        checks.record(explored.problem, "failed")
+        return
+    checks.record(f"after {counted(explored.requests, 'request')}; its response holds")
+    for path, sample in tree_of(explored.body):
+        checks.record(sample, name=path)
+    checks.step = "service mapping"
+    if explored.is_complete:
+        checks.record("proposed from this response: check that each path is the right one")
+    else:
+        checks.record(
+            "nothing in the response looks like an answer: name it with --take answer=PATH",
+            "unknown",
+        )
+    lines = ["ragbench eval CASES", *explored.options]
+    checks.command = mask_text(" \\\n    ".join(lines))
 
 
 async def _ask(checks: Checks, rag: RAG, question: str) -> None:
@@ -424,6 +474,8 @@ async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: 
     try:
         results = await called(stage, [value])
         return results[0]
+    except ContractError:
+        raise
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
         checks.record(str(Failure.of(error, stage=stage.name)), "failed", name=name)
         return None

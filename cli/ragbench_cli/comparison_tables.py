@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from ragbench.core.comparison import (
     RunFigure,
 )
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
-from ragbench.safe_text import as_line, counted, shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.comparison import (
     change_lines,
     change_title,
@@ -26,7 +26,7 @@ from ragbench.views.comparison import (
     kinds_text,
     result_lines,
 )
-from ragbench.views.document import number_text, what_changed
+from ragbench.views.document import cases_in_short, cause_text, number_text, what_changed
 from ragbench.views.gate import after_text, check_cells, refusal_text, unfulfilled_lines
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
@@ -36,7 +36,7 @@ from ragbench_cli.report_tables import corrected_blocks, run_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-_ROWS = 5
+_ROWS = 4
 """How many metrics a table shows."""
 _PASSED = 2
 """How many metrics are named that passed, or of which nothing is demanded."""
@@ -53,6 +53,12 @@ _LONGEST_EXPECTATION = 400
 _LABEL_WIDTH = 8
 """Columns of the label that a case's lines begin with."""
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
+_KIND_LABELS = {CaseKind.FAILING: "lost", CaseKind.FIXED: "won"}
+"""As the line above the cases counts them."""
+_KIND_WIDTH = 6
+"""Columns of these labels."""
+MOST_NAMED = 2
+"""How many cases of a kind are named where nobody asked for them: the screen has 24 lines."""
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 
 
@@ -77,6 +83,8 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
     if verdict.against:
         yield from _check_table(verdict.against)
+        if verdict.shared is not None:
+            yield styled(verdict.shared.text)
     corrections = [check.corrected for check in verdict.checks if check.corrected]
     if corrections:
         yield from corrected_blocks(corrections)
@@ -96,11 +104,16 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
 def _check_table(checks: Sequence[GateCheck]) -> Blocks:
     """The checks that speak against the run."""
-    columns = ("check", "", "now", "change", "interval", "limit", "n")
+    columns = ("check", "", "before", "now", "change", "interval", "limit", "n")
     rows: list[Sequence[Cell]] = []
     for check in checks[:_ROWS]:
         outcome = (check.outcome, check.outcome.colour)
-        rows.append((check.label, outcome, *check_cells(check)))
+        cells = check_cells(check)
+        if check.drop is not None:
+            drop = check.drop
+            cases = cases_in_short(check.cases, drop.cases_only_before, drop.cases_only_now)
+            cells = cells._replace(cases=cases)
+        rows.append((check.label, outcome, *cells))
     yield ""
     yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
     if len(checks) > _ROWS:
@@ -108,16 +121,16 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
 
 
 def _passed_text(checks: Sequence[GateCheck]) -> str:
-    """The first metrics that passed, with their changes, and how many checks more."""
-    metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
+    """The first metrics that passed, each once, and how many checks more."""
+    by_metric: dict[str, list[GateCheck]] = {}
+    for check in checks:
+        if check.kind is not CheckKind.COVERAGE:
+            by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
-    for check in metrics[:_PASSED]:
-        now, change, *_ = check_cells(check)
-        text = f"{check.marked} {now}"
-        if check.drop is not None:
-            text += f" ({change})"
-        texts.append(text)
-    unnamed = len(checks) - len(texts)
+    unnamed = len(checks)
+    for name, checks_of_metric in islice(by_metric.items(), _PASSED):
+        texts.append(f"{name} {_passed_figure(checks_of_metric)}")
+        unnamed -= len(checks_of_metric)
     if not unnamed:
         return ", ".join(texts)
     if not texts:
@@ -125,12 +138,24 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
     return f"{', '.join(texts)} and {unnamed:,} more"
 
 
+def _passed_figure(checks: Sequence[GateCheck]) -> str:
+    """The figure of a metric, and its change where that is among the checks that passed.
+
+    A limit is judged on all cases of the run, a change on those that the baseline measured too:
+    beside its change a metric has the mean that the change is of.
+    """
+    for check in checks:
+        if check.drop is not None:
+            cells = check_cells(check)
+            return f"{cells.now} ({cells.change})"
+    return check_cells(checks[0]).now
+
+
 def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     """Metrics of which nothing is demanded: the first ones with their changes."""
     texts: list[str] = []
     for check in checks[:_PASSED]:
-        _, change, *_ = check_cells(check)
-        texts.append(f"{check.marked} {change}")
+        texts.append(f"{check.marked} {check_cells(check).change}")
     text = ", ".join(texts)
     unnamed = len(checks) - len(texts)
     if unnamed:
@@ -258,8 +283,19 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
             if cases:
                 yield from _spelled_out(kind, cases_of_kind, cases)
             elif cases_of_kind and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
-                ids = [shown_line(case.id, longest=_LONGEST_ID) for case in cases_of_kind]
-                yield styled("  ", (kind.value, _STYLES[kind]), f": {as_line(ids, _FEW)}")
+                yield from _named_cases(kind, cases_of_kind)
+
+
+def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
+    """The first cases of a kind, a line each: the question, and what became of it."""
+    label = f"  {_KIND_LABELS[kind]:<{_KIND_WIDTH}}"
+    for case in cases[:MOST_NAMED]:
+        cause = f": {cause_text(case)}"
+        room = data_console().width - len(label) - len(cause) - len(" ...")
+        # A baseline file holds no questions.
+        question = shown_line(case.query or case.id, longest=max(room, _LONGEST_ID))
+        yield styled((label, _STYLES[kind]), question, cause)
+        label = " " * len(label)
 
 
 def _behind(comparison: Comparison) -> Blocks:
@@ -291,13 +327,20 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         return wide_table
     rows: list[Sequence[Cell]] = []
     for name, metric, figures in zip(names, metrics, scores, strict=True):
-        difference = metric.differences[0] if metric.differences else None
-        rows.append((name, *figures, *difference_cells(difference, metric.unit)))
+        if not metric.differences:
+            rows.append((name, *figures, "-", "-", "-", "-"))
+            continue
+        difference = metric.differences[0]
+        cells = difference_cells(metric, difference)
+        cases = cases_in_short(
+            difference.cases, difference.cases_only_first, difference.cases_only_second
+        )
+        rows.append((name, *figures, cells.difference, cells.interval, cells.p_value, cases))
     longest_name = max(len(name) for name in names)
     metric_table = fitted_table(
-        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
+        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "in both"),
         rows,
-        missed=("cases", "interval", "p"),
+        missed=("in both", "interval", "p"),
         spare=max(0, longest_name - _LONGEST_ID),
     )
     metric_table.columns[0].max_width = _LONGEST_ID
@@ -319,10 +362,18 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     rows: list[list[str]] = []
     for metric, metric_marks in zip(metrics, marks, strict=True):
         row: list[str] = []
-        for figure, mark, width in zip(metric.figures, metric_marks, widths, strict=True):
-            row.append(f"{number_text(figure.score, metric.unit)}{mark:<{width}}")
+        for score, mark, width in zip(_score_texts(metric), metric_marks, widths, strict=True):
+            row.append(f"{score}{mark:<{width}}")
         rows.append(row)
     return rows
+
+
+def _score_texts(metric: MetricComparison) -> list[str]:
+    """The figures of a metric; those of two runs are of the cases that both measured."""
+    if len(metric.figures) == 2 and metric.differences:
+        cells = difference_cells(metric, metric.differences[0])
+        return [cells.first, cells.second]
+    return [number_text(figure.score, metric.unit) for figure in metric.figures]
 
 
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:

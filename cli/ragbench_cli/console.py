@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import import_module
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
+from ragbench.errors import RunError
 from ragbench.masking import hidden, hidden_bytes, mask_text
 from ragbench.safe_text import shown_text
 
@@ -40,6 +41,11 @@ def say(text: str) -> None:
     text = shown_text(text)  # also while a user's code may draw on standard error
     sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def print_line(text: str) -> None:
+    """Prints a line on standard output as it is, such as a path for another program."""
+    sys.stdout.write(f"{shown_text(text)}\n")
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
@@ -109,8 +115,17 @@ def users_code() -> Generator[None]:
 
     Standard output is the command's own: what the code prints there goes to standard error, also
     from programs that it starts and from libraries that are not Python. It may draw bars and
-    colours; credentials are masked in what Python prints.
+    colours; credentials are masked in what Python prints. ``os._exit()`` raises SystemExit: as an
+    end of the process it would leave no results, and exit code 0.
     """
+    process = os.getpid()
+    exit_at_once = os._exit
+
+    def raise_exit(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child's way to end
+            exit_at_once(status)
+        raise SystemExit(f"os._exit({status})")
+
     errors: TextIO = styled_stream(sys.stderr)
     sys.stdout.flush()
     kept_output = None
@@ -118,9 +133,15 @@ def users_code() -> Generator[None]:
         kept_output = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
     try:
+        os._exit = raise_exit
         with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
             yield
+    except SystemExit as error:
+        raise RunError(
+            f"code that is yours ended the command before it was done: SystemExit: {error}"
+        ) from error
     finally:
+        os._exit = exit_at_once
         if kept_output is not None:
             # Texts that Python and C still hold back were meant for standard error, too.
             if sys.__stdout__ is not None:
@@ -195,7 +216,7 @@ _LAST_SECONDS = 0.5
 
 
 class ExitCode(IntEnum):
-    """The five ways in which a command can end."""
+    """The ways in which a command can end."""
 
     PASSED = 0
     FAILED = 1
@@ -203,6 +224,8 @@ class ExitCode(IntEnum):
     """It could not run: bad usage, bad input, a missing package, or a bug."""
     INCONCLUSIVE = 3
     INTERRUPTED = 130
+    NOT_READ = 141
+    """Whoever read the output went away, as ``head`` does; 128 and the number of SIGPIPE."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
     CalibrationOption,
@@ -19,6 +19,7 @@ from ragbench_cli.options import (
     complete_metrics,
     option,
 )
+from ragbench_cli.services import ServiceChoice
 
 
 def _formats(typed: str) -> list[str]:
@@ -44,12 +45,12 @@ class SourceChoice(Record):
     """Least share of the cases that --outputs must have an output for, 0 to 1; below it nothing
     is scored."""
     corpus: Annotated[str | None, option("PATH")] = None
-    """Documents for --rag baseline, or for a pipeline that names none; by default those next to
-    the cases. Also the texts of a source that holds only ids."""
+    """Documents for --rag baseline or a pipeline, and texts of a source with ids alone; by default
+    those next to the cases."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
-    """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
-    into objects); repeatable. For --outputs: outputs.response=text."""
-    ask_again: bool = False
+    """Where a field is found, such as query=Frage (dots lead into objects); repeatable. For
+    --outputs: outputs.response=text."""
+    ask_again: Annotated[bool, option(rare=True)] = False
     """Ignore recorded answers and ask the RAG for all."""
     format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
     """Format of the dataset; detected if omitted."""
@@ -74,14 +75,14 @@ class SystemChoice(Record):
     PANEL: ClassVar = Panel.CASES
 
     rag: Annotated[str | None, option("RAG")] = None
-    """Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr or an http(s)
-    address. Without it, recorded answers are scored. 'baseline' is a keyword RAG over the dataset's
-    own corpus."""
+    """Your RAG: package.module:attr, file.py:attr or an address (POST:https://host/ask). Without
+    it, recorded answers are scored. 'baseline': a keyword RAG over the dataset's corpus."""
+    service: ServiceChoice = field(default_factory=ServiceChoice)
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
-    rag_args: Annotated[str | None, option("JSON")] = None
+    rag_args: Annotated[str | None, option("JSON", rare=True)] = None
     """Arguments for the class or factory, as JSON."""
-    operators: Annotated[Path | None, option("--post-retrieval")] = None
+    operators: Annotated[Path | None, option("--post-retrieval", rare=True)] = None
     """YAML file with operators to run between the RAG's retrieval and its generation. See
     docs/post_retrieval.md."""
 
@@ -107,7 +108,7 @@ class Measuring(Record):
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
     limit: Annotated[int | None, option(panel=Panel.CASES)] = None
     """Take only the first N cases."""
-    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES, rare=True)] = None
     """Draw N cases at random."""
     seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw."""
@@ -121,7 +122,7 @@ class Asking(Record):
 
     PANEL: ClassVar = Panel.ASKING
 
-    top_k: Annotated[int | None, option("K", min=1)] = None
+    top_k: Annotated[int | None, option("K", min=1, rare=True)] = None
     """How many contexts to ask for. By default the RAG decides."""
     turns: Annotated[Literal["recorded", "own"], option(rare=True)] = "recorded"
     """Earlier answers that a RAG gets in a conversation: those of the dataset, or its own, turn
@@ -129,9 +130,9 @@ class Asking(Record):
     concurrency: Annotated[str | None, option("N")] = None
     """Calls in flight. Plain code is called once at a time; coroutines and addresses begin with 4
     and go up to 16 ('auto')."""
-    timeout: Annotated[float | None, option("SECONDS")] = None
+    timeout: Annotated[float | None, option("SECONDS", rare=True)] = None
     """Time limit per query, in seconds."""
-    repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
+    repeats: Annotated[int, option("--rag-repeats", min=1, rare=True)] = 1
     """How many times the RAG is asked for each case; the report shows its noise. Needs --rag."""
     batch_size: Annotated[int, option(min=1, rare=True)] = 32
     """Queries per batch, for a RAG that supports batching."""
@@ -151,7 +152,7 @@ class Keeping(Record):
     out: Annotated[Path | None, option("FOLDER", "-o", panel=Panel.OUTPUT)] = None
     """Folder of the run. By default one under reports/ derived from the arguments, so that the same
     command resumes the same run."""
-    retry_failed: bool = False
+    retry_failed: Annotated[bool, option(rare=True)] = False
     """Retry the cases that failed in an earlier run."""
     fresh: bool = False
     """Ask everything again; drop the stored answers."""
@@ -172,4 +173,4 @@ class EvalOptions(Record):
     keeping: Keeping
     labelled: Labelled
     quiet: Annotated[bool, option("-q", panel=Panel.OUTPUT)] = False
-    """Show no progress and no hints."""
+    """Print only the run's folder, and errors."""

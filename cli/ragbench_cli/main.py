@@ -10,11 +10,13 @@ import gc
 import io
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast, get_args
 
@@ -35,8 +37,8 @@ class CommandPanel(StrEnum):
     START = "Start"
     EVALUATE = "Evaluate"
     DECIDE = "Decide"
-    RETRIEVAL = "Improve retrieval"
-    MAINTAIN = "Maintain"
+    IMPROVE = "Improve"
+    TRUST = "Trust"
 
 
 class ListedCommand(NamedTuple):
@@ -52,8 +54,8 @@ class ListedCommand(NamedTuple):
 _START = partial(ListedCommand, CommandPanel.START)
 _EVALUATE = partial(ListedCommand, CommandPanel.EVALUATE)
 _DECIDE = partial(ListedCommand, CommandPanel.DECIDE)
-_RETRIEVAL = partial(ListedCommand, CommandPanel.RETRIEVAL)
-_MAINTAIN = partial(ListedCommand, CommandPanel.MAINTAIN)
+_IMPROVE = partial(ListedCommand, CommandPanel.IMPROVE)
+_TRUST = partial(ListedCommand, CommandPanel.TRUST)
 
 COMMANDS: Mapping[str, ListedCommand] = {
     "init": _START("init", "Write a project to start from."),
@@ -65,22 +67,26 @@ COMMANDS: Mapping[str, ListedCommand] = {
     "cases": _EVALUATE("cases", "List cases of a run, by cause, tag or metric."),
     "validate": _EVALUATE("validate", "Check retrieved chunks for the answer."),
     "export": _EVALUATE("export", "Write a stored run in another tool's format."),
+    "cache": _EVALUATE("cache", "Inspect and prune the cache of model responses."),
     "compare": _DECIDE("compare", "Compare runs of the same cases."),
     "gate": _DECIDE("gate", "Decide whether a run may pass."),
     "baseline": _DECIDE("baseline", "Create, update and show the baseline of the gate."),
     "history": _DECIDE("history", "Show how each metric changed on the main branch."),
-    "index": _RETRIEVAL("index", "Split documents into chunks and store them with vectors."),
-    "search": _RETRIEVAL("search", "Search a store that ragbench or your application has filled."),
-    "why": _RETRIEVAL("why", "Show why a live store does not find the gold."),
-    "tune-search": _RETRIEVAL("tune", "Find the fastest search settings within a quality margin."),
-    "ablate": _RETRIEVAL("ablate", "Compare variants of post-retrieval on a stored run."),
-    "label": _MAINTAIN("label", "Label answers of a run, drawn at random."),
-    "judge-card": _MAINTAIN("judge_card", "Measure a judge against human labels."),
-    "calibrate": _MAINTAIN("calibrate", "Fit a validator to your own labels."),
-    "fidelity": _MAINTAIN("fidelity", "Measure how far made-up questions rank as real ones."),
-    "cache": _MAINTAIN("cache", "Inspect and prune the cache of model responses."),
+    "index": _IMPROVE("index", "Split documents into chunks and store them with vectors."),
+    "search": _IMPROVE("search", "Search a store that ragbench or your application has filled."),
+    "why": _IMPROVE("why", "Show why a live store does not find the gold."),
+    "tune-search": _IMPROVE("tune", "When search is slow: find faster settings that lose little."),
+    "ablate": _IMPROVE("ablate", "When you change post-retrieval: compare variants on a run."),
+    "label": _TRUST("label", "Label answers of a run, drawn at random."),
+    "judge-card": _TRUST("judge_card", "Before you rely on a judge: measure it against people."),
+    "calibrate": _TRUST("calibrate", "When a validator is too sure: fit it to your own labels."),
+    "fidelity": _TRUST("fidelity", "When questions are made up: check how real ones would rank."),
 }
 """The commands by name; within a panel in the order in which a user comes to need them."""
+
+
+_SHOWS_ALL = "ragbench.help_all"
+"""Marks in a command's context that its help was asked for with --help-all."""
 
 
 class _OptionReader(TyperCommand):
@@ -89,6 +95,23 @@ class _OptionReader(TyperCommand):
     Newer releases of Typer ask pydantic about every option, even one that is not on the command
     line, and pydantic takes longer to load than most commands to run.
     """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the command line; --help-all asks for the help with all options."""
+        if "--help-all" in self._own_part(args):
+            ctx.meta[_SHOWS_ALL] = True
+            args = ["--help"]
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # The parser does not know whose options it reads; `usage_text` needs it.
+            if getattr(error, "ctx", ctx) is None:
+                vars(error)["ctx"] = ctx
+            raise
+
+    def _own_part(self, args: list[str]) -> list[str]:
+        """The arguments that may be options of this command."""
+        return args
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
@@ -125,12 +148,30 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
         if is_literal:
             if value in kind_arguments:
                 return value
-            choices = ", ".join(kind_arguments)
-            raise ConfigError(f"{_flag(parameter)} must be one of {choices}, not '{value}'")
-        minimum = getattr(parameter, "min", None) or 0
-        if kind is int and value.isascii() and value.isdecimal() and int(value) >= minimum:
-            return int(value)
+            from ragbench_cli.usage import choice_text
+
+            raise ConfigError(choice_text(parameter, context, value, kind_arguments))
+        if kind in (int, float):
+            return _read_number(parameter, typers_reader, context, value)
     return typers_reader(context, value)
+
+
+def _read_number(
+    parameter: Any, typers_reader: Callable[..., Any], context: Any, value: str
+) -> object:
+    """Gives an option's number; the error of what is none names the option and an example."""
+    minimum = getattr(parameter, "min", None)
+    is_plain = value.isascii() and value.isdecimal()
+    if parameter.type_descriptor.annotation is int and is_plain and int(value) >= (minimum or 0):
+        return int(value)
+    try:
+        return typers_reader(context, value)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # none of Typer's errors of usage
+            raise
+        from ragbench_cli.usage import number_text
+
+        raise ConfigError(number_text(parameter, context, value, minimum)) from None
 
 
 def _single_value(parameter: Any, values: list[str]) -> str:
@@ -154,16 +195,28 @@ def _flag(parameter: Any) -> str:
     return str(max(parameter.opts, key=len))
 
 
-_SHOWS_ALL = "ragbench.help_all"
-"""Marks in a command's context that its help was asked for with --help-all."""
+class _Group(TyperGroup, _OptionReader):
+    """Commands under one name."""
 
+    def _own_part(self, args: list[str]) -> list[str]:
+        """What comes before the name of a command: the rest is that command's."""
+        return list(takewhile(lambda argument: argument.startswith("-"), args))
 
-class _Program(TyperGroup, _OptionReader):
-    """All commands, and the options that come before a command."""
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None:
+            from ragbench_cli.usage import unknown_command_text
+
+            raise ConfigError(unknown_command_text(args[0], self, ctx))
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        document(self)
-        super().format_options(ctx, formatter)
+        hidden_options = _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+        _write_count(hidden_options, ctx, formatter)
+
+
+class _Program(_Group):
+    """All commands, and the options that come before a command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the commands in panels, which Typer does in rich's help alone."""
@@ -186,9 +239,6 @@ class _Command(_OptionReader):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--help-all" in args:
-            ctx.meta[_SHOWS_ALL] = True
-            args = ["--help"]
         for old_flag, new_flag in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [_respelled(argument, old_flag, new_flag) for argument in args]
             self._take_old_variable(ctx, old_flag, new_flag)
@@ -206,23 +256,34 @@ class _Command(_OptionReader):
         ctx.default_map = defaults
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        document(self)
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and parameter.name != "help":
-                panels.setdefault(_panel_of(parameter), []).append(record)
-        hidden_options = 0
-        for panel in sorted(panels, key=_panel_position):
-            records = panels[panel]
-            if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
-                hidden_options += len(records)
-                continue
-            with formatter.section(panel):
-                formatter.write_dl(records)
-        if hidden_options:
-            formatter.write_paragraph()
-            formatter.write_text(f"{hidden_options} more options: {ctx.command_path} --help-all")
+        hidden_options = _write_options(self, ctx, formatter)
+        _write_count(hidden_options, ctx, formatter)
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
+    """Writes the options in panels; gives how many are left for --help-all."""
+    document(command)
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None and parameter.name != "help":
+            panels.setdefault(_panel_of(parameter), []).append(record)
+    hidden_options = 0
+    for panel in sorted(panels, key=_panel_position):
+        records = panels[panel]
+        if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
+            hidden_options += len(records)
+            continue
+        with formatter.section(panel):
+            formatter.write_dl(records)
+    return hidden_options
+
+
+def _write_count(hidden_options: int, ctx: Any, formatter: Any) -> None:
+    """Writes how many options there are more, as the last line of a help."""
+    if hidden_options:
+        formatter.write_paragraph()
+        formatter.write_text(f"{hidden_options} more: {ctx.command_path} --help-all")
 
 
 def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
@@ -272,8 +333,9 @@ class _LazyCommand(TyperCommand):
             program.add_typer(module.app, name=name, context_settings=settings)
             outer: Any = typer.main.get_command(program)
             group = outer.commands[name]
+            # typer.Typer has no setting for the classes of a group and of its commands.
+            group.__class__ = _Group
             for subcommand in group.commands.values():
-                # typer.Typer has no setting for the class of its commands.
                 subcommand.__class__ = _Command
             return group
         program.command(name, cls=_Command, context_settings=settings)(module.command)
@@ -299,7 +361,7 @@ for _old_name in renamed.COMMANDS:
 
 def _set_limit(context: typer.Context, variable: str, size: str) -> None:
     """Limits the size of inputs, for this command and the processes that it starts."""
-    from ragbench.io.limits import size_of
+    from ragbench.core.sizes import size_of
 
     size_of(size)  # refuses a text that is no size
     before = os.environ.get(variable)
@@ -332,9 +394,9 @@ class ProgramOptions(Record):
 
     traceback: Annotated[bool, option("--traceback", envvar="RAGBENCH_TRACEBACK")] = False
     """Show where in the code an error came from."""
-    max_record: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_RECORD")] = ""
-    """Longest line, cell or other record that is read. [default: 64MB]"""
-    max_file: Annotated[str, option("SIZE", envvar="RAGBENCH_MAX_FILE")] = ""
+    max_record: Annotated[str, option("SIZE", rare=True, envvar="RAGBENCH_MAX_RECORD")] = ""
+    """Longest line, cell, answer over HTTP or other record that is read. [default: 64MB]"""
+    max_file: Annotated[str, option("SIZE", rare=True, envvar="RAGBENCH_MAX_FILE")] = ""
     """Largest file that is held whole, such as JSON, and that a packed one may unpack to. [default:
     1GB]"""
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = (
@@ -384,7 +446,10 @@ def main(arguments: Sequence[str]) -> int:
             code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
             sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
-            return _exit_code_of(error, invocation)
+            try:
+                return _exit_code_of(error, invocation)
+            except BrokenPipeError as no_reader:  # of the message
+                return _exit_code_of(no_reader, invocation)
         if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
             console.say("Interrupted.")
         return code if isinstance(code, int) else ExitCode.PASSED
@@ -405,19 +470,24 @@ def _show_warning(
 
 def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
-    if isinstance(error, BrokenPipeError):  # the reader of our output went away
-        # Keeps the interpreter from flushing into the closed pipe when it ends.
-        with suppress(io.UnsupportedOperation):  # it is not a file
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CANNOT_RUN
-    if isinstance(error, SystemExit):
+    # Typer makes a SystemExit of a broken pipe.
+    cause = error.__context__ if isinstance(error, SystemExit) else error
+    if isinstance(cause, BrokenPipeError):
+        _drop_output()
+        return ExitCode.NOT_READ
+    if isinstance(error, SystemExit):  # Typer's, after the completion of a word for a shell
         return ExitCode.CANNOT_RUN if error.code else ExitCode.PASSED
     if isinstance(error, (KeyboardInterrupt, InterruptedRunError, typer.Abort)):
         console.say(f"Interrupted: {error}" if str(error) else "Interrupted.")
         return ExitCode.INTERRUPTED
     show = getattr(error, "show", None)
     if callable(show):  # bad usage: Typer's releases have no public base class for it in common
-        show(file=sys.stderr)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            show(file=sys.stderr)  # the help: nothing is wrong with a name or a value
+            return ExitCode.CANNOT_RUN
+        from ragbench_cli.usage import usage_text
+
+        console.say(f"Error: {usage_text(error)}")
         return ExitCode.CANNOT_RUN
     if isinstance(error, (RagbenchError, OSError, MemoryError)):
         if invocation.traceback:
@@ -429,6 +499,13 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
     return ExitCode.CANNOT_RUN
+
+
+def _drop_output() -> None:
+    """Keeps the interpreter from flushing into a closed pipe when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(io.UnsupportedOperation):  # it is not a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _error_text(error: BaseException) -> str:
@@ -475,4 +552,34 @@ def run() -> None:
     gc.set_threshold(250_000, 20, 50)
     code = main(sys.argv[1:])
     gc.freeze()  # what is left ends with the process: looking through it takes a while
+    _end_in_time(code)
     sys.exit(code)
+
+
+_LAST_SECONDS = 3.0
+"""That threads and processes have which the user's code has left behind."""
+
+
+def _end_in_time(code: int) -> None:
+    """Ends the process although threads or processes of the user's code go on.
+
+    Python waits for threads that are no daemons, for executors and for processes of its own kind,
+    however long they take.
+    """
+
+    def end() -> None:
+        multiprocessing = sys.modules.get("multiprocessing")
+        if multiprocessing is not None:
+            # They hold the pipes of this process open, so that its reader would wait for them.
+            for child in multiprocessing.active_children():
+                child.kill()
+        with suppress(OSError, ValueError):  # nobody reads any more
+            console.say(
+                "Warning: threads or processes of the system went on after the end: "
+                f"they are stopped after {_LAST_SECONDS:g} s"
+            )
+        os._exit(code)
+
+    timer = threading.Timer(_LAST_SECONDS, end)
+    timer.daemon = True
+    timer.start()

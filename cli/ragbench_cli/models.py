@@ -90,6 +90,15 @@ class LLMChoice(NamedModel):
         }
 
 
+class EvaluationLLM(LLMChoice):
+    """The language model of an evaluation, which most users name with --judge."""
+
+    model: Annotated[str | None, option("--llm-model", rare=True)] = None
+    """Name of the language model of judged metrics, if --judge does not name it."""
+    base_url: Annotated[str | None, option("URL", "--llm-base-url", rare=True)] = None
+    """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
+
+
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
     """What models may cost, in this command and in all commands of a run."""
     from ragbench.llm.budget import Budget, amount_of
@@ -111,7 +120,7 @@ def config_section(
         config: the file that the user names; without one, it is ragbench.yaml.
         name: of the section.
     """
-    file = _config_file(config)
+    file = config_file(config)
     if file is None:
         return {}, ""
     section = file.value.get(name)
@@ -123,7 +132,7 @@ def config_section(
     return {str(name): value for name, value in settings.items()}, file.path
 
 
-def _config_file(config: Path | None) -> YamlFile | None:
+def config_file(config: Path | None) -> YamlFile | None:
     """The configuration file, an object of sections; None where there is none.
 
     Args:
@@ -159,7 +168,7 @@ class JudgeChoice(Record):
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: bool = False
     """Estimate calls, tokens and cost without judging."""
-    max_cost: Annotated[str | None, option("AMOUNT")] = None
+    max_cost: Annotated[str | None, option("AMOUNT", rare=True)] = None
     """Cap on the cost of models in this command; needs a known price."""
     no_preflight: Annotated[bool, option(rare=True)] = False
     """Do not try the models before the first judgement."""
@@ -172,6 +181,7 @@ NO_JUDGE = "off"
 class ModelChoice(JudgeChoice):
     """The models of an evaluation."""
 
+    llm: EvaluationLLM = field(default_factory=EvaluationLLM)
     judge: Annotated[str | None, option("MODEL")] = None
     """Model that judges whether the answers are right; 'off' for none. See docs/judging.md."""
     dry_run: bool = False
@@ -211,7 +221,7 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
 
 def _configured_judge(config: Path | None) -> str | None:
     """The model that a configuration file names as the judge of answers; None where it has none."""
-    file = _config_file(config)
+    file = config_file(config)
     if file is None:
         return None
     judge = file.value.get("judge")
@@ -229,7 +239,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
     Raises:
         DataError: one has no words.
     """
-    file = _config_file(config)
+    file = config_file(config)
     section = None if file is None else file.value.get("rubrics")
     if file is None or section is None:
         return {}

@@ -254,7 +254,7 @@ def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
         names.insert(0, f"--{field.replace('_', '-')}")
     info.default = names[0]
     info.param_decls = names[1:]
-    own_panel = str(info.rich_help_panel)
+    own_panel = str(info.rich_help_panel or "")
     if own_panel in ("", RARE):
         info.rich_help_panel = f"{panel}{own_panel}"
     else:
@@ -310,7 +310,13 @@ EncodingOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    str, option("ENGINE", complete=("local", "processes", "ray", "ray://"), panel=Panel.ENGINE)
+    str,
+    option(
+        "ENGINE",
+        complete=("local", "processes", "ray", "ray://"),
+        panel=Panel.ENGINE,
+        rare=True,
+    ),
 ]
 RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
 
@@ -356,7 +362,7 @@ class Labelled(Record):
 
     PANEL: ClassVar = Panel.MEASURED
 
-    labels: Annotated[list[str] | None, option("FILE")] = None
+    labels: Annotated[list[str] | None, option("FILE", rare=True)] = None
     """Labels of people, or METRIC=FILE; repeatable. They decide about the answers that they label,
     before a judge and words, and correct the figures of all. See docs/labels.md."""
 

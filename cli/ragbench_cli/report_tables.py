@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
 """The styles of counts, by how cases ended; in the table of metrics, of the columns of counts."""
+_EXPECTED = {"retrieve": {"done", "recorded"}, "generate": {"answered", "abstained", "recorded"}}
+"""How a stage ends in the ordinary case: a short screen leaves it out, for the sentence on the
+answers counts the rest."""
 _NAME_WIDTH = 24
 """Columns that the names of metrics are not folded below."""
 _ERROR_TYPES = 8
@@ -40,8 +43,8 @@ def print_report(report: Report, *, is_full: bool) -> None:
 
 
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The report from top to bottom: stages, metrics, causes, failures, notes."""
-    notes = [note for note in report.notes if is_full or note not in report.asides]
+    """The report from top to bottom: stages, metrics, causes, failures; in full the notes, too."""
+    notes = list(report.notes)
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
     yield from _middle(report, is_full=is_full)
@@ -60,7 +63,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
         if reused:
             reason = "Nothing that they came from has changed; --fresh asks again."
             notes.insert(0, f"{reused} {reason}")
-    yield from paragraph("notes", notes)
+        yield from paragraph("notes", notes)
 
 
 def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
@@ -74,7 +77,8 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
         summaries = [summary for summary in summaries if summary not in times]
     if not summaries:
         return
-    yield ""
+    if is_full:  # in short each line counts
+        yield ""
     yield _metric_table(summaries)
     if times and not is_full:
         remark = sharing_remark(report.latencies)
@@ -122,11 +126,12 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
         yield ""
         yield table(run_document.VERDICT_COLUMNS[:-1], verdicts)
         yield f"  by {validation.validator}"
-        for line in words_lines(validation.words):
+        for line in words_lines(validation.words, of_run=True):
             yield f"  {line}"
         yield f"  {run_document.quality_text(validation)}"
         if validation.unmatched:
-            yield f"  {validation.unmatched:,} cases with a verdict have no answer, no abstention"
+            cases = counted(validation.unmatched, "case")
+            yield f"  neither an answer nor an abstention, but a verdict: {cases}"
 
 
 def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
@@ -146,9 +151,10 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
 
     counts_by_stage = {stage.stage: run_document.stage_counts(stage) for stage in report.stages}
     if not is_full:
-        words = [word for _, word in counts_by_stage.get("retrieve", ())]
-        if words == ["done"]:
-            del counts_by_stage["retrieve"]
+        for name, expected in _EXPECTED.items():
+            words = {word for _, word in counts_by_stage.get(name, ())}
+            if words and words <= expected:
+                del counts_by_stage[name]
     width = max((len(name) for name in counts_by_stage), default=0) + 2
     for name, counts in counts_by_stage.items():
         parts: list[Cell] = [f"{name:<{width}}"]
@@ -161,7 +167,7 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
 
 def run_text(run: JudgedRun | ComparedRun) -> str:
     """A run's place, and what was run on what, in a line."""
-    description = f"{run.rag} on {run.dataset}, {run.cases:,} cases"
+    description = f"{run.rag} on {run.dataset}, {counted(run.cases, 'case')}"
     if run.version:
         description += f", commit {run.version}"
     averaged_runs = getattr(run, "runs", 1)
@@ -178,7 +184,9 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
         rows.append(
             [f"  {fall.cause.label}", (f"{fall.cases:,}", style), f"{fall.share:.0%}", fall.note]
         )
-    return table(("what became of the cases", "cases", "share", ""), rows)
+    drawn = table(("what became of the cases", "cases", "share", ""), rows)
+    drawn.columns[-1].justify = "left"  # a remark, and no number
+    return drawn
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:

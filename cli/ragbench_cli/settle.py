@@ -28,6 +28,7 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
 from ragbench.ledger.journal import Journal
 from ragbench.masking import mask_text
+from ragbench.private_files import make_private_folder
 from ragbench.verbs.gate import Reask, gate_run
 from ragbench.verbs.settle import lost_once, open_checks, settle, with_must_pass
 from ragbench_cli import console
@@ -132,7 +133,7 @@ def _asking(
         values,
     )
     home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(question)[:8]}")
-    home.mkdir(exist_ok=True)
+    make_private_folder(home)
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         yield Asking(home, cases, options, baseline, run, base, stopped)
 
@@ -157,7 +158,7 @@ class Asking:
     ) -> tuple[RunScores, RunScores]:
         """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
         home = self.folder / f"round-{number:03}"
-        home.mkdir(parents=True, exist_ok=True)
+        make_private_folder(home)
         self._write_cases(drawn, home)
         baseline = self.evaluated(home, "baseline", self.base, metrics, self.baseline)
         run = self.evaluated(home, "run", Path.cwd(), metrics, self.run)
@@ -166,7 +167,7 @@ class Asking:
     def again(self, ids: Sequence[str], metrics: Sequence[str]) -> RunScores:
         """What the run's system gives to cases, each asked until it was asked three times."""
         home = self.folder / "must-pass"
-        home.mkdir(exist_ok=True)
+        make_private_folder(home)
         repeated: list[str] = []
         for id_ in ids:
             repeated += [id_] * (ASKS - 1)  # the run has asked it once

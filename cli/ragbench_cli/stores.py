@@ -254,7 +254,7 @@ class StoredIn(Record):
     """Embedder of the vectors: english, multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
     fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding object of
     LangChain or LlamaIndex."""
-    embedder_setting: Annotated[list[str] | None, option("NAME=VALUE")] = None
+    embedder_setting: Annotated[list[str] | None, option("NAME=VALUE", rare=True)] = None
     """A setting of the embedder, such as 'query_prefix=query: '; repeatable."""
 
 
@@ -264,7 +264,7 @@ class CollectionChoice(StoredIn):
     filter: Annotated[list[str] | None, option("FIELD=VALUE")] = None
     """Filter on a chunk's metadata, such as year=2023, or as JSON '{"year": {"gte": 2020}}';
     repeatable."""
-    native_filter: Annotated[str | None, option("FILTER")] = None
+    native_filter: Annotated[str | None, option("FILTER", rare=True)] = None
     """Extra filter for a collection of yours, in the store's own syntax: a JSON object for Qdrant,
     Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
     Milvus."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.masking import mask_url
 from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import json_object, mapping
@@ -114,6 +113,7 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     return ConfigError(
         f"{lacking}, and no system is named that could be measured. Either\n"
         f"  ask your RAG:            {command} --rag my_rag.py:ask\n"
+        f"                           (a service: --rag POST:https://host/ask, docs/http.md)\n"
         f"  or score its outputs:    {command} --outputs results.jsonl\n"
         f"                           (in a field of the dataset: --field response=NAME)\n"
         f"  or try a keyword RAG:    {command} --rag {BASELINE}{corpus}"
@@ -315,6 +315,8 @@ def chosen_system(
     if rag is None:
         raise ConfigError("no RAG is named: name yours with --rag or --pipeline")
     from ragbench.rag.load import describe_rag, load_rag
+    from ragbench.rag.service import mapping_notes
+    from ragbench.rag.service_mapping import read_service
 
     if rag == BASELINE:
         baseline, searched = _baseline_over(documents, arguments)
@@ -322,13 +324,13 @@ def chosen_system(
         yield System(baseline, BASELINE, description, documents=lambda: searched)
         return
     loaded = load_rag(rag, arguments)
-    if "://" in rag:
-        _, name = mask_url(rag).split("://", 1)
-    else:
-        _, _, name = rag.rpartition(":")
+    service = read_service(rag)
+    _, _, name = rag.rpartition(":")
+    if service is not None:
+        name = service.name
     description = dict(describe_rag(loaded, rag, arguments))
     read = documents.read if documents.corpus is not None else None
-    yield System(loaded, name, description, documents=read)
+    yield System(loaded, name, description, documents=read, notes=mapping_notes(loaded))
 
 
 @contextmanager

@@ -131,7 +131,7 @@ class DumpChoice(Record):
 
     PANEL: ClassVar = Panel.CASES
 
-    format: Annotated[str | None, option("FORM", complete=_formats)] = None
+    format: Annotated[str | None, option("FORM", complete=_formats, rare=True)] = None
     """Form of the dump; detected if omitted."""
     map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,

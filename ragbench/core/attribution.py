@@ -7,39 +7,151 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Self
 
-from ragbench.core.record import Labelled, Record
-
-
-class Cause(Labelled):
-    """Why a case went right or wrong; each case has one. The label is for reports."""
-
-    NOT_IN_CORPUS = "not_in_corpus", "not in the corpus"
-    NOT_RETRIEVED = "not_retrieved", "not retrieved"
-    PART_MISSING = "part_not_retrieved", "a part was not retrieved"
-    """All gold contexts are needed (``needs: all``), and not all of them were retrieved."""
-    NOT_SEEN = "not_seen", "not seen in the chunks, by words"
-    """Only a reference answer is known, no chunk seems to contain it, and the answer is wrong."""
-    DROPPED = "dropped", "retrieved, then dropped"
-    """The gold was retrieved, and post-retrieval dropped it."""
-    NOT_USED = "not_used", "shown, answered wrongly"
-    """The gold was given to generation, and the answer is wrong."""
-    PARTLY = "partly_right", "answered in part"
-    """A judge or people call the answer partly right, and no earlier stage lost the gold."""
-    DECLINED = "declined", "shown, declined"
-    """The gold was given to generation, and the system declined to answer."""
-    ANSWERED_WITHOUT = "answered_without", "answered though nothing was there"
-    FAILED = "failed", "failed"
-    UNKNOWN = "cannot_tell", "unknown"
-    """Too little is known of the case."""
-    SHOWN = "shown", "shown, answer not checked"
-    """The gold was given to generation; there is no answer, or no reference to check it with."""
-    RIGHT_WITHOUT = "right_without_evidence", "right without evidence"
-    RIGHT = "right", "right"
-    """The answer is right; or the question has none, and the system declined."""
+from ragbench.core.record import Record
 
 
-LOSSES = frozenset(Cause) - {Cause.UNKNOWN, Cause.SHOWN, Cause.RIGHT_WITHOUT, Cause.RIGHT}
+class Cause(StrEnum):
+    """Why a case went right or wrong; each case has one.
+
+    This is the one table of causes: tables, pages, files, options and docs take name, meaning and
+    remedy from here. The label is the name in words.
+    """
+
+    label: str
+    """The name in words."""
+    meaning: str
+    """What became of the case, in a sentence."""
+    remedy: str
+    """What to change, in a sentence; empty where nothing is wrong."""
+
+    NOT_IN_CORPUS = (
+        "not_in_corpus",
+        "None of your documents holds the answer.",
+        "Add documents that hold it, or mend your labels of these cases.",
+    )
+    NOT_RETRIEVED = (
+        "not_retrieved",
+        "Search did not return the relevant text.",
+        "Change your chunks, embedder, query or top_k: ragbench why tries them.",
+    )
+    PART_NOT_RETRIEVED = (
+        "part_not_retrieved",
+        "The case needs several texts (needs: all), and search did not return all of them.",
+        "Raise top_k, or search once for each part of the question.",
+    )
+    NOT_SEEN = (
+        "not_seen",
+        "Only a reference answer is known, no chunk seems to hold it, and the answer is not right.",
+        "Add relevant documents to these cases, to separate search from generation.",
+    )
+    DROPPED = (
+        "dropped",
+        "Search returned the relevant text, and an operator dropped it.",
+        "Change the limit or threshold of your operator.",
+    )
+    WRONG_PASSAGE = (
+        "wrong_passage",
+        "Search returned the right document, and the answer is not in the chunks of it.",
+        "Change your chunks: another size, an overlap, no chunk that is a heading alone.",
+    )
+    NOT_USED = (
+        "not_used",
+        "Generation was given the relevant text, and answered wrongly.",
+        "Change your prompt or model, or give it fewer contexts.",
+    )
+    PARTLY_RIGHT = (
+        "partly_right",
+        "People or a judge call the answer partly right, and no earlier stage lost the text.",
+        "Ask for a complete answer in your prompt, or give it more contexts.",
+    )
+    DECLINED = (
+        "declined",
+        "Generation was given the relevant text, and declined to answer.",
+        "Change your prompt: it declines too soon.",
+    )
+    ANSWERED_WITHOUT_EVIDENCE = (
+        "answered_without_evidence",
+        "Your documents hold no answer, and the system answered.",
+        "Ask it in your prompt to decline if no context holds the answer.",
+    )
+    UNEXPLAINED = (
+        "unexplained",
+        "The answer is wrong, and the stage that lost it is not known.",
+        "Record the retrieved chunks, or add relevant documents to these cases.",
+    )
+    FAILED = (
+        "failed",
+        "A stage raised an error.",
+        "Mend the error: ragbench report RUN shows it.",
+    )
+    UNCHECKED = (
+        "unchecked",
+        "Too little is known of the case.",
+        "Add a reference answer or relevant documents to these cases.",
+    )
+    SHOWN = (
+        "shown",
+        "Generation was given the relevant text; its answer was not checked, or there is none.",
+        "Add a reference answer, or a judge: --judge MODEL.",
+    )
+    RIGHT_WITHOUT_EVIDENCE = (
+        "right_without_evidence",
+        "The answer is right, and generation was not given the relevant text.",
+        "Check the relevant documents of these cases, or whether the model knew the answer.",
+    )
+    RIGHT = (
+        "right",
+        "The answer is right; or the case has none, and the system declined.",
+        "",
+    )
+
+    def __new__(cls, name: str, meaning: str = "", remedy: str = "") -> Self:
+        """Makes a member that is its name, as files have it."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.label = name.replace("_", " ")
+        member.meaning = meaning
+        member.remedy = remedy
+        return member
+
+    @classmethod
+    @classmethod
+    def _missing_(cls, value: object) -> Cause | None:
+        """The cause of a label, or of a name that it had in an earlier release."""
+        text = str(value).strip().casefold()
+        name = _FORMER_NAMES.get(text, text.replace(" ", "_"))
+        for cause in cls:
+            if cause.value == name:
+                return cause
+        return None
+
+
+_FORMER_NAMES = {
+    "a part was not retrieved": "part_not_retrieved",
+    "answered in part": "partly_right",
+    "answered though nothing was there": "answered_without_evidence",
+    "answered_without": "answered_without_evidence",
+    "cannot_tell": "unchecked",
+    "not in the corpus": "not_in_corpus",
+    "not seen in the chunks, by words": "not_seen",
+    "retrieved, then dropped": "dropped",
+    "shown, answer not checked": "shown",
+    "shown, answered wrongly": "not_used",
+    "shown, declined": "declined",
+    "unknown": "unchecked",
+}
+"""Names and labels of causes before 0.1.0, which runs of that time and scripts have: they are
+understood for one more release."""
+
+
+LOSSES = frozenset(Cause) - {
+    Cause.UNCHECKED,
+    Cause.SHOWN,
+    Cause.RIGHT_WITHOUT_EVIDENCE,
+    Cause.RIGHT,
+}
 """The causes of cases that went wrong."""
 
 
@@ -51,7 +163,7 @@ class Basis(StrEnum):
     TEXTS = "texts"
     """Evidence spans or gold texts, searched for in the chunks."""
     REFERENCE = "reference"
-    """Only the reference answer, searched for in the chunks: an estimate."""
+    """The reference answer, searched for in the chunks: an estimate."""
     VALIDATOR = "validator"
     """A validator's verdict on the chunks that generation was given: an estimate, with its
     probability."""
@@ -155,7 +267,7 @@ class AnswerCounts(Record):
     """Cases that the system declined to answer, though they may have an answer."""
     declined_rightly: int = 0
     """Cases without an answer that the system declined."""
-    answered_without: int = 0
+    answered_without_evidence: int = 0
     """Cases without an answer that the system answered."""
     undecided: int = 0
     """Answers whose words do not decide."""

@@ -152,6 +152,10 @@ class LoopThread:
             raise RuntimeError("it cannot be asked from its own event loop")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def leave(self, work: Coroutine[Any, Any, object]) -> None:
+        """Starts a coroutine that nobody waits for, from any thread, the loop's own included."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
         """Runs a coroutine to its end, from another thread."""
         future = self.begin(work)

@@ -89,6 +89,16 @@ class Difference(Record):
     left_out: Mapping[str, int]
     """Cases without a value in both runs, by the marks of the runs that lack it."""
 
+    @property
+    def cases_only_first(self) -> int:
+        """Cases that the first run measured, and the second one did not."""
+        return self.left_out.get(self.second, 0)
+
+    @property
+    def cases_only_second(self) -> int:
+        """Cases that the second run measured, and the first one did not."""
+        return self.left_out.get(self.first, 0)
+
 
 class MetricComparison(Record):
     """One metric over all runs."""
@@ -102,6 +112,21 @@ class MetricComparison(Record):
     """One per pair of runs; empty where none can be computed."""
     untested: str | None = None
     """Why there are no differences; None where there are."""
+
+    def figure_of(self, mark: str) -> RunFigure:
+        """The figure of the run with a mark."""
+        return next(figure for figure in self.figures if figure.run == mark)
+
+    @property
+    def scores(self) -> tuple[float | None, ...]:
+        """Each run's mean; of two runs over the cases that both measured, as their difference is.
+
+        A run alone may have measured other cases as well: its own mean, in its figure, is then of
+        more cases, and does not differ from the other run's by the difference.
+        """
+        if len(self.figures) == 2 and self.differences and self.differences[0].cases:
+            return self.differences[0].before, self.differences[0].after
+        return tuple(figure.score for figure in self.figures)
 
 
 class Flip(Record):
@@ -214,9 +239,8 @@ class Comparison(Record):
         lines = [f"Comparison of {runs} on {counted(self.cases, 'case')}"]
         for metric in self.metrics:
             columns = [f"{metric.name:<{width}}"]
-            for figure in metric.figures:
-                score = "-" if figure.score is None else f"{figure.score:.3f}"
-                column = f"{figure.run} {score}"
+            for figure, score in zip(metric.figures, metric.scores, strict=True):
+                column = f"{figure.run} {'-' if score is None else f'{score:.3f}'}"
                 if figure.better_than:
                     column += f" > {', '.join(figure.better_than)}"
                 columns.append(column)

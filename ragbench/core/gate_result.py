@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from ragbench.core.attribution import Cause
 from ragbench.core.comparison import RunPair
 from ragbench.core.history import MainTrend
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 from ragbench.core.unfulfilled import Unfulfilled
+from ragbench.safe_text import counted
 
+ONLY_IN_BASELINE = "only in the baseline"
+ONLY_IN_RUN = "only in this run"
+NOT_MEASURED_IN_BASELINE = "not measured in the baseline"
+NOT_MEASURED_IN_RUN = "not measured in this run"
+NOT_MEASURED_IN_EITHER = "not measured in either"
+"""Why a case cannot be compared; a case is counted once."""
 LIKELY = 0.2
 """A loss that is not significant is warned of up to this p-value, corrected for the family."""
 
@@ -85,6 +93,9 @@ class Ground(StrEnum):
     """Asking both systems again ruled out a loss larger than tolerated."""
     OPEN = "open"
     """A loss larger than tolerated is neither shown nor ruled out."""
+    OUTWEIGHED = "outweighed"
+    """A loss of how much is answered is neither shown nor ruled out; the system is shown to be
+    better in another respect, and no less is right, though refusals count as not right."""
     RARE_LOSSES = "rare losses"
     """A loss is almost ruled out: the cases may have missed a rare large loss."""
     RARE_GAINS = "rare gains"
@@ -167,6 +178,25 @@ class Drop(Record):
     has not changed; None when it is decided, or when no number would do."""
     rises: bool = False
     """Whether a rise is a loss: of a metric where lower is better."""
+
+    @property
+    def cases_only_before(self) -> int:
+        """Cases that the baseline measured, and this run did not."""
+        left_out = self.left_out
+        return left_out.get(ONLY_IN_BASELINE, 0) + left_out.get(NOT_MEASURED_IN_RUN, 0)
+
+    @property
+    def cases_only_now(self) -> int:
+        """Cases that this run measured, and the baseline did not."""
+        left_out = self.left_out
+        return left_out.get(ONLY_IN_RUN, 0) + left_out.get(NOT_MEASURED_IN_BASELINE, 0)
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the whole interval of the change is on the better side of zero."""
+        if self.low is None or self.high is None:
+            return False
+        return self.high < 0.0 if self.rises else self.low > 0.0
 
     @property
     def loss(self) -> float:
@@ -321,6 +351,12 @@ class GateCheck(Record):
         drop = self.drop
         if not self.is_open_drop or drop is None or drop.loss <= drop.tolerance:
             return False
+        if self.ground is Ground.OUTWEIGHED:
+            return False
+        # Asking both systems again says more than the first answers did.
+        settled = self.settled
+        if settled is not None and settled.drop is not None and settled.drop <= drop.tolerance:
+            return False
         return drop.p_worse <= LIKELY
 
     @property
@@ -416,6 +452,28 @@ class JudgedRun(RunOrigin):
     """Number of runs whose mean it is."""
 
 
+class SharedLoss(Record):
+    """Checks against the run that lost on the same cases: there is one thing to look for."""
+
+    subjects: tuple[str, ...]
+    """The checks, by their subjects."""
+    cases: int
+    """Cases that each of them lost."""
+    cause: Cause | None = None
+    """What became of most of these cases in this run; None where it is unknown."""
+    cases_of_cause: int = 0
+
+    @property
+    def text(self) -> str:
+        """A sentence for readers."""
+        names = f"{', '.join(self.subjects[:-1])} and {self.subjects[-1]}"
+        text = f"{names} lost on the same {counted(self.cases, 'case')}"
+        if self.cause is None:
+            return f"{text}: look for one cause."
+        share = "all" if self.cases_of_cause == self.cases else f"{self.cases_of_cause:,}"
+        return f'{text}, {share} of them now "{self.cause.label}": look for one cause.'
+
+
 class GateResult(Record):
     """The decision of a gate, with everything that it rests on."""
 
@@ -435,6 +493,8 @@ class GateResult(Record):
     """Newly failing cases first, then by loss; each once, with the metric on which it lost most."""
     unfulfilled: Unfulfilled | None = None
     """The cases whose expectations do not hold; None where no check of these is in `against`."""
+    shared: SharedLoss | None = None
+    """Checks that lost on the same cases; None where each has cases of its own."""
     pair: RunPair | None = None
     """How many cases pass in one of the runs and fail in the other; None where none compare."""
     settings: Mapping[str, float | int | str | bool] = field(

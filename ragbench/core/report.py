@@ -234,6 +234,9 @@ class Counted(Record):
     labels: int = 0
     """Labels of people that score and interval are corrected by; 0 where they are the metric's
     own."""
+    by_document: bool = False
+    """Whether relevant contexts were recognised by the document that they were cut from: any chunk
+    of a relevant document counts, one without the answer too."""
 
 
 class Summary(Counted):
@@ -243,7 +246,12 @@ class Summary(Counted):
 
     @property
     def decided_by(self) -> str:
-        """What decided whether answers are right; empty for metrics of another kind."""
+        """What decided whether answers are right, and chunks relevant; empty where nothing had to.
+
+        Chunks are relevant by their own id or text, unless their document decided.
+        """
+        if self.by_document:
+            return "document"
         if self.labels:
             return f"{self.labels:,} labels"
         if self.metric.is_judged:
@@ -504,8 +512,6 @@ class Report(Record):
     not in files that must be the same each time."""
     notes: tuple[str, ...]
     """Warnings and remarks that a reader of the numbers needs."""
-    asides: frozenset[str] = frozenset()
-    """The notes that only explain a figure: a short screen leaves them out."""
     validation: ValidationTable | None = None
     """The verdicts on retrievals, counted; None for a run without validation."""
     operators: OperatorTable | None = None

@@ -15,6 +15,7 @@ from typing import Any, Generic, Self, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.scalars import plain_number, plain_scalar
 from ragbench.errors import InterfaceError
 
 Metadata: TypeAlias = Mapping[str, Any]
@@ -207,7 +208,9 @@ class GenerationResult(_Result, Generic[MetaT]):
             _check_sequence("multi_responses", self.multi_responses)
         if self.confidence is not None:
             _check_confidence(self.confidence)
-        abstained: object = self.abstained
+            object.__setattr__(self, "confidence", plain_number(self.confidence))
+        abstained: object = plain_scalar(self.abstained)
+        object.__setattr__(self, "abstained", abstained)
         if abstained is not None and abstained is not True and abstained is not False:
             raise InterfaceError(f"abstained must be True, False or None, not {abstained!r}")
 

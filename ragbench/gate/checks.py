@@ -24,6 +24,8 @@ from ragbench.safe_text import did_you_mean
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import paired_columns
 
+ERROR_RATE = "error rate"
+"""The check of how many cases failed."""
 _TOKENS = "total_tokens"
 _USAGE_METRICS = {"tokens": _TOKENS, "cost": "generation_cost"}
 """Metrics of what the RAG says that it used."""
@@ -101,7 +103,7 @@ def coverage_check(
         is_worse = has_lost(sample, 1.0, config.alpha)
     check = GateCheck(
         kind=CheckKind.COVERAGE,
-        subject="error rate",
+        subject=ERROR_RATE,
         outcome=GateOutcome.INCONCLUSIVE,
         ground=Ground.NOTHING_MEASURED,
         observed=share,

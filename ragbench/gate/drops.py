@@ -13,7 +13,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.demands import Demand, on_cases
-from ragbench.gate.figures import DERIVED
+from ragbench.gate.figures import DERIVED, MEASURED
 from ragbench.gate.words import worded
 from ragbench.plugins import Integers, np
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
@@ -197,7 +197,7 @@ def coverage_questions(
     for (before_bytes, after_bytes), (name, *others) in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            column=replace(_COVERAGE, name=f"measured: {name}"),
+            column=replace(_COVERAGE, name=f"{MEASURED}{name}"),
             same=tuple(others),
             tolerance=tolerance,
             largest_drop=_COVERAGE.scale,

@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ragbench.core.case_table import Cells
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import main_of_group
+from ragbench.gate.words import worded
 from ragbench.plugins import Floats, np
 
 RIGHT = "right"
 """Of all cases, how far each is right: declined or failed where there is an answer, it is not."""
 ANSWERED = "answered"
 """Of the cases that have an answer, whether each was answered."""
+MEASURED = "measured: "
+"""Before the name of a metric: the share of cases that it is measured on."""
 DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 
@@ -107,6 +111,36 @@ def figures_of(
     answered = measured.get(ANSWERED)
     if answered is not None and names_held.isdisjoint(_REFUSAL_METRICS):
         yield answered
+
+
+def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
+    """The checks; an open loss of how much is answered is outweighed where the system is better.
+
+    It is better where a held metric or the correctness of its answers is shown to have risen, and
+    `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
+    other questions than before, and one in fifty of them would else be warned of.
+    """
+    changes: dict[str, Drop] = {}
+    is_better = False
+    for check in checks:
+        if check.kind is CheckKind.DROP and check.drop is not None:
+            changes[check.subject] = check.drop
+            is_held = check.outcome is not GateOutcome.NOT_JUDGED
+            if is_held or check.subject == _CORRECTNESS:
+                is_better |= check.drop.is_gain
+    right = changes.get(RIGHT)
+    is_better &= right is not None and right.loss <= 0.0
+    for check in checks:
+        if is_better and check.is_open_drop and _counts_refusals(check):
+            check = worded(replace(check, ground=Ground.OUTWEIGHED))
+        yield check
+
+
+def _counts_refusals(check: GateCheck) -> bool:
+    """Whether a check falls with each case that is declined, whatever its answer would be."""
+    if check.kind is CheckKind.COVERAGE:
+        return check.subject.removeprefix(MEASURED) in _METRICS_THAT_TELL_ANSWERED
+    return check.subject in (*_REFUSAL_METRICS, _DECLINING)
 
 
 def sources_of(names: Iterable[str], run: RunScores) -> list[str]:

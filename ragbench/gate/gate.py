@@ -44,8 +44,9 @@ from ragbench.gate.drops import (
     one_row_each,
     shown_checks,
 )
-from ragbench.gate.figures import with_figures
+from ragbench.gate.figures import outweighed_refusals, with_figures
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
+from ragbench.gate.shared import shared_loss, still_shared
 from ragbench.plugins import np
 from ragbench.safe_text import as_line
 
@@ -151,6 +152,7 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
         headline=words.headline(outcome, checks, verdict.refusals, None),
         checks=tuple(checks),
         notes=tuple(notes),
+        shared=still_shared(verdict.shared, checks),
     )
 
 
@@ -196,7 +198,8 @@ def gate(
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
     compared = _compared(run, baseline, [*dropping])
-    checks = sorted(_checks(run, baseline, demands, compared, config), key=_rank)
+    judged = [*_checks(run, baseline, demands, compared, config)]
+    checks = sorted(outweighed_refusals(judged), key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
     # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:
@@ -209,6 +212,9 @@ def gate(
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
     lost, pair = _lost_cases_and_pair(compared, dropping)
+    shared = None
+    if compared.comparable_runs is not None:
+        shared = shared_loss(checks, *compared.comparable_runs)
     all_notes = [*notes, *compared.notes]
     clusters = clusters_note(run.clusters)
     if clusters:
@@ -226,6 +232,7 @@ def gate(
         dataset=compared.dataset,
         notes=tuple(all_notes),
         lost_cases=lost,
+        shared=shared,
         pair=pair,
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )

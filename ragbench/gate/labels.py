@@ -347,6 +347,8 @@ def labelled_checks(
             ground, outcome = Ground.SHOWN, GateOutcome.FAILED
         elif drop.p_not_worse <= config.alpha:
             ground, outcome = Ground.RULED_OUT, GateOutcome.PASSED
+        elif drop.loss < 0.0:
+            ground, outcome = Ground.NOT_LOWER, GateOutcome.PASSED
         plan = None
         if ground is Ground.OPEN and question.kind is CheckKind.DROP:
             plan = _plan(labelled_question, run, baseline, config)

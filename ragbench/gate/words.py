@@ -5,6 +5,7 @@ A check holds its numbers and its `Ground`; every sentence is made of these, her
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ragbench.core.gate_result import (
@@ -17,6 +18,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.core.history import MainTrend
+from ragbench.core.movement import movement
 from ragbench.core.record import replace
 from ragbench.safe_text import as_line, counted
 
@@ -55,6 +57,42 @@ def figure(value: float, unit: str = "") -> str:
     else:
         text = f"{value:,.3g}"
     return f"{text} {unit}" if unit else text
+
+
+_MOST_PLACES = 6
+"""Decimal places of figures that are next to equal: with fewer, a change would read as none."""
+
+
+def _moved_text(before: float, now: float, unit: str) -> str:
+    """From which figure to which one a metric went; the three numbers add up as printed.
+
+    Empty where the two are the same to the last place.
+    """
+    ending = f" {unit}" if unit else ""
+    if unit == "share":
+        ending = "%"
+        before *= 100.0
+        now *= 100.0
+    places = _places(max(abs(before), abs(now)), unit)
+    moved = movement(before, now, places, most_places=_MOST_PLACES)
+    if not moved.change:
+        return ""
+    direction = "up" if moved.change > 0 else "down"
+    change = f"{abs(moved.change):,.{moved.places}f}{ending}"
+    old = f"{moved.before:,.{moved.places}f}{ending}"
+    new = f"{moved.now:,.{moved.places}f}{ending}"
+    return f"{direction} {change} from {old} to {new}"
+
+
+def _places(size: float, unit: str) -> int:
+    """How many decimal places a figure of a size is printed with, as `figure` does."""
+    if unit == "share":
+        return 1
+    if size < 10 and not unit:
+        return 3
+    if not size:
+        return 0
+    return max(0, 2 - math.floor(math.log10(size)))
 
 
 def cases(count: int) -> str:
@@ -266,12 +304,7 @@ def _movement(check: GateCheck, drop: Drop) -> str:
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
         return f"measured on {counts} cases that the baseline measured"
-    before = figure(drop.before, unit)
-    after = figure(drop.after, unit)
-    if drop.difference == 0:
-        return f"{after} as before"
-    direction = "up" if drop.difference > 0 else "down"
-    return f"{direction} {figure(abs(drop.difference), unit)} from {before} to {after}"
+    return _moved_text(drop.before, drop.after, unit) or f"{figure(drop.after, unit)} as before"
 
 
 def _trend_text(trend: MainTrend) -> str:
@@ -319,13 +352,25 @@ def _evidence_text(check: GateCheck) -> str:
         return _drift_text(check, check.trend)
     if drop is None:
         return _near_limit_text(check)
-    text = _interval_text(drop, check.unit) + _drop_ground_text(check, drop)
+    text = _interval_text(drop, check.unit) + _pairing_text(drop) + _drop_ground_text(check, drop)
     again = again_text(check)
     if again:
         text += f" ({again})"
     if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
         text += f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
     return text
+
+
+def _pairing_text(drop: Drop) -> str:
+    """On how many cases the two means are, where one of the runs measured others as well."""
+    others: list[str] = []
+    if drop.cases_only_before:
+        others.append(f"{drop.cases_only_before:,} only before")
+    if drop.cases_only_now:
+        others.append(f"{drop.cases_only_now:,} only now")
+    if not others:
+        return ""
+    return f", on {cases(drop.cases)} in both ({', '.join(others)})"
 
 
 def _near_limit_text(check: GateCheck) -> str:
@@ -370,6 +415,10 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
         Ground.RARE_LOSSES: (
             f": {loss} is unlikely, but {independent(drop)} are too few to rule out a rare large "
             "one"
+        ),
+        Ground.OUTWEIGHED: (
+            f": {loss} is neither shown nor ruled out; another metric is shown to be better, and "
+            "no less is right with refusals counted as not right"
         ),
         Ground.OPEN: f": {loss} is neither shown nor ruled out",
     }

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from ragbench.errors import InputError
-from ragbench.masking import hidden_bytes
+from ragbench.masking import hidden_bytes, hidden_in_table
+from ragbench.private_files import make_private_folder, open_private
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors that can only be the output's fault, whatever else the block reads or writes."""
@@ -28,8 +29,9 @@ class _Masked(io.BufferedIOBase):
     It is written line by line: a credential that a writer hands over in two pieces is found.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, hide: Callable[[bytes], bytes]) -> None:
         self._file = file
+        self._hide = hide
         self._rest = b""
 
     def writable(self) -> bool:
@@ -41,33 +43,44 @@ class _Masked(io.BufferedIOBase):
         block = bytes(data)
         after_last_line = block.rfind(b"\n") + 1
         if after_last_line or len(self._rest) > _LONGEST_LINE:
-            self._file.write(hidden_bytes(self._rest + block[:after_last_line]))
+            self._file.write(self._hide(self._rest + block[:after_last_line]))
             self._rest = b""
         self._rest += block[after_last_line:]
         return len(block)
 
     def finish(self) -> None:
         """Writes the last line, which may have no end. The file stays open: it is synced later."""
-        self._file.write(hidden_bytes(self._rest))
+        self._file.write(self._hide(self._rest))
         self._rest = b""
 
 
 @contextmanager
 def written_whole(
-    path: Path, *, make_folders: bool = False, is_text: bool = True
+    path: Path,
+    *,
+    make_folders: bool = False,
+    is_text: bool = True,
+    is_table: bool = False,
+    is_private: bool = True,
 ) -> Generator[BinaryIO]:
     """A file beside ``path`` that takes its name when the block ends well.
 
     When the block raises, the file is removed and ``path`` stays as it was. What is written to a
     name that ends in ``.gz`` is compressed, without a time stamp, so that the same content gives
     the same bytes.
+
+    Args:
+        make_folders: make the folders above it that are not there.
+        is_text: text in UTF-8, in which credentials are masked.
+        is_table: a text without fields' names, in which its writer masks all but the ids.
+        is_private: only its owner can read it. A configuration that is shared is not.
     """
     with _saying(path):
         if path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a folder; name a file in it")
         target = path.resolve()
         draft = _beside(target, make_folders=make_folders)
-        handle = draft.open("xb+")
+        handle = open_private(draft, "xb+") if is_private else draft.open("xb+")
     try:
         with _saying(path, only_full=True), handle:  # closing it writes what is left
             packed = None
@@ -75,7 +88,7 @@ def written_whole(
                 packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
             with packed or nullcontext():
                 out = handle if packed is None else cast("BinaryIO", packed)
-                masked = _Masked(out)
+                masked = _Masked(out, hidden_in_table if is_table else hidden_bytes)
                 yield cast("BinaryIO", masked) if is_text else out
                 masked.finish()
             # Before the rename: after a loss of power the name must not lead to an empty file.
@@ -105,7 +118,7 @@ def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> 
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a file; name a folder")
         draft = _beside(path, make_folders=True)
-        draft.mkdir()
+        make_private_folder(draft)
     try:
         with _saying(path, only_full=True):
             yield draft

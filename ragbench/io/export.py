@@ -23,7 +23,7 @@ from ragbench.io.fields import read_table
 from ragbench.io.json_text import in_case, json_bytes, json_text
 from ragbench.io.source import IdRegister
 from ragbench.io.values import ValueProblem, check_depth, is_object
-from ragbench.masking import hidden
+from ragbench.masking import hidden, hidden_bytes, hidden_in_id
 from ragbench.plugins import Registry
 
 
@@ -154,25 +154,33 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
         values[f"status:{metric}"] = None if cell is None else cell.status.value
     with in_case(trace.case.id):
         values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
-        return {name: _cell(kind, values[name]) for name, kind in columns(scores).items()}
+        return {name: _cell(name, kind, values[name]) for name, kind in columns(scores).items()}
 
 
-def _cell(kind: ColumnKind, value: Any) -> Any:
+_ID_COLUMNS = frozenset(
+    {"id", "retrieved_context_ids", "reference_context_ids", "cluster", "tags", "language"}
+)
+"""Columns that are joined on: a key's form alone masks nothing in them."""
+
+
+def _cell(name: str, kind: ColumnKind, value: Any) -> Any:
     """A value as its column holds it, without embeddings, and with credentials hidden.
 
-    `written_whole` hides them in files of text alone: a Parquet file would hold them.
+    `written_whole` does not hide them here: it knows neither the columns of a table nor the texts
+    in a Parquet file.
     """
     if value is None or kind is ColumnKind.FLAG:
         return value
+    hide = hidden_in_id if name in _ID_COLUMNS else hidden
     if kind is ColumnKind.TEXTS:
-        return [hidden(text) for text in value]
+        return [hide(text) for text in value]
     if kind is ColumnKind.NUMBERS:
         return [float(number) for number in value]
     if kind is ColumnKind.NUMBER:
         return float(value)
     if kind is ColumnKind.JSON:
-        value = json_text(readable(value))
-    return hidden(value)
+        return hidden_bytes(json_bytes(readable(value))).decode()
+    return hide(value)
 
 
 def _outcome_columns(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:

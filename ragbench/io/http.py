@@ -1,16 +1,27 @@
-"""JSON over HTTP: one connection pool, few and safe retries, errors without credentials."""
+"""JSON over HTTP: one connection pool, few and safe retries, errors without credentials.
+
+Requests are made in an event loop of their own: there alone a request can be given up at a given
+moment. The time limits of httpx are for each read, and an answer that drips has no end.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from ragbench.core.calling import retry_after
+from ragbench.core.calling import LoopThread, retry_after
+from ragbench.core.http_body import ACCEPTED_PACKING, BodyError, BodyReader
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError, UnreachableError
+from ragbench.io.json_files import parse_unambiguous
+from ragbench.io.values import ValueProblem
 from ragbench.masking import hide, is_secret, mask_text, mask_url
 from ragbench.plugins import require
 
@@ -23,12 +34,17 @@ _RETRIED_STATUSES = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
 _REDIRECTS_OF_POST = frozenset({307, 308})
 """The redirects that a client follows with the same method and body; the others make it a GET."""
 _MAX_REDIRECTS = 5
+_MORE_OF_LOST = 4
+"""Times as many retries where the connection breaks of a server that has answered before: of one
+that breaks every second connection, each request has to be answered."""
 _LONGEST_WAIT = 60.0
 """Seconds; a server that asks for a longer pause before the next attempt has failed."""
 _CONNECT_SECONDS = 10.0
 """How long a connection may take, however long the answer may: a server that is up accepts it."""
 _SHOWN = 300
 """Characters of a server's response that an error shows."""
+_LONGEST_BODY = 10_000
+"""Characters of an error's body that are kept."""
 _VERSION_SECONDS = 5.0
 """How long the request for a version may take: a run should not wait for what it can do without."""
 _LONGEST_VERSION = 200
@@ -46,13 +62,54 @@ class HTTPRagError(InterfaceError):
         self.status = status
         self.headers: Mapping[str, str] = {}
         """Of the response: those that ask to wait before the next attempt."""
+        self.body = ""
+        """The beginning of the response's body, for whoever looks for a reason in it."""
+
+
+class LostConnectionError(HTTPRagError, ConnectionError):
+    """The connection broke before the whole answer had come."""
+
+
+class _Failure(NamedTuple):
+    """How an attempt failed that may be made again."""
+
+    reason: str
+    was_connected: bool
+    """Whether the connection broke; else there was none."""
+
+
+@cache
+def _loop_of(process: int) -> LoopThread:
+    """The event loop for all requests of a process; a fork does not have its parent's threads."""
+    return LoopThread("ragbench-http")
+
+
+class _Connections:
+    """A client and the event loop that its connections belong to."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.process = os.getpid()
+        self._loop = _loop_of(self.process)
+        self._client = client
+
+    def run(
+        self, request: Callable[[httpx.AsyncClient], Coroutine[Any, Any, httpx.Response]]
+    ) -> httpx.Response:
+        """Makes a request in the loop, and waits for its end."""
+        return self._loop.run(request(self._client))
+
+    def close(self) -> None:
+        """Has the connections closed, without waiting: any thread may collect garbage."""
+        if self.process == os.getpid():
+            self._loop.leave(self._client.aclose())
 
 
 class JsonEndpoint:
     """A server that answers JSON with JSON.
 
-    A request is sent again only when there was no connection, or the server says that it is busy.
-    One that takes too long is not: the server may be at work on it, and its answer may cost money.
+    A request is sent again where there was no connection, where it broke, or where the server says
+    that it is busy. One that takes too long is not: the server may be at work on it, and its answer
+    may cost money.
     """
 
     def __init__(
@@ -62,10 +119,26 @@ class JsonEndpoint:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
         retries: int = 3,
+        repeatable: bool = True,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Checks the address; nothing is sent.
+
+        Args:
+            timeout: seconds for one request, from its beginning to the end of its answer.
+            retries: how often a request is sent again; four times as often where a server that has
+                answered before breaks the connection.
+            repeatable: whether that may be after a connection broke, too: the server may have done
+                the work.
+        """
         self._construct = partial(
-            type(self), url, headers=headers, timeout=timeout, retries=retries, sleep=sleep
+            type(self),
+            url,
+            headers=headers,
+            timeout=timeout,
+            retries=retries,
+            repeatable=repeatable,
+            sleep=sleep,
         )
         parts = urlsplit(url)
         self.url = mask_url(url).rstrip("/")
@@ -79,7 +152,9 @@ class JsonEndpoint:
         hide(*self._secrets)  # what answers may be an echo
         self._base = url.partition("?")[0].rstrip("/")
         self._query = parts.query
+        self._where = (parts.hostname, parts.port)
         self._retries = retries
+        self._is_repeatable = repeatable
         self._timeout = timeout
         self._has_asked_version = False
         self._has_answered = False
@@ -89,15 +164,34 @@ class JsonEndpoint:
         """Every version that the server has named, in that order."""
         self._sleep = sleep
         self._httpx = require("httpx", extra="http")
-        self._client: httpx.Client = self._httpx.Client(
-            headers=dict(headers or {}),
-            timeout=self._httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-            follow_redirects=False,
-        )
-        weakref.finalize(self, self._client.close)
+        self._headers = {**ACCEPTED_PACKING, **(headers or {})}
+        self._opening = threading.Lock()
+        self._connections: _Connections | None = None
+
+    def _opened(self) -> _Connections:
+        """The connections of this process, opened at the first request."""
+        with self._opening:
+            connections = self._connections
+            if connections is None or connections.process != os.getpid():
+                client = self._httpx.AsyncClient(
+                    headers=self._headers,
+                    # The time for a whole answer is limited where it is waited for.
+                    timeout=self._httpx.Timeout(None, connect=min(self._timeout, _CONNECT_SECONDS)),
+                    follow_redirects=False,
+                    event_hooks={"response": [BodyReader()]},
+                )
+                connections = _Connections(client)
+                self._connections = connections
+                weakref.finalize(self, connections.close).atexit = False
+            return connections
 
     def close(self) -> None:
-        self._client.close()
+        """Closes the connections; a later request opens new ones."""
+        with self._opening:
+            connections = self._connections
+            self._connections = None
+        if connections is not None:
+            connections.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Travels to another process as its arguments; connections stay."""
@@ -116,15 +210,27 @@ class JsonEndpoint:
         if not self._has_asked_version:
             self._has_asked_version = True
             try:
-                response = self._client.get(
-                    self._address(), timeout=min(self._timeout, _VERSION_SECONDS)
-                )
+                response = self._opened().run(self._get_version)
                 self._note_version(response.headers.get(VERSION_HEADER))
                 if response.is_success and not self.versions:
                     self._note_version(response.json()["version"])
-            except (self._httpx.HTTPError, self._httpx.InvalidURL, ValueError, KeyError, TypeError):
+            except (
+                self._httpx.HTTPError,
+                self._httpx.InvalidURL,
+                BodyError,
+                RecursionError,
+                TimeoutError,
+                ValueError,
+                KeyError,
+                TypeError,
+            ):
                 pass  # what is wrong with the server shows at the first question
         return next(iter(self.versions), None)
+
+    async def _get_version(self, client: httpx.AsyncClient) -> httpx.Response:
+        """Asks the server for its version."""
+        async with asyncio.timeout(min(self._timeout, _VERSION_SECONDS)):
+            return await client.get(self._address())
 
     def _address(self, path: str = "") -> str:
         """The URL of a path, with the query and the credentials that the base URL was given."""
@@ -153,24 +259,26 @@ class JsonEndpoint:
 
         Raises:
             UnreachableError: there is no connection.
-            StageTimeoutError: it did not answer in time.
-            HTTPRagError: it answered with an error, or with no JSON.
+            StageTimeoutError: its answer was not complete in time.
+            HTTPRagError: it answered with an error, with too much, or with no JSON, or broke the
+                connection.
         """
         # Errors show the address without credentials.
         shown = f"{self.url.partition('?')[0]}{path}"
         response = self._successful_response(self._address(path), shown, payload)
         try:
-            return response.json()
-        except ValueError:
-            raise self._error(f"{shown} answered with no JSON", response) from None
+            return parse_unambiguous(response.content, "its answer")
+        except ValueProblem as problem:
+            message = f"{shown} answered with no JSON that can be read ({problem})"
+            raise self._error(message, response) from None
 
-    def _successful_response(
-        self, address: str, shown: str, payload: Mapping[str, Any]
-    ) -> httpx.Response:
+    def _successful_response(self, address: str, shown: str, payload: Any) -> httpx.Response:
         """Sends a question until it is answered; else raises what the last attempt came to."""
+        # The loop's thread does not show whose request it is: the watch on connections hears here.
+        sys.audit("ragbench.request", None, self._where)
         attempt = 0
         while True:
-            response, problem = self._send(address, shown, payload)
+            response, failure = self._send(address, shown, payload)
             if response is not None:
                 self._has_answered = True
                 self._is_down = False
@@ -180,18 +288,33 @@ class JsonEndpoint:
                 if response.status_code not in _RETRIED_STATUSES:
                     raise self._error(f"{shown} answered {response.status_code}", response)
             wait = _seconds_to_wait(attempt, response)
-            if attempt == self._retries or wait > _LONGEST_WAIT or self._is_down:
+            retries = self._retries
+            if failure is not None and failure.was_connected:
+                retries = self._retries_of_lost
+            if attempt >= retries or wait > _LONGEST_WAIT or self._is_down:
                 break
             self._sleep(wait)
             attempt += 1
         attempts = f" after {attempt + 1} attempts" if attempt else ""
-        if response is None:
-            self._is_down = True
-            raise self._unreachable(f"{shown} cannot be reached{attempts}: {problem}")
-        message = f"{shown} answered {response.status_code}{attempts}"
-        if wait > _LONGEST_WAIT:
-            message += f" and asks to wait {wait:.0f} s"
-        raise self._error(message, response)
+        if response is not None:
+            message = f"{shown} answered {response.status_code}{attempts}"
+            if wait > _LONGEST_WAIT:
+                message += f" and asks to wait {wait:.0f} s"
+            raise self._error(message, response)
+        assert failure is not None
+        if failure.was_connected:
+            raise LostConnectionError(f"{shown} broke the connection{attempts}: {failure.reason}")
+        self._is_down = True
+        raise self._unreachable(f"{shown} cannot be reached{attempts}: {failure.reason}")
+
+    @property
+    def _retries_of_lost(self) -> int:
+        """How often a request is sent again whose connection broke."""
+        if not self._is_repeatable:
+            return 0
+        if not self._has_answered:  # perhaps it breaks every connection
+            return self._retries
+        return _MORE_OF_LOST * self._retries
 
     def _unreachable(self, message: str) -> UnreachableError:
         """The error of a server without a connection; a first time says what to look at."""
@@ -202,30 +325,49 @@ class JsonEndpoint:
         return error
 
     def _send(
-        self, address: str, shown: str, payload: Mapping[str, Any]
-    ) -> tuple[httpx.Response | None, str]:
-        """One attempt: the response, or None and why there was no connection."""
+        self, address: str, shown: str, payload: Any
+    ) -> tuple[httpx.Response | None, _Failure | None]:
+        """One attempt: the response, or how it failed where another attempt may succeed."""
         library = self._httpx
         try:
-            response: httpx.Response = self._client.post(address, json=payload)
-            for _ in range(_MAX_REDIRECTS):
-                if response.status_code not in _REDIRECTS_OF_POST:
-                    break
-                location = self._location_on_same_host(response, shown)
-                response = self._client.post(location, json=payload)
+            response = self._opened().run(partial(self._exchange, address, shown, payload))
         except (library.ConnectError, library.ConnectTimeout) as error:
             # A server that has never answered will not do so soon: no attempt waits once more.
             if isinstance(error, library.ConnectTimeout) and not self._has_answered:
                 raise self._unreachable(
                     f"{shown} gives no connection within a time limit"
                 ) from None
-            return None, self._masked(str(error) or type(error).__name__)
-        except library.TimeoutException:
-            raise StageTimeoutError(f"{shown} did not answer in time") from None
+            return None, _Failure(self._masked(str(error) or type(error).__name__), False)
+        except TimeoutError:
+            raise StageTimeoutError(
+                f"{shown} did not answer in time: the answer was not complete after "
+                f"{self._timeout:g} s"
+            ) from None
+        except BodyError as error:
+            raise HTTPRagError(f"{shown} failed: {error}") from None
         except (library.HTTPError, library.InvalidURL) as error:
-            problem = self._masked(f"{type(error).__name__}: {error}")
+            problem = self._masked(f"{type(error).__name__}: {error}".rstrip(": "))
+            if isinstance(error, (library.NetworkError, library.RemoteProtocolError)):
+                return None, _Failure(problem, True)
             raise HTTPRagError(f"{shown} failed: {problem}") from None
-        return response, ""
+        return response, None
+
+    async def _exchange(
+        self, address: str, shown: str, payload: Any, client: httpx.AsyncClient
+    ) -> httpx.Response:
+        """Sends a question and reads the whole answer, where redirects on the same host lead."""
+        async with asyncio.timeout(self._timeout):
+            response = await client.request(**self._request_of(address, payload))
+            for _ in range(_MAX_REDIRECTS):
+                if response.status_code not in _REDIRECTS_OF_POST:
+                    break
+                location = self._location_on_same_host(response, shown)
+                response = await client.request(**self._request_of(location, payload))
+            return response
+
+    def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
+        """What the client is given to send: JSON by POST, unless a kind of endpoint has another."""
+        return {"method": "POST", "url": address, "json": payload}
 
     def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
         """Where a redirect leads, with the credentials; refused on another host."""
@@ -257,6 +399,7 @@ class JsonEndpoint:
         if beginning:
             message += f": {beginning}"
         error = HTTPRagError(message, response.status_code)
+        error.body = self._masked(response.text[:_LONGEST_BODY])
         names = [name for name in response.headers if name.startswith("retry-after")]
         error.headers = {name: response.headers[name] for name in names}
         return error

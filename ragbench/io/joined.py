@@ -35,6 +35,7 @@ from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.fields import read_table
 from ragbench.io.llamaindex import IN_ORDER, IN_ORDER_OF
 from ragbench.io.only import Only
+from ragbench.io.presence_labels import holds_labels, labelled_retrievals
 from ragbench.io.rankings import (
     WITHOUT_ITSELF,
     is_beir_result,
@@ -456,7 +457,8 @@ def open_dump(
     """Opens a dump: recognises its form and its fields.
 
     A run, an export, traces or another tool's results are read, too: what generation was given, or
-    else what was retrieved.
+    else what was retrieved. Labels of ``answer_present`` from ``ragbench label`` are read as the
+    chunks that people judged.
 
     Example:
         >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP
@@ -489,6 +491,9 @@ def open_dump(
         form = _detect_dump_form(path, encoding, has_corpus=corpus is not None)
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(path))])
+    if form == "labels":
+        yield _open_labels(path)
+        return
     is_whole = form in _WHOLE_FORMS or (form in _RENAMED_FORMS and not overrides)
     if not is_whole:
         with open_responses(
@@ -542,7 +547,22 @@ def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: boo
         form = "run" if place.run() else detect_format(place, "cases", Problems())
         if form == "json" and has_corpus and path != STDIN and is_beir_result(place):
             form = "beir"
+        if form == "jsonl" and path != STDIN and holds_labels(place):
+            form = "labels"
     return form
+
+
+def _open_labels(path: str | Path) -> OpenDump:
+    """A file of ``ragbench label`` as a dump: the chunks that people judged, and their verdicts."""
+    notes: list[str] = []
+    retrievals = labelled_retrievals(path, notes)
+    return OpenDump(
+        name=Source.of(path).name,
+        mapping=replace(OWN, format="labels", answer_present="value"),
+        problems=Problems(most=KEPT),
+        notes=tuple(notes),
+        _retrievals=iter(retrievals),
+    )
 
 
 _WHOLE_FORMS = frozenset(

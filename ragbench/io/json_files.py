@@ -222,6 +222,20 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
     return False
 
 
+def parse_unambiguous(raw: bytes, path: str) -> object:
+    """Parses one JSON text, in no object of which a key stands twice.
+
+    Args:
+        path: what errors call the text.
+    """
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    value = parse_json(raw)
+    problems = Problems()
+    if not is_unambiguous(raw, value, path, 1, problems):
+        raise ValueProblem(str(problems.items[0]))
+    return value
+
+
 def _count_keys(value: object) -> int:
     """How many keys the objects in a value have."""
     count = 0

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ragbench.core.record import Record, field
-from ragbench.errors import ConfigError
+from ragbench.core.sizes import long_record, record_limit, size_of, size_text
 
 if TYPE_CHECKING:
     import zipfile
 
-RECORD_VARIABLE = "RAGBENCH_MAX_RECORD"
 FILE_VARIABLE = "RAGBENCH_MAX_FILE"
-_UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
-"""The largest first: a size is shown in the first that is not larger than it."""
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
 _MAX_EXPANSION = 200
 """Times its size to which a file may unpack. Texts are packed to a tenth, tables of repeated words
 to a hundredth; what unpacks to more was made to fill memory: deflate can reach 1,032 times."""
@@ -35,39 +29,13 @@ class UnreadableError(OSError):
         self.strerror = message
 
 
-@cache
-def size_of(text: str) -> int:
-    """Bytes of a size in words; a kB is 1024 of them.
-
-    Example:
-        >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
-        (67108864, 1610612736, 100)
-    """
-    match = _SIZE.fullmatch(text.strip())
-    size = 0.0
-    if match is not None:
-        number, unit_letter = match.groups()
-        size = float(number) * _UNITS.get(f"{unit_letter}B".upper(), 1)
-    if size < 1:
-        raise ConfigError(f"'{text}' is not a size: expected such as 500MB or 2GB")
-    return int(size)
-
-
-def _size_text(size: int) -> str:
-    """A size as people read it, such as ``1.5 GB``."""
-    for unit, factor in _UNITS.items():
-        if size >= factor:
-            return f"{size / factor:.4g} {unit}"
-    return f"{size} bytes"
-
-
 class ReadLimits(Record):
     """What is refused as too large: by ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, if set.
 
     Each error names the option that allows more.
     """
 
-    record: int = field(default_factory=lambda: size_of(os.environ.get(RECORD_VARIABLE) or "64MB"))
+    record: int = field(default_factory=record_limit)
     """Bytes of one record: a line, a cell, an element of a JSON array, a text file."""
     file: int = field(default_factory=lambda: size_of(os.environ.get(FILE_VARIABLE) or "1GB"))
     """Bytes of a file that has to be held whole. One that is read record by record may be larger,
@@ -79,10 +47,7 @@ class ReadLimits(Record):
         Args:
             subject: what the sentence calls it, such as ``the line``.
         """
-        return (
-            f"{subject} is longer than {_size_text(self.record)}, the limit for one record. Where "
-            f"that is meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
-        )
+        return long_record(subject, self.record)
 
     def large_file(self, subject: str) -> str:
         """What is said of a file that is too large.
@@ -91,7 +56,7 @@ class ReadLimits(Record):
             subject: the beginning of the sentence, such as ``it is larger than``.
         """
         return (
-            f"{subject} {_size_text(self.file)}, the limit for a file that is held whole or "
+            f"{subject} {size_text(self.file)}, the limit for a file that is held whole or "
             f"unpacked. Where that is meant, allow more: ragbench --max-file SIZE ... or "
             f"{FILE_VARIABLE}=SIZE"
         )

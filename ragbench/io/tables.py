@@ -1,8 +1,7 @@
 """Tables of text cells: CSV and TSV, read and written, and workbooks of Excel and its like.
 
-What is written stands in quotation marks where it is text, and never where it is anything else:
-``""`` is an empty text and nothing at all is not known. Lists and mappings are JSON texts. A number
-that is not finite is ``NaN``, ``Infinity`` or ``-Infinity``.
+What is written has the cells of `ragbench.io.csv_cells`. Lists and mappings are JSON texts. A
+number that is not finite is ``NaN``, ``Infinity`` or ``-Infinity``.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 from zipfile import BadZipFile, ZipFile
 
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
+from ragbench.io.csv_cells import csv_line
 from ragbench.io.excel_cells import cell_text
 from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.fields import squash
 from ragbench.io.json_files import decode_line, read_lines
-from ragbench.io.json_text import json_text, plain
+from ragbench.io.json_text import json_text
 from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import line_feeds
@@ -183,44 +183,34 @@ def _csv_problem(error: csv.Error) -> str:
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
+    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
+
+    A text that a spreadsheet would run as a formula begins with an apostrophe.
+    """
     tally = Exported(paths=(path,))
-    with written_whole(path, make_folders=True) as file:
+    with written_whole(path, make_folders=True, is_table=True) as file:
         names = [*columns(scores)]
-        file.write(_csv_line(names, "the header"))
+        file.write(_encoded_line(names, "the header"))
         for trace in traces:
             row = table_row(trace, scores)
-            file.write(_csv_line([row[name] for name in names], f"case '{trace.case.id}'"))
+            values = [row[name] for name in names]
+            file.write(_encoded_line(values, f"case '{trace.case.id}'"))
             tally.written += 1
     return tally
 
 
-def _csv_line(values: Iterable[object], place: str) -> bytes:
-    """A record as a line.
+def _encoded_line(values: Iterable[object], place: str) -> bytes:
+    """A record as a line in UTF-8.
 
     Args:
         place: what an error calls it, such as ``the header``.
     """
-    text = ",".join([_cell(value) for value in values]) + "\n"
     try:
-        return text.encode()
+        return csv_line(values).encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{place} holds a lone surrogate, which CSV cannot store; export to jsonl instead"
         ) from None
-
-
-def _cell(value: object) -> str:
-    """A value as a cell: a text in quotation marks, so that an empty one differs from none."""
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        value = json_text(cast("list[object]", value))
-    if isinstance(value, str):
-        return '"' + value.replace('"', '""') + '"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(plain(value))
 
 
 # --- workbooks

@@ -259,8 +259,8 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")
     tally = Exported(paths=(path, qrels))
     with (
-        written_whole(path, make_folders=True) as run_file,
-        written_whole(qrels, make_folders=True) as qrels_file,
+        written_whole(path, make_folders=True, is_table=True) as run_file,
+        written_whole(qrels, make_folders=True, is_table=True) as qrels_file,
     ):
         for trace in traces:
             stage = failed_stage(trace)

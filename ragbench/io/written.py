@@ -19,6 +19,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES
 from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
+from ragbench.io.csv_cells import unguarded
 from ragbench.io.detect import container_rows
 from ragbench.io.export import RETRIEVAL_COLUMNS, ColumnKind, encode_case, table_columns
 from ragbench.io.limits import UnreadableError
@@ -212,6 +213,8 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
     is_list_as_text = is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)
     if (kind is ColumnKind.JSON or is_list_as_text) and isinstance(value, str):
         value = orjson.loads(value)
+    if is_text and kind is ColumnKind.TEXT:
+        return unguarded(str(value))
     if kind is ColumnKind.NUMBERS:
         return [*as_numbers(value)]
     if kind is ColumnKind.NUMBER:
@@ -220,9 +223,6 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
 
 
 # --- a case of a report, a verdict
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a quotation mark is put before in cases.csv, so that no spreadsheet runs it."""
 
 
 def _report_cells(values: Values, _: bool) -> Understood:
@@ -252,12 +252,8 @@ def _report_cells(values: Values, _: bool) -> Understood:
 
 
 def _plain_cell(values: Values, name: str) -> str | None:
-    """A text without the quotation mark that keeps a spreadsheet from running it; None if empty."""
-    text = str(values.get(name) or "")
-    is_guarded = text.startswith("'") and text[1:].startswith(_FORMULA)
-    if is_guarded:
-        return text[1:]
-    return text or None
+    """A text as it was before a table was written of it; None of an empty cell."""
+    return unguarded(str(values.get(name) or "")) or None
 
 
 def _reported_failure(values: Values, stage: str) -> Failure:

@@ -6,7 +6,7 @@ retrieve them and however many stages hand them on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -28,7 +28,7 @@ from ragbench.ledger.fingerprint import (
     readable,
     text_digest,
 )
-from ragbench.masking import hidden_bytes
+from ragbench.masking import hidden, hidden_bytes
 
 _Record = TypeVar("_Record")
 _DIGITS = 6
@@ -96,10 +96,24 @@ def encode_case(case: Case) -> bytes:
             at_end.append([])  # holds the place of the history
         at_end.append([_values_of(demand, _EXPECTATION) for demand in case.expectations])
     try:
-        return hidden_bytes(jsonable([*values, case.metadata, *at_end]))
+        body = jsonable([*values, case.metadata, *at_end])
     except TypeError:
         _check_texts([*values, *at_end])
-        return hidden_bytes(jsonable([*values, readable(case.metadata), *at_end]))
+        body = jsonable([*values, readable(case.metadata), *at_end])
+    return hidden_bytes(body, ids=_ids(case))
+
+
+def _ids(case: Case) -> Iterator[str]:
+    """All by which a case is joined with what others say of it, and grouped."""
+    yield case.id
+    yield from case.reference_context_ids or ()
+    yield from case.grades or ()
+    for evidence in case.evidence:
+        if evidence.document_id is not None:
+            yield evidence.document_id
+    if case.cluster is not None:
+        yield case.cluster
+    yield from case.tags
 
 
 def _values_of(record: Record, names: Sequence[str]) -> list[object]:
@@ -273,7 +287,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
     if outcome.failure is not None:
         body = encoded(outcome.failure)
     elif outcome.value is None:
-        body = hidden_bytes((outcome.reason or "").encode())
+        body = hidden(outcome.reason or "").encode()
     elif not (codec := CODECS[stage]).names:
         body = encoded(outcome.value)
     else:

@@ -30,6 +30,7 @@ from ragbench.core.roles import FieldRole
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
+from ragbench.private_files import make_private_folder, open_private
 
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
@@ -108,8 +109,7 @@ class RunFolder:
             is_new = not self.path.exists()
             if not is_new:
                 self._refuse_foreign()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir(mode=0o700, exist_ok=True)  # it holds what users asked
+            make_private_folder(self.path)
             lock = FileLock(self.path / _LOCK)
             lock.acquire(timeout=0)
         except Timeout:
@@ -356,7 +356,8 @@ def write_atomic(path: Path, content: bytes) -> None:
     """Writes a file so that a reader sees the old content or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(hidden_bytes(content))
+        with open_private(temporary, "wb") as file:
+            file.write(hidden_bytes(content))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import RunError
+from ragbench.private_files import make_private_file
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS known (
@@ -62,12 +63,14 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         """Scores that were known."""
         self._lock = threading.Lock()
         try:
+            if path is not None:
+                make_private_file(path)
             self._db = sqlite3.connect(
                 path or ":memory:", isolation_level=None, check_same_thread=False
             )
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_TABLE)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
 
     def __exit__(self, *_: object) -> None:

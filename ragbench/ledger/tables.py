@@ -35,6 +35,7 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
 from ragbench.ledger.fingerprint import digest
 from ragbench.masking import hidden
+from ragbench.private_files import make_private_file
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
 _VERSION = 8
@@ -79,10 +80,12 @@ def connect(path: Path | None) -> sqlite3.Connection:
     if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
         place = _to_read(path)
     try:
+        if path is not None and place == path:
+            make_private_file(path)
         db = sqlite3.connect(
             place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
         )
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise RunMismatchError(f"{path} cannot be opened: {error}") from error
     try:
         if path is not None and path.is_file() and path.stat().st_size:

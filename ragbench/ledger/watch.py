@@ -286,6 +286,7 @@ _EVENTS: dict[str, Callable[..., None]] = {
     "os.posix_spawn": _seen_process,
     "os.fork": _seen_process,
     "os.forkpty": _seen_process,
+    "ragbench.request": _seen_connect,
     "socket.connect": _seen_connect,
     "socket.getaddrinfo": _seen_lookup,
 }

@@ -29,6 +29,7 @@ import msgspec
 from ragbench.core.chat import Price, Usage
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
+from ragbench.private_files import open_private
 
 if TYPE_CHECKING:
     import asyncio
@@ -277,7 +278,7 @@ class CallBook:
                     )
                 self.spent_before = _spent(receipts)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-                self._file = os.open(calls, flags, 0o644)
+                self._file = os.open(calls, flags, 0o600)
             except OSError as error:
                 raise LLMCacheError(f"{calls} cannot be written: {error.strerror}") from error
 
@@ -322,7 +323,7 @@ def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
     to run: the report shows what the answers took that its scores rest on.
     """
     line = {name: getattr(receipt, name) for name in _RECEIPT_FIELDS} | ending
-    with path.open("ab") as file:
+    with open_private(path, "ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
 
 

@@ -18,6 +18,7 @@ from ragbench.core.chat import Message, Reply
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
+from ragbench.private_files import make_private_file
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,7 +44,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         raise LLMCacheError(f"there is no cache at {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # the mode of a new file: it holds what users asked
+        make_private_file(path)
     except OSError as error:
         raise LLMCacheError(f"{path} cannot be made: {error.strerror}") from error
     with ExitStack() as opened, guarded(path):

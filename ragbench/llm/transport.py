@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragbench.core.checked import AboveZero, Checked, NotNegative, Positive
 from ragbench.core.concurrency import AdaptiveLimit
+from ragbench.core.http_body import ACCEPTED_PACKING, BodyError, BodyReader
 from ragbench.core.origin import accounted
 from ragbench.core.record import Record
-from ragbench.errors import InterruptedRunError, LLMStoppedError, LLMUnreachableError
+from ragbench.errors import InterruptedRunError, LLMError, LLMStoppedError, LLMUnreachableError
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint
 from ragbench.masking import hide, mask_text
@@ -292,7 +293,10 @@ class OpenAITransport:
         self._renewing = asyncio.Lock()
         await self._read_key()
         settings: dict[str, Any] = {
-            "default_headers": self._headers,
+            "http_client": package.DefaultAsyncHttpxClient(
+                event_hooks={"response": [BodyReader()]}
+            ),
+            "default_headers": {**ACCEPTED_PACKING, **self._headers},
             "max_retries": 0,
             "timeout": package.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_SECONDS)),
         }
@@ -364,6 +368,8 @@ class OpenAITransport:
             response = error.response
         except package.APIConnectionError as error:
             cause = error.__cause__ or error
+            if isinstance(cause, BodyError):
+                raise LLMError(f"{self._endpoint.base_url}: {cause}") from None
             name = type(cause).__name__
             detail = mask_text(f"{name}: {cause}".rstrip(": "), self._secrets())
             if "Connect" in name:

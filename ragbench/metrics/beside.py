@@ -69,6 +69,7 @@ class Beside:
         common = self._common_words()
         self.right_words = _telling(self.right.tokens, common)
         self.answer_words = _telling(self.answer.tokens, common)
+        self.query_words = _telling(self.query_wording.tokens, common)
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
         self.new_words = new_words or self.right_words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from decimal import Decimal
 from functools import cache, partial
 from itertools import compress
 from math import inf
@@ -26,6 +27,7 @@ from ragbench.metrics.expectations import Expected, blocked_expectations
 from ragbench.metrics.matching import IDS_ALONE, NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import Ranking, ranking_of
+from ragbench.plugins import is_users_interruption
 from ragbench.stats.mean import LARGEST
 
 Check = Callable[[Trace], Cell | None]
@@ -241,8 +243,10 @@ class _Column:
                     value = function(*row) if batch_values is None else next(batch_values)
             except (ConfigError, MissingExtraError):
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
-                value = error
+            except BaseException as error:
+                if is_users_interruption(error):
+                    raise
+                value = error  # it becomes a cell
             cell = by_value.get(value) if type(value) in _PLAIN else None
             cells.append(cell or self._cell(value))
         return cells
@@ -258,7 +262,10 @@ class _Column:
                 raise InterfaceError(f"the metric gave {len(values)} values for {rows} cases")
         except (ConfigError, MissingExtraError):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
+        except BaseException as error:
+            if is_users_interruption(error):
+                raise
+            # It becomes a cell.
             if rows == 1:
                 return [error]
             half = rows // 2
@@ -312,6 +319,8 @@ def _range_text(low: float | None, high: float | None) -> str:
 
 def _number(value: object) -> float | None:
     """A number of any library as a float; None for anything else."""
+    if isinstance(value, Decimal):
+        return float(value)
     item: Any = getattr(value, "item", None)  # of NumPy, torch
     try:
         plain = item() if callable(item) and not isinstance(value, Real) else value

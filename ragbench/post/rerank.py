@@ -17,6 +17,7 @@ from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
 from ragbench.ledger.scores import ScoreStore, digest
+from ragbench.plugins import is_users_interruption
 from ragbench.post.operator import (
     OperatorInput,
     OperatorOutput,
@@ -191,8 +192,10 @@ class Rerank(Checked):
         positions = list(range(len(entries)))
         try:
             scores = self._scores(query, chunks)
-        except (Exception, SystemExit) as error:  # a user's reranker may call sys.exit()
+        except BaseException as error:  # a user's reranker may call sys.exit()
             if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
+                raise
+            if is_users_interruption(error):
                 raise
             failure = Failure.of(error, stage=f"rerank {self.reranker.name}")
             new_scores = [entry.score for entry in entries]

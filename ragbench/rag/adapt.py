@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -44,6 +44,9 @@ def as_rag(
     retrieve: object = None,
     generate: object = None,
     top_k: int | None = None,
+    send: Mapping[str, Any] | Sequence[str] | None = None,
+    take: Mapping[str, Any] | Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> AnyRAG:
     """Makes a RAG of an object, of functions, or of an endpoint.
 
@@ -58,6 +61,11 @@ def as_rag(
             both, or a RAG of which only generation is used.
         top_k: how many contexts to ask for when a call does not say. A RAG of your own has
             that in its configuration.
+        send: what a service with requests of its own is sent, such as
+            ``{"question": "{query}"}``; docs/http.md has all placeholders.
+        take: where its response has what, such as ``{"answer": ".answer", "contexts":
+            ".sources[].text"}``.
+        headers: what every request to a URL carries; ``${NAME}`` is an environment variable.
 
     Returns:
         A RAG with the families that were found; an `AsyncRAGInterface` when a coroutine function
@@ -81,13 +89,14 @@ def as_rag(
         raise InterfaceError("as_rag takes an object, or retrieve= and generate=, not both")
     if obj is None and retrieve is None and generate is None:
         raise InterfaceError(f"as_rag needs one of: {'; '.join(_SHAPES)}; or retrieve=, generate=")
+    options = _options_of_url(obj, send=send, take=take, headers=headers)
     if obj is None:
         if retrieve is None and top_k is not None:
             raise InterfaceError("top_k is for retrieval, and only generate= is given")
         rag = _of_two(retrieve, generate, top_k)
     else:
         if isinstance(obj, str):
-            obj = _endpoint(obj)
+            obj = _endpoint(obj, options)
         elif inspect.isclass(obj):
             obj = _instance(obj)
         if isinstance(obj, RAGBase):
@@ -114,15 +123,25 @@ def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
     return compose("+".join(names), parts, top_k)
 
 
-def _endpoint(url: str) -> object:
-    """A RAG behind a URL."""
-    if not url.lower().startswith(("http://", "https://")):
+def _options_of_url(obj: object, **options: object) -> dict[str, object]:
+    """The options that have a value, which only a URL has."""
+    of_url = {name: value for name, value in options.items() if value is not None}
+    if of_url and not isinstance(obj, str):
+        raise InterfaceError(f"{', '.join(of_url)}= is for a URL, which is the first argument")
+    return of_url
+
+
+def _endpoint(url: str, options: Mapping[str, Any]) -> object:
+    """A RAG behind a URL, with the mapping of a service that is asked in its own way."""
+    from ragbench.rag.service_mapping import read_service
+
+    if read_service(url) is None:
         raise InterfaceError(
             f"as_rag takes objects and URLs, and {url!r} is not a URL; "
             "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
         )
     # By its name: that module imports this one.
-    return load_attribute("ragbench.rag.load:http_rag")(url)
+    return load_attribute("ragbench.rag.load:http_rag")(url, **options)
 
 
 def _instance(cls: type) -> object:

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
+from ragbench.core.scalars import plain_number, plain_scalar
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes, top_k_of_method
 
@@ -40,6 +41,7 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         are_floats = {*map(type, scores)} <= {float}
         if not are_floats or not all(map(math.isfinite, scores)):
             _check_scores(scores, where)
+            result = replace(result, scores=[plain_number(score) for score in scores])
     for position, metadata in enumerate(result.context_metadata or ()):
         # dict is checked first: an abstract Mapping check costs more.
         if not isinstance(metadata, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -58,6 +60,7 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
     Args:
         where: the method's name in messages.
     """
+    value = plain_scalar(value)
     if isinstance(value, str):
         return GenerationResult(value)
     if not isinstance(value, GenerationResult):
@@ -94,9 +97,10 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 def _check_scores(scores: Sequence[Any], where: str) -> None:
     """Refuses the first score that is no finite number, by its place."""
     for position, score in enumerate(scores):
-        # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
-        is_number = hasattr(score, "__float__") and type(score).__name__ not in ("bool", "bool_")
-        if not (is_number and math.isfinite(score)):
+        # A tensor is not a float, yet a number: what has __float__ will do. A flag will not.
+        number = plain_number(score)
+        is_number = hasattr(number, "__float__") and not isinstance(number, bool)
+        if not (is_number and math.isfinite(number)):
             raise InterfaceError(
                 f"{where}: scores[{position}] must be a finite number, not {score!r}"
             )
@@ -104,9 +108,10 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 
 def _to_id(value: Any, where: str) -> str:
     """An id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds."""
+    value = plain_number(value)
     if isinstance(value, str):
-        return str.__str__(value)  # numpy's and enumerations' strings become plain ones
-    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)  # numpy's, too
+        return str.__str__(value)  # an enumeration's strings become plain ones
+    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if is_whole or type(value).__name__ in ("UUID", "ObjectId"):
         return str(value)
     raise InterfaceError(f"{where}: a context id must be a string, not {value!r}")

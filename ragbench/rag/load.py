@@ -19,12 +19,22 @@ from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.io.values import as_object, is_list, is_object
 from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
-from ragbench.masking import mask_url
-from ragbench.plugins import directory_kept, error_text, is_own, load_target
+from ragbench.plugins import (
+    directory_kept,
+    error_text,
+    is_own,
+    is_users_interruption,
+    load_target,
+)
 from ragbench.rag.adapt import AnyRAG, as_rag
+from ragbench.rag.contract import Contract, is_misunderstood
 from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInterface
 from ragbench.rag.parts import AdaptedRAG, OneCall, Parts, compose
+from ragbench.rag.proposal import asks_for_credentials
+from ragbench.rag.service import MAPPING_OPTIONS, service_rag
+from ragbench.rag.service_mapping import read_service
+from ragbench.rag.shapes import read_answer
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
@@ -44,7 +54,8 @@ def describe_rag(
     others are their last part with a digest of the whole.
     """
     module, _, attribute = spec.rpartition(":")
-    shown = mask_url(spec) if "://" in spec else spec
+    service = read_service(spec)
+    shown = spec if service is None else service.shown
     if module.endswith(".py"):  # its content is in the digest; where it lies is the machine's
         shown = f"{PurePath(module).name}:{attribute}"
     description: dict[str, Any] = {"spec": shown}
@@ -75,7 +86,7 @@ def describe_rag(
 
 def may_be_on_workers(spec: str) -> bool:
     """Whether a class or factory lets workers build what it makes: ``on_workers = True``."""
-    return "://" not in spec and getattr(load_target(spec), "on_workers", False) is True
+    return read_service(spec) is None and getattr(load_target(spec), "on_workers", False) is True
 
 
 def stage_origin(
@@ -140,7 +151,7 @@ def load_rag(
         InterfaceError: as a `ConfigError` that names the spec.
     """
     user_arguments = dict(arguments or {})
-    if spec.lower().startswith(("http://", "https://")):
+    if read_service(spec) is not None:
         return http_rag(spec, **user_arguments)
     with directory_kept(f"loading '{spec}'"):
         target: Any = load_target(spec, search_path=search_path)
@@ -220,7 +231,9 @@ def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str)
         return target(**arguments)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
 
 
@@ -275,7 +288,9 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
         return cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if is_users_interruption(error):
+            raise
         raise ConfigError(
             f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
             f"{error_text(error)}"
@@ -300,12 +315,23 @@ _Read = Callable[[Mapping[str, Any], str], Any]
 """Makes a result of the fields of one; the second argument names it in errors."""
 
 
+_OWN_REQUESTS = (
+    "If it has requests of its own, map them, as in --rag POST:https://host/ask --send "
+    "question={query} --take answer=.answer: 'ragbench doctor --rag URL' proposes these options"
+)
+"""For whoever gives the address of a service that does not answer ragbench's requests."""
+
+
 class RemoteQueryError(HTTPRagError):
     """The server says that one query of a batch failed."""
 
 
 class RagEndpoint(JsonEndpoint):
     """A server that is a RAG, or a part of one."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._contract = Contract()
 
     @property
     def unseen_because(self) -> str | None:
@@ -318,19 +344,46 @@ class RagEndpoint(JsonEndpoint):
         return None
 
     def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
-        """The result of each query, or the exception that it failed with."""
+        """The result of each query, or the exception that it failed with.
+
+        Raises:
+            ContractError: the server refuses the request, or answers in another form.
+        """
         where = f"{self.url}{path}"
         size = len(payload["queries"])
-        results = as_object(self.post(path, payload)).get("results")
+        try:
+            answer = self.post(path, payload)
+        except HTTPRagError as error:
+            # A server that was understood before refuses these queries alone.
+            if self._contract.is_met or not is_misunderstood(error.status):
+                raise
+            advice = _OWN_REQUESTS
+            if error.status in (401, 403):
+                advice = asks_for_credentials()
+            raise self._contract.error(f"{error}. {advice}", error.status) from None
+        results = as_object(answer).get("results")
         if not is_list(results):
-            raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
+            message = f"{where} must answer with {{'results': [...]}}"
+            if self._contract.is_met:
+                raise HTTPRagError(message)
+            raise self._contract.error(f"{message}. {_OWN_REQUESTS}")
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
-        return [_result(item, read, where) for item in results]
+        outcomes = [_result(item, read, where) for item in results]
+        is_misread = [_is_misread(outcome) for outcome in outcomes]
+        if not self._contract.is_met and outcomes and all(is_misread):
+            raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")
+        self._contract.is_met = self._contract.is_met or not all(is_misread)
+        return outcomes
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The results of a call; queries that failed raise, alone or as a partial batch."""
         return settled(self.results(path, payload, read), f"{self.url}{path}")
+
+
+def _is_misread(outcome: object) -> bool:
+    """Whether a query's result has another form than it is read in."""
+    return isinstance(outcome, InterfaceError) and not isinstance(outcome, RemoteQueryError)
 
 
 def _result(item: Any, read: _Read, where: str) -> Any:
@@ -352,11 +405,22 @@ def _result(item: Any, read: _Read, where: str) -> Any:
 
 
 def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
-    """The RAG behind a URL, by its last segment."""
-    unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
+    """The RAG behind a URL: a foreign service where a mapping is given, else by its last segment.
+
+    Args:
+        url: the address, with a method (``POST:https://...``) or a preset (``dify:https://...``)
+            before it where the service is a foreign one.
+    """
+    service = read_service(url)
+    if service is not None:
+        is_foreign = service.method or service.preset or not MAPPING_OPTIONS.isdisjoint(options)
+        if is_foreign:
+            return service_rag(service, **options)
+    unknown = sorted(options.keys() - {"headers", "timeout", "retries", "repeatable"})
     if unknown:
         raise ConfigError(
-            f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries"
+            f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries, "
+            "repeatable, and send and take for a service with requests of its own (docs/http.md)"
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")
@@ -414,12 +478,17 @@ def _answering(endpoint: RagEndpoint) -> Parts:
     """The parts of a server that gives contexts and answer in one: it is asked once a query."""
     where = f"{endpoint.url}/answer"
 
+    def read(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """The fields of an answer, tried: what cannot be read is an error of this query."""
+        read_answer(fields, where)
+        return dict(fields)
+
     def ask_batch(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
     ) -> list[Any]:
         """The fields of the answer to each query, or the exception that it failed with."""
         payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        return endpoint.results("/answer", payload, lambda fields, _: dict(fields))
+        return endpoint.results("/answer", payload, read)
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
         """The fields of the answer to one query."""

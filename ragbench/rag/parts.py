@@ -246,6 +246,8 @@ class OneCall:
     """Takes how many contexts to find."""
     history: str | None = None
     """Takes what was said before; of a batch, before each query."""
+    remedy: str | None = None
+    """How its contexts are got, for the warning that there are none; by default it returns them."""
     _answers: OrderedDict[bytes, _Answer] = dataclasses.field(
         default_factory=OrderedDict[bytes, _Answer]
     )
@@ -411,11 +413,14 @@ class OneCall:
         if self._warned:
             return
         self._warned = True
-        fields = answer_fields(value)
-        present = "" if fields is None else f" (there are {listed([*fields])})"
+        remedy = self.remedy
+        if remedy is None:
+            fields = answer_fields(value)
+            present = "" if fields is None else f" (there are {listed([*fields])})"
+            remedy = f"Return {{'answer': ..., 'contexts': [...]}} to have it measured{present}"
         warn(
             f"{self.where} returns answers without contexts: they are scored, retrieval is "
-            f"not. Return {{'answer': ..., 'contexts': [...]}} to have it measured{present}"
+            f"not. {remedy}"
         )
 
     def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:

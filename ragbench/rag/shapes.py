@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
 from ragbench.core.record import Record
 from ragbench.core.result import GenerationResult, RetrievalResult, kind_of
+from ragbench.core.scalars import plain_number, plain_scalar
 from ragbench.errors import InterfaceError
 from ragbench.io.fields import field_names
 from ragbench.io.values import as_object, is_object
@@ -144,8 +146,8 @@ def _bare(document: Any) -> _Item | None:
         metadata = {**metadata, "document_id": origin}
     id_: Any = None
     for name in _names("id"):
-        candidate = get(name)
-        if candidate not in (None, ""):
+        candidate = plain_scalar(get(name))
+        if candidate is not None and candidate != "":
             id_ = candidate
             break
     score = _value(document, _names("score")) if is_object(document) else get("score")
@@ -178,6 +180,7 @@ def _read(document: Any, name: str) -> Any:
 
 def _is_score(value: Any) -> bool:
     """Whether a value is a finite number, numpy's included; a flag is none."""
+    value = plain_number(value)
     is_number = hasattr(value, "__float__") and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
@@ -185,7 +188,7 @@ def _is_score(value: Any) -> bool:
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
     """The value of the first name that has one."""
     for name in names:
-        entry = value.get(name)
+        entry = plain_scalar(value.get(name))
         if entry is not None:
             return entry.tolist() if hasattr(entry, "tolist") else entry  # of NumPy, pandas, torch
     return None
@@ -201,7 +204,8 @@ Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
     """Makes a result of whatever a foreign generation returned."""
-    if type(value) in (int, float):  # as a recorded one
+    value = plain_scalar(value)
+    if type(value) in (int, float, Decimal):  # as a recorded one
         value = str(value)
     if isinstance(value, (str, GenerationResult)):
         return to_generation_result(cast("object", value), where)
@@ -311,8 +315,9 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
         responses = [candidate.response for candidate in candidates]
     facts: dict[str, Any] = {"multi_responses": fields.get("candidates", responses)}
     for name in ("multi_responses", "confidence", "abstained", "metadata"):
-        if fields.get(name) is not None:
-            facts[name] = fields[name]
+        fact = plain_scalar(fields.get(name))
+        if fact is not None:
+            facts[name] = fact
     # An explicit None would take away those that the answer itself brought along.
     if facts["multi_responses"] is None:
         del facts["multi_responses"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold, Decider
 from ragbench.core.biography import POST_RETRIEVE, Biography
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldCause, Matched
+from ragbench.core.matched import GoldCause, Matched, MatchedBy
 from ragbench.core.outcome import Cell
 from ragbench.core.record import replace
 from ragbench.core.result import RetrievalResult
@@ -22,7 +22,9 @@ from ragbench.core.validation import Verdict
 from ragbench.metrics.answer import declined, holds_answer, is_telling
 from ragbench.metrics.correct import sure_verdict, verdict
 from ragbench.metrics.matching import Matching, match, normalised
+from ragbench.metrics.passage import is_heading, lacks_answer, states_any
 from ragbench.metrics.plan import Compared
+from ragbench.safe_text import counted
 from ragbench.stages.biography import biography_of
 
 _PARTLY = 0.5
@@ -62,6 +64,8 @@ class FoundGold(NamedTuple):
     """Which of them each chunk holds, as positions, in the chunks' order."""
     shown: Sequence[frozenset[int]]
     """The same of the chunks that generation was given."""
+    is_by_document: bool = False
+    """Whether the shown gold is known by its document alone, of which a chunk is a part."""
 
     @classmethod
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
@@ -78,7 +82,7 @@ class FoundGold(NamedTuple):
                 shown = retrieved
                 if after is not before:
                     shown = _gold_by_chunk(after)
-                return cls(basis, total, retrieved, shown)
+                return cls(basis, total, retrieved, shown, _is_by_document(trace, after))
         return cls._by_reference(trace)
 
     @classmethod
@@ -107,6 +111,24 @@ def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
         if matched.grades[chunk_match.gold] > 0:
             chunks[chunk_match.rank - 1] |= {chunk_match.gold}
     return chunks
+
+
+def _is_by_document(trace: Trace, matched: Matched) -> bool:
+    """Whether every shown gold chunk counts for its document alone.
+
+    A document's id is also the id of its chunks where several chunks of a retrieval have it.
+    """
+    ids: Sequence[str | None] = ()
+    if trace.context.value is not None and trace.context.value.context_ids is not None:
+        ids = trace.context.value.context_ids
+    for chunk_match in matched.matches:
+        if matched.grades[chunk_match.gold] <= 0 or chunk_match.by is MatchedBy.DOCUMENT:
+            continue
+        if chunk_match.by is not MatchedBy.ID or not ids:
+            return False
+        if ids.count(ids[chunk_match.rank - 1]) == 1:
+            return False
+    return bool(matched.matches)
 
 
 def _gold_by_answer(
@@ -191,38 +213,38 @@ _MEANINGS = {
     Answer.RIGHT: _AnswerMeaning(
         "the answer is right",
         gold_shown=Cause.RIGHT,
-        gold_absent=Cause.RIGHT_WITHOUT,
+        gold_absent=Cause.RIGHT_WITHOUT_EVIDENCE,
         gold_unseen=Cause.RIGHT,
     ),
     Answer.WRONG: _AnswerMeaning(
         "the answer is wrong",
         gold_shown=Cause.NOT_USED,
-        gold_absent=Cause.ANSWERED_WITHOUT,
+        gold_absent=Cause.ANSWERED_WITHOUT_EVIDENCE,
         gold_unseen=Cause.NOT_SEEN,
     ),
     Answer.PARTLY: _AnswerMeaning(
         "the answer is partly right",
-        gold_shown=Cause.PARTLY,
-        gold_absent=Cause.PARTLY,
-        gold_unseen=Cause.PARTLY,
+        gold_shown=Cause.PARTLY_RIGHT,
+        gold_absent=Cause.PARTLY_RIGHT,
+        gold_unseen=Cause.PARTLY_RIGHT,
     ),
     Answer.DECLINED: _AnswerMeaning(
         "the system declined",
         gold_shown=Cause.DECLINED,
-        gold_absent=Cause.UNKNOWN,
+        gold_absent=Cause.UNCHECKED,
         gold_unseen=Cause.NOT_SEEN,
     ),
     Answer.UNCHECKED: _AnswerMeaning(
         "the answer cannot be checked by words",
         gold_shown=Cause.SHOWN,
-        gold_absent=Cause.ANSWERED_WITHOUT,
-        gold_unseen=Cause.UNKNOWN,
+        gold_absent=Cause.ANSWERED_WITHOUT_EVIDENCE,
+        gold_unseen=Cause.UNCHECKED,
     ),
     Answer.NONE: _AnswerMeaning(
         "there is no answer to check",
         gold_shown=Cause.SHOWN,
-        gold_absent=Cause.UNKNOWN,
-        gold_unseen=Cause.UNKNOWN,
+        gold_absent=Cause.UNCHECKED,
+        gold_unseen=Cause.UNCHECKED,
     ),
 }
 
@@ -334,17 +356,17 @@ def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
         cause = Cause.RIGHT
         detail = "There is no answer, and the system declined."
     elif checked.answer is Answer.NONE:
-        cause = Cause.UNKNOWN
+        cause = Cause.UNCHECKED
         detail = "There is no answer, and generation was not run."
     else:
-        cause = Cause.ANSWERED_WITHOUT
+        cause = Cause.ANSWERED_WITHOUT_EVIDENCE
         detail = "There is no answer, and the system answered."
     return Attribution(
         cause=cause,
         basis=Basis.LABEL,
         answer=checked.answer,
         detail=detail,
-        stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
+        stage="generate" if cause is Cause.ANSWERED_WITHOUT_EVIDENCE else None,
         decided_by=Decider.LABEL if is_by_label else Decider.DATA,
     )
 
@@ -357,7 +379,7 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_shown
     if checked.answer is Answer.UNCHECKED:
-        cause = Cause.UNKNOWN
+        cause = Cause.UNCHECKED
     return Attribution(
         cause=cause,
         basis=Basis.NONE,
@@ -375,7 +397,7 @@ def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
     else:
         detail = f"{_MEANINGS[checked.answer].sentence}, and no gold is known."
     return Attribution(
-        cause=_CAUSES_WITHOUT_BASIS.get(checked.answer, Cause.UNKNOWN),
+        cause=_CAUSES_WITHOUT_BASIS.get(checked.answer, Cause.UNCHECKED),
         basis=Basis.NONE,
         detail=f"{detail[0].upper()}{detail[1:]}",
         answer=checked.answer,
@@ -383,8 +405,12 @@ def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
     )
 
 
-_CAUSES_WITHOUT_BASIS = {Answer.RIGHT: Cause.RIGHT, Answer.PARTLY: Cause.PARTLY}
-"""Causes that are known from the answer alone; of any other answer the cause is unknown."""
+_CAUSES_WITHOUT_BASIS = {
+    Answer.RIGHT: Cause.RIGHT,
+    Answer.PARTLY: Cause.PARTLY_RIGHT,
+    Answer.WRONG: Cause.UNEXPLAINED,
+}
+"""Causes that are known from the answer alone; a case with any other answer is unchecked."""
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
@@ -423,6 +449,8 @@ class _Finding(NamedTuple):
     stage: str | None = None
     rank: int | None = None
     supported: bool | None = None
+    is_by_reference: bool = False
+    """Whether the reference answer was searched for in the chunks, whatever the gold rests on."""
 
 
 def _by_gold(
@@ -439,12 +467,14 @@ def _by_gold(
         len(shown) == gold.total or checked.answer is Answer.RIGHT or not trace.case.needs_all
     )
     if shown and is_enough:
-        finding = _of_shown(trace, gold, checked.answer, len(shown))
+        finding = _of_wrong_passage(trace, gold, checked.answer, biography)
+        if finding is None:
+            finding = _of_shown(trace, gold, checked.answer, len(shown))
     else:
         finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
     return Attribution(
         cause=finding.cause,
-        basis=gold.basis,
+        basis=Basis.REFERENCE if finding.is_by_reference else gold.basis,
         detail=finding.detail,
         stage=finding.stage,
         rank=finding.rank,
@@ -454,6 +484,83 @@ def _by_gold(
         answer=checked.answer,
         decided_by=checked.decided_by,
     )
+
+
+_NOT_LOST = frozenset({Answer.RIGHT, Answer.PARTLY})
+"""Answers that needed nothing but what was shown."""
+
+
+def _of_wrong_passage(
+    trace: Trace, gold: FoundGold, answer: Answer, biography: Biography | None
+) -> _Finding | None:
+    """What lost the answer where the right document was shown, and no chunk of it has the answer.
+
+    None where the gold is a chunk or a text and not a document, and where a chunk has the answer,
+    or may have it in other words.
+    """
+    context = trace.context.value
+    case = trace.case
+    if not gold.is_by_document or answer in _NOT_LOST or context is None or context.is_ids_alone:
+        return None
+    passages: list[str] = []
+    for text, golds in zip(context.contexts, gold.shown, strict=True):
+        if golds:
+            passages.append(text)
+        elif states_any(text, case.references):
+            return None
+    for passage in passages:
+        if not lacks_answer(case.query, case.references, passage):
+            return None
+    dropped = _dropped_passage(trace, gold, biography)
+    if dropped is not None:
+        return dropped
+    rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
+    return _Finding(
+        cause=Cause.WRONG_PASSAGE,
+        detail=(
+            f"The right document is shown at rank {rank}, and {_passages_text(passages)} not hold "
+            f"the answer, by words; {_MEANINGS[answer].sentence}."
+        ),
+        stage="retrieve",
+        rank=rank,
+        is_by_reference=True,
+    )
+
+
+def _passages_text(passages: Sequence[str]) -> str:
+    """The chunks of the right document with their sizes: ``its 2 chunks (4 to 9 words) do``."""
+    sizes = sorted(len(passage.split()) for passage in passages)
+    headings = sum(map(is_heading, passages))
+    if len(passages) == 1:
+        remark = ", a heading alone" if headings else ""
+        return f"its only shown chunk ({counted(sizes[0], 'word')}{remark}) does"
+    remark = ""
+    if headings == len(passages):
+        remark = ", all headings"
+    elif headings:
+        remark = f", {headings} of them a heading alone"
+    return f"its {len(passages)} shown chunks ({sizes[0]} to {sizes[-1]} words{remark}) do"
+
+
+def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None) -> _Finding | None:
+    """The operator that dropped the chunk of the right document that quotes the answer."""
+    retrieval = trace.retrieval.value
+    if retrieval is None or trace.post_retrieval is None:
+        return None
+    for position, golds in enumerate(gold.retrieved):
+        if not golds or not states_any(retrieval.contexts[position], trace.case.references):
+            continue
+        # Only this chunk is followed: other chunks of the document may have been shown.
+        followed = [_NO_GOLD] * len(gold.retrieved)
+        followed[position] = golds
+        stage, last_rank = _dropped_by(trace, followed, biography)
+        rank = position + 1
+        detail = (
+            f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
+            "another chunk of its document was shown."
+        )
+        return _Finding(Cause.DROPPED, detail, stage, last_rank or rank, is_by_reference=True)
+    return None
 
 
 def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:
@@ -510,7 +617,7 @@ def _of_missing(
     is_by_words = gold.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
-        return _Finding(Cause.RIGHT_WITHOUT, detail)
+        return _Finding(Cause.RIGHT_WITHOUT_EVIDENCE, detail)
     for rank, golds in enumerate(gold.retrieved, 1):
         if golds - shown:
             stage, last_rank = _dropped_by(trace, gold.retrieved, biography)
@@ -539,7 +646,7 @@ def _of_missing(
             f"{len(shown)} of {gold.total} gold contexts are among the {size:,} retrieved chunks, "
             f"and the case needs all; {meaning.sentence}."
         )
-        return _Finding(Cause.PART_MISSING, detail, "retrieve")
+        return _Finding(Cause.PART_NOT_RETRIEVED, detail, "retrieve")
     subject = "It" if corpus is None else "The corpus contains it; it"
     chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
     return _Finding(Cause.NOT_RETRIEVED, f"{subject} is not in {chunks}.", "retrieve")

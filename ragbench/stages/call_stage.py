@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record, replace
 from ragbench.core.trace import RunCase, StageOutcome
-from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
+from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError, warn
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, StoredOutcome
@@ -289,6 +289,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         remaining: list[Work[InputT]] = []
         for work in todo:
             if work.row.number in suspects and not run.stopped():
+                warn(
+                    f"case '{work.row.case.id}' was being asked when an earlier process ended: "
+                    f"it is asked in a process of its own ({self.name})"
+                )
                 limit = run.calls.timeout or _PATIENCE
                 outcome = ask_in_child(call, work.input, stage=self.name, timeout=limit)
                 # That a copy of the process is silent says nothing: the case is asked here.

@@ -9,6 +9,7 @@ just these cases once more.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record
 from ragbench.errors import (
+    ContractError,
     InterfaceError,
     LLMStoppedError,
     NoContextsError,
@@ -27,6 +29,7 @@ from ragbench.errors import (
     RunError,
     UnreachableError,
 )
+from ragbench.plugins import is_users_interruption
 from ragbench.rag.fallback import PartialBatchError
 
 ItemT = TypeVar("ItemT")
@@ -34,9 +37,6 @@ ValueT = TypeVar("ValueT")
 
 Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
 """A batch, or a part of one, with one outcome an item."""
-
-# sys.exit() in a user's code ends that call, not the run; so does a cancelled task of its own.
-_CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
 
 
 class Manner(Record):
@@ -61,8 +61,13 @@ def run_plain(
     batches: Sequence[Sequence[ItemT]],
     manner: Manner,
 ) -> Iterator[Done[ItemT, ValueT]]:
-    """Calls a stage for batches and, where it raises, for ever smaller parts of one."""
-    limited = call if manner.timeout is None else with_deadline(call, manner.timeout)
+    """Calls a stage for batches and, where it raises, for ever smaller parts of one.
+
+    Whatever the user's code raises ends that call, not the run: ``sys.exit()`` as well.
+    """
+    limited = _without_forks(call)
+    if manner.timeout is not None:
+        limited = with_deadline(limited, manner.timeout)
     # Taken from the end, where the halves of a batch that failed are put: they come next.
     waiting = [*reversed(batches)]
     while waiting and not manner.stopped():
@@ -72,7 +77,7 @@ def run_plain(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = limited(part)
-        except _CAUGHT as error:
+        except BaseException as error:
             if _ends_run(error, manner):
                 raise
             answer = error
@@ -91,7 +96,14 @@ async def attempt_async(
 
     A call that takes too long is cancelled.
     """
-    limited = call if manner.timeout is None else with_async_deadline(call, manner.timeout)
+
+    async def in_task(part: Sequence[ItemT]) -> Any:
+        """Awaits the call in a task of its own, which the user's code may cancel."""
+        return await asyncio.create_task(_answer_or_error(call, part))
+
+    limited: Callable[[Sequence[ItemT]], Awaitable[Any]] = in_task
+    if manner.timeout is not None:
+        limited = with_async_deadline(in_task, manner.timeout)
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -100,17 +112,58 @@ async def attempt_async(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = await limited(part)
-        except _CAUGHT as error:
-            # Only a task that the user's code waited for may have been cancelled, not this one.
+        except (Exception, asyncio.CancelledError) as error:
+            # It may be the call's task that was cancelled, or this one.
             task = asyncio.current_task()
-            is_own = isinstance(error, asyncio.CancelledError) and task and task.cancelling()
-            if is_own or _ends_run(error, manner):
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise
             answer = error
+        if isinstance(answer, BaseException) and _ends_run(answer, manner):
+            raise answer
         seconds = time.perf_counter() - started
         outcomes = _outcomes(answer, part, waiting, manner, seconds)
         if outcomes:
             yield part, outcomes
+
+
+async def _answer_or_error(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], part: Sequence[ItemT]
+) -> Sequence[ValueT] | BaseException:
+    """What a call gives or raises; a raised SystemExit would end the event loop."""
+    process = os.getpid()
+    try:
+        return await call(part)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  # told apart where it is awaited
+        return error
+    finally:
+        _end_fork(process)
+
+
+def _without_forks(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+) -> Callable[[Sequence[ItemT]], Sequence[ValueT]]:
+    """The call, from which a fork of this process never returns."""
+
+    def called(part: Sequence[ItemT]) -> Sequence[ValueT]:
+        process = os.getpid()
+        try:
+            return call(part)
+        finally:
+            _end_fork(process)
+
+    return called
+
+
+def _end_fork(process: int) -> None:
+    """Ends a child that the user's code has forked: as a second run, it would write to the first.
+
+    Args:
+        process: the one that made the call.
+    """
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def _ends_run(error: BaseException, manner: Manner) -> bool:
@@ -118,8 +171,12 @@ def _ends_run(error: BaseException, manner: Manner) -> bool:
 
     An endpoint that has answered before may answer again: its error counts for this item alone.
     """
+    if is_users_interruption(error):
+        return True
     if isinstance(error, UnreachableError):
         return not error.answered_before
+    if isinstance(error, ContractError):
+        return error.ends_run
     return isinstance(error, (LLMStoppedError, *manner.final))
 
 
@@ -269,7 +326,7 @@ def _answer_parent(call: Call[Any, Any], item: object, stage: str, answers: Any)
         data = pickle.dumps(outcome)
     except RagbenchError as error:
         data = pickle.dumps(error)
-    except Exception as error:  # noqa: BLE001  # anything may be in what a RAG returns
+    except BaseException as error:  # noqa: BLE001  # anything may be in what a RAG returns
         failure = Failure.of(error, stage=stage)
         failed: Outcome[Any] = Outcome(status=Status.FAILED, failure=failure)
         data = pickle.dumps(failed)

@@ -11,6 +11,7 @@ while the last cases of the one before are still on their way.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import queue
 import threading
@@ -29,6 +30,7 @@ from ragbench.core.trace import RunCase
 from ragbench.errors import (
     InterruptedRunError,
     RagbenchError,
+    RunError,
     StageTimeoutError,
     UnreachableError,
     warn,
@@ -189,6 +191,12 @@ class Callers:
         try:
             async for works, outcomes in stage.attempt_async(call.batch, manner):
                 self.ends.put(_Answered(call, works, outcomes))
+        except asyncio.CancelledError:
+            # Nobody cancels this task in a run, but code of the user's that cancels all tasks.
+            error = RunError(
+                "the system has cancelled calls of other cases: have it cancel its own tasks only, "
+                "not all of asyncio.all_tasks(). The same command continues"
+            )
         except BaseException as problem:  # noqa: BLE001  # an error here would end the loop
             error = problem
         self.ends.put(_Ended(call, error))

@@ -89,8 +89,6 @@ _ANSWER_NOTES = {
     "(finish_reason), and scored as far as they go. Raise max_tokens.",
 }
 """What a reader must know of some answers: in brackets as of one answer, and as of several."""
-_ASIDE_NOTES = ("read", "declined in part")
-"""Those of them that only explain how a figure is made."""
 
 
 _WORD_METRICS = (
@@ -211,13 +209,9 @@ class RunTally:
                     self.answer_notes["cut off"] += 1
                     break
 
-    def notes(self, summaries: Sequence[Summary]) -> tuple[list[str], list[str]]:
-        """What a reader must know of the figures; and of that, what only explains one.
-
-        The latter are too large cutoffs, and how answers are known to decline.
-        """
+    def notes(self, summaries: Sequence[Summary]) -> list[str]:
+        """What a reader must know of the figures, a sentence or two each."""
         notes: list[str] = []
-        asides: list[str] = []
         if self.repeated_ids:
             notes.append(
                 f"{self.repeated_ids} retrievals returned an id more than once; only its first "
@@ -235,15 +229,11 @@ class RunTally:
         cutoff_note = self._cutoff_note(metrics)
         if cutoff_note:
             notes.append(cutoff_note)
-            asides.append(cutoff_note)
         word_metrics = [
             metric.name for metric in metrics if metric.definition.name in _WORD_METRICS
         ]
-        for kind, note in self._notes_on_answers(word_metrics):
-            notes.append(note)
-            if kind in _ASIDE_NOTES:
-                asides.append(note)
-        return notes, asides
+        notes.extend(self._notes_on_answers(word_metrics))
+        return notes
 
     def _cutoff_note(self, metrics: Sequence[Metric]) -> str:
         """Which metrics look further than any case has chunks; empty where none does."""
@@ -265,8 +255,8 @@ class RunTally:
             note += f"; {', '.join(precisions)} still divides by its cutoff"
         return f"{note}."
 
-    def _notes_on_answers(self, word_metrics: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """What a reader must know of some answers: which kind of note, and the note."""
+    def _notes_on_answers(self, word_metrics: Sequence[str]) -> Iterator[str]:
+        """What a reader must know of some answers, a note for each kind of them."""
         verb = "counts" if len(word_metrics) == 1 else "count"
         metrics_text = f"{', '.join(word_metrics)} {verb} them"
         for kind, note in _ANSWER_NOTES.items():
@@ -276,7 +266,7 @@ class RunTally:
                 continue
             form = r"\1" if count == 1 else r"\2"
             words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, note)
-            yield kind, f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
+            yield f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
     def failures(self) -> tuple[FailureGroup, ...]:
         """Failures of one kind together, the most frequent kind first."""
@@ -414,8 +404,8 @@ def _counted_as(attribution: Attribution) -> str:
     if answer is Answer.NONE:
         return "no_answer"
     if attribution.basis is Basis.LABEL:  # the case has no answer
-        if attribution.cause is Cause.ANSWERED_WITHOUT:
-            return "answered_without"
+        if attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
+            return "answered_without_evidence"
         return "declined_rightly" if answer is Answer.DECLINED else "right"
     if answer is Answer.UNCHECKED:
         return "unchecked" if attribution.decided_by is Decider.NONE else "undecided"

@@ -6,6 +6,13 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 
+from ragbench.core.gate_result import (
+    NOT_MEASURED_IN_BASELINE,
+    NOT_MEASURED_IN_EITHER,
+    NOT_MEASURED_IN_RUN,
+    ONLY_IN_BASELINE,
+    ONLY_IN_RUN,
+)
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import DataError, Problem
 from ragbench.plugins import Floats, np
@@ -23,11 +30,11 @@ it was not measured. Larger is better."""
 
 
 LEFT_OUT = (
-    "only in the baseline",
-    "only in this run",
-    "not measured in the baseline",
-    "not measured in this run",
-    "not measured in either",
+    ONLY_IN_BASELINE,
+    ONLY_IN_RUN,
+    NOT_MEASURED_IN_BASELINE,
+    NOT_MEASURED_IN_RUN,
+    NOT_MEASURED_IN_EITHER,
 )
 """Why a case cannot be compared; a case is counted once."""
 

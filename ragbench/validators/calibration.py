@@ -21,7 +21,7 @@ from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.slots import SLOTS
-from ragbench.validators.worth import WordLimit, Worth, shipped_worth
+from ragbench.validators.worth import LARGEST_POOL, WordLimit, Worth, shipped_worth
 
 
 class LinearModel(Record):
@@ -184,10 +184,6 @@ class DecisionRule(Record):
         return self.scale.apply(round(probability, 4))
 
 
-_LARGEST_POOL = 20
-"""Chunks of the pools that weights were learned from."""
-
-
 class Weights(Record):
     """What was learned for a validator, with the thresholds that were measured with it."""
 
@@ -204,10 +200,10 @@ class Weights(Record):
     digest: str
     """Of weights and words: verdicts of others are not compared."""
 
-    def probability(self, logit: float, chunks: int = _LARGEST_POOL) -> float:
+    def probability(self, logit: float, chunks: int = LARGEST_POOL) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        steep = self.pool.logit([logit, math.log(min(chunks, _LARGEST_POOL))])
-        return logistic(self.worth.slope * steep + self.worth.offset)
+        steep = self.pool.logit([logit, math.log(min(chunks, LARGEST_POOL))])
+        return logistic(self.worth.logit(steep, chunks))
 
 
 @lru_cache(maxsize=8)
@@ -221,7 +217,7 @@ def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     return Weights(
         chunk=read_model(stored["chunk"], features),
         pool=read_model(stored["pool"], tuple(stored["pool"]["weights"])),
-        relevant=logistic(worth.slope * steep + worth.offset),
+        relevant=logistic(worth.logit(steep, LARGEST_POOL)),  # it was measured in such pools
         worth=worth,
         digest=digest[:12],
     )

@@ -220,7 +220,7 @@ class LocalValidator(LearnedValidator, Checked):
         highest_unread = limits.relevant / 2  # no model has read them: never called relevant
         findings: list[Finding] = []
         for chunk, logit in zip(chunks, logits, strict=True):
-            probability = min(weights.probability(logit), highest_unread)
+            probability = min(weights.probability(logit, len(chunks)), highest_unread)
             findings.append(Finding(chunk=chunk, probability=probability))
         if not question.weights:
             return findings

@@ -473,12 +473,22 @@ def _is_named(name: str, tokens: Set[str], text: str) -> bool:
 
 
 def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
-    """It is asked what something is, and the chunk does not name it."""
+    """It is asked what something is, and the chunk does not name it, or only in a contrast.
+
+    "Unlike photosynthesis, respiration takes place in the mitochondria" says what respiration is.
+    """
     asked = _WORDS["asks_definition"].match(query)
     if asked is None:
         return
-    if not _is_named(asked["named"], set(parse_question(asked["named"]).tokens), text):
-        yield f"'{asked['named']}' is not in this chunk"
+    named = asked["named"]
+    tokens = set(parse_question(named).tokens)
+    if not _is_named(named, tokens, text):
+        yield f"'{named}' is not in this chunk"
+        return
+    in_contrast = re.compile(_WORDS["contrast"].pattern + re.escape(named), re.IGNORECASE)
+    without_contrasts, contrasts = in_contrast.subn(" ", text)
+    if contrasts and not _is_named(named, tokens, without_contrasts):
+        yield f"it names '{named}' only beside another thing"
 
 
 _SHORTEST_LIFE = 25

@@ -8,6 +8,7 @@ that were true are those of domains that the curve was not fitted on. All number
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -20,6 +21,8 @@ from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import table
 
 _FILE = ("ragbench.validators", "worth")
+LARGEST_POOL = 20
+"""Chunks of the largest pools that were measured: more chunks count as so many."""
 
 
 class WordLimit(Record):
@@ -45,10 +48,17 @@ class Worth(Record):
     """Of the curve through all domains, by which a logit is multiplied; below 1 it flattens."""
     offset: float
     """What is then added to the logit."""
+    size: float
+    """What is added for each unit of the logarithm of how many chunks there are: of many chunks
+    without the answer, some chunk looks like one more often than of few."""
     present: float
     """The probability from which on the answer is called present."""
     words: tuple[WordLimit, ...]
     """The surest word first; the last one begins at 0."""
+
+    def logit(self, steep: float, chunks: int) -> float:
+        """A validator's own logit on the curve, where it is the best of so many chunks."""
+        return self.slope * steep + self.offset + self.size * math.log(min(chunks, LARGEST_POOL))
 
 
 @lru_cache(maxsize=8)

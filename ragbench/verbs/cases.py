@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from ragbench.core.attribution import LOSSES, Cause
+from ragbench.core.attribution import Cause
 from ragbench.core.biography import POST_RETRIEVE
 from ragbench.core.case import Case
 from ragbench.core.outcome import Cell
@@ -22,8 +22,12 @@ from ragbench.io.export import EXPORTS, Exported, Scores, export, write_cases
 from ragbench.io.fields import CASES_FILE
 from ragbench.ledger.folder import RunFolder, path_of, read_manifest
 from ragbench.ledger.journal import Journal
-from ragbench.safe_text import did_you_mean, listed
+from ragbench.private_files import make_private_folder
+from ragbench.safe_text import as_line, did_you_mean, listed
 from ragbench.verbs.report import open_traces
+
+_MOST_IDS = 5
+"""Ids of cases that an error names."""
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
@@ -111,7 +115,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
                     metadata["needs"] = needs
                 yield replace(case, metadata=metadata)
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     with Journal(RunFolder(path=run).journal) as journal:
         write_cases(labelled_cases(journal), target)
     with written_whole(folder / "provenance.jsonl") as file:
@@ -139,26 +143,42 @@ def _missing_labels(case: Case) -> list[str]:
     return labels
 
 
-def find_case(report: Report, id: str) -> CaseRow:
-    """The case of an id.
+def find_case(report: Report, name: str) -> CaseRow:
+    """The case with an id, or else the one whose question begins so.
 
     Raises:
-        ConfigError: the run has no such case.
+        ConfigError: the run has no such case, or several whose questions begin so.
     """
-    row = next(report.find([id]), None)
-    if row is None:
-        ids = [case.id for case in report.index(None, None)]
-        near = did_you_mean(id, ids) or " 'ragbench cases RUN' lists them"
-        raise ConfigError(f"the run has no case '{id}'.{near}")
-    return row
+    row = next(report.find([name]), None)
+    if row is not None:
+        return row
+    ids = [case.id for case in report.index(None, None)]
+    question = _plain(name)
+    matching_ids: list[str] = []
+    if question:
+        matching_ids = [row.id for row in report.rows() if _plain(row.query).startswith(question)]
+    if not matching_ids:
+        near = did_you_mean(name, ids) or " 'ragbench cases RUN' lists them"
+        raise ConfigError(f"the run has no case '{name}', and no question that begins so.{near}")
+    if len(matching_ids) > 1:
+        raise ConfigError(
+            f"{len(matching_ids):,} questions of the run begin with '{name}': write more of it, or "
+            f"name an id: {as_line(matching_ids, _MOST_IDS)}"
+        )
+    return next(report.find(matching_ids))
+
+
+def _plain(question: str) -> str:
+    """A question without what people write differently when they copy it."""
+    return " ".join(question.split()).casefold()
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
-    """The worst cases of each cause that lost the answer, so many of each at most."""
+    """The worst cases of each cause but `RIGHT`, so many of each at most."""
     position = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(position, None):
-        if case.cause in LOSSES:
+        if case.cause is not Cause.RIGHT:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in Cause:  # in the order of a case's way through the stages
         if cause in by_cause:

@@ -14,6 +14,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import CORRECTNESS, Metric
 from ragbench.core.record import Record, replace
 from ragbench.core.report import CaseRow, Report
+from ragbench.core.scalars import plain_number
 from ragbench.core.trace import Entry, RunCase
 from ragbench.errors import ConfigError, InterruptedRunError, RunError
 from ragbench.io.entries import EntrySource
@@ -665,11 +666,19 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
 
 
 def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields of a record; Parquet's lists, which are arrays in a DataFrame, are lists again."""
-    values: dict[str, Any] = {}
-    for name, value in record.items():
-        values[str(name)] = value.tolist() if hasattr(value, "tolist") else value
-    return values
+    """The fields of a record, in Python's own types."""
+    return {str(name): _plain_value(value) for name, value in record.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    """A value in Python's own types; lists of Parquet are arrays in a DataFrame."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return _plain_values(cast("Mapping[Any, Any]", value))
+    return plain_number(value)
 
 
 _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")

@@ -33,9 +33,10 @@ _LONGEST = 4000
 """Characters of a document that are put into a context, around the evidence where it is known."""
 _REPLAYED = (
     Cause.NOT_RETRIEVED,
-    Cause.PART_MISSING,
+    Cause.PART_NOT_RETRIEVED,
     Cause.NOT_SEEN,
     Cause.DROPPED,
+    Cause.WRONG_PASSAGE,
     Cause.NOT_USED,
     Cause.DECLINED,
 )

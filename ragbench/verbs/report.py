@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,8 @@ import orjson
 from ragbench.core.attribution import Attribution, Cause
 from ragbench.core.biography import Biography
 from ragbench.core.case_table import clusters_note
-from ragbench.core.matched import GoldCause
-from ragbench.core.metric import Metric
+from ragbench.core.matched import GoldCause, Matched, MatchedBy
+from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Failure, verdict_reason
 from ragbench.core.record import replace
 from ragbench.core.report import (
@@ -314,6 +314,8 @@ class ReportBuilder:
 
             self._judged = JudgeTally(cases.metrics, judge)
         self._repeated = _repeated(cases)
+        self._is_by_document = False
+        """Whether a relevant chunk was recognised by its document."""
 
     def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages; what became of it is stored in the journal."""
@@ -330,6 +332,7 @@ class ReportBuilder:
         if self._repeated is not None:
             cells = self._repeated.add(case.id, run_case.digest, cells)
         self._summaries.add(case, cells)
+        self._is_by_document |= any(map(_names_document, run_case.matches.values()))
         failures = failures_of(run_case.trace, cells)
         self._tally.add(run_case, failures)
         if self._judged is not None and any(run_case.judgements):
@@ -350,16 +353,16 @@ class ReportBuilder:
         """
         tally = self._tally
         summaries = self._summaries.summaries()
+        if self._is_by_document:
+            summaries = _marked_by_document(summaries)
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
         latencies = tuple(replace(latency, concurrency=self._concurrency) for latency in latencies)
-        notes, asides = tally.notes(summaries)
+        notes = tally.notes(summaries)
         if clusters:
             note = clusters_note(clusters)
             if note:
                 notes.append(note)
-                if self._summaries.names:
-                    asides.append(note)
         repeat_notes = () if self._repeated is None else self._repeated.notes(tally.seconds)
         reused_from: str | None = None
         if any(stage.reused for stage in stages):
@@ -376,7 +379,6 @@ class ReportBuilder:
             latencies=latencies,
             reused_from=reused_from,
             notes=(*self.cases.manifest.notes, *repeat_notes, *notes),
-            asides=frozenset(asides),
             judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),
@@ -390,6 +392,21 @@ class ReportBuilder:
             journal.flush()
             journal.runs.complete(hidden_bytes(body), finished_under)
         return self.cases.report(report)
+
+
+def _names_document(matched: Matched) -> bool:
+    """Whether a chunk counts as relevant because of its document."""
+    return any(chunk_match.by is MatchedBy.DOCUMENT for chunk_match in matched.matches)
+
+
+def _marked_by_document(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
+    """The summaries, those that rest on relevant chunks marked as by document."""
+    marked: list[Summary] = []
+    for summary in summaries:
+        if Need.JUDGEMENTS in summary.metric.definition.needs:
+            summary = replace(summary, by_document=True)
+        marked.append(summary)
+    return tuple(marked)
 
 
 def case_row(

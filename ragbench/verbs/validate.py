@@ -54,6 +54,7 @@ from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.summary import most_frequent
 from ragbench.plugins import import_packages_of
+from ragbench.private_files import open_private
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
@@ -317,7 +318,10 @@ class _Judging:
             is_empty = False
             is_done = False
             try:
-                with Journal(journal_path) as journal, draft.open("wb+") as lines:
+                with (
+                    Journal(journal_path) as journal,
+                    open_private(draft, "wb+") as lines,
+                ):
                     try:
                         journal.runs.begin(bytes.fromhex(setting))
                         self.run = Running(

@@ -92,8 +92,8 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     if declined:
         rightly = f" ({answers.declined_rightly:,} rightly)" if answers.declined_rightly else ""
         yield f"{declined:,} declined{rightly}"
-    if answers.answered_without:
-        yield f"{answers.answered_without:,} answered though nothing was there"
+    if answers.answered_without_evidence:
+        yield f"{answers.answered_without_evidence:,} answered without evidence"
     if answers.unchecked:
         verb = "has" if answers.unchecked == 1 else "have"
         yield f"{answers.unchecked:,} {verb} nothing to compare with"

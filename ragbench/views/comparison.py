@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -17,7 +18,9 @@ from ragbench.views.document import (
     Section,
     changes_of,
     flows_section,
+    movement_cells,
     number_text,
+    paired_cases_text,
     range_text,
 )
 from ragbench.views.html import charts
@@ -61,13 +64,41 @@ def p_text(difference: Difference) -> str:
     return f"{p_value:.3f}"
 
 
-def difference_cells(difference: Difference | None, unit: str) -> tuple[str, str, str, str]:
-    """The difference, its interval, its p-value, and the cases that it is of."""
-    if difference is None:
-        return "-", "-", "-", "-"
-    change = number_text(difference.difference, unit, sign=True)
-    interval = range_text(difference, unit, sign=True)
-    return change, interval, p_text(difference), f"{difference.cases:,}"
+class DifferenceCells(NamedTuple):
+    """The cells of two runs on a metric, over the cases that both measured."""
+
+    first: str
+    second: str
+    difference: str
+    interval: str
+    p_value: str
+    cases: str
+
+
+def difference_cells(metric: MetricComparison, difference: Difference) -> DifferenceCells:
+    """Two runs' means over the same cases, how they differ, and how many cases these are.
+
+    Where the runs measured no case in common, the means are each run's own.
+    """
+    before, after = difference.before, difference.after
+    if not difference.cases:
+        before = metric.figure_of(difference.first).score
+        after = metric.figure_of(difference.second).score
+    first, second, change = movement_cells(before, after, metric.unit)
+    cases = paired_cases_text(
+        difference.cases,
+        difference.cases_only_first,
+        difference.cases_only_second,
+        (f"in {difference.first}", f"in {difference.second}"),
+    )
+    return DifferenceCells(
+        first=first,
+        second=second,
+        difference=change if difference.cases else "-",
+        interval=range_text(difference, metric.unit, sign=True),
+        p_value=p_text(difference),
+        cases=cases,
+    )
 
 
 def result_lines(comparison: Comparison) -> Iterator[str]:
@@ -112,7 +143,7 @@ def _significant_metrics(
             continue
         for difference in metric.differences:
             if (difference.first, difference.second) == pair and difference.is_significant:
-                change = number_text(difference.difference, metric.unit, sign=True)
+                change = difference_cells(metric, difference).difference
                 name = f"{shown_line(metric.name)} ({change})"
                 ways[_way(metric.direction, difference)].append(name)
     return ways
@@ -221,22 +252,39 @@ def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
 
 
 def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
-    """A row for each pair of runs; the figures of the runs are in the first row."""
-    figures: list[str] = []
-    for figure in metric.figures:
-        marks = [f"^{mark}" for mark in figure.better_than]
-        figures.append(" ".join([number_text(figure.score, metric.unit), *marks]))
+    """A row for each pair of runs, with the means of these two over the cases that both measured.
+
+    A metric of which no difference can be computed has one row, with each run's own figure.
+    """
     if not metric.differences:
-        yield (metric.name, *figures, "-", "-", Markup(), "-", "-", "-")
+        scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
+        yield (metric.name, *scores, "-", "-", Markup(), "-", "-", "-")
     ends = [(change.difference, change.low, change.high) for change in metric.differences]
     drawings = charts.differences(ends)
     for difference, drawing in zip(metric.differences, drawings, strict=True):
-        change, interval, p_value, cases = difference_cells(difference, metric.unit)
+        cells = difference_cells(metric, difference)
+        first, second = difference.first, difference.second
+        means = dict.fromkeys((figure.run for figure in metric.figures), "")
+        means[first] = cells.first
+        means[second] = cells.second
+        if second in metric.figure_of(first).better_than:
+            means[first] += f" ^{second}"
+        if first in metric.figure_of(second).better_than:
+            means[second] += f" ^{first}"
+        pair = f"{second} - {first}"
+        p_value = cells.p_value
         if difference.is_significant:
             p_value += " *"
-        pair = f"{difference.second} - {difference.first}"
-        yield (metric.name, *figures, pair, change, drawing, interval, p_value, cases)
-        figures = [""] * len(figures)
+        yield (
+            metric.name,
+            *means.values(),
+            pair,
+            cells.difference,
+            drawing,
+            cells.interval,
+            p_value,
+            cells.cases,
+        )
 
 
 def _system_sections(comparison: Comparison) -> Iterator[Section]:

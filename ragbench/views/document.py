@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragbench.core.attribution import CauseFlow
+from ragbench.core.movement import movement
 from ragbench.core.outcome import Status
 from ragbench.core.record import Record
 from ragbench.safe_text import as_line, markdown_table, markdown_text, shown_line
@@ -294,6 +295,34 @@ def _cell_text(value: float | None, status: Status) -> str:
     return number_text(value)
 
 
+class _NumberForm(NamedTuple):
+    """How numbers of a size and a unit are printed."""
+
+    factor: float
+    """What a number is multiplied by, such as 100 for per cent."""
+    places: int
+    ending: str
+    """The unit, behind the number."""
+
+    @classmethod
+    def of(cls, size: float, unit: str) -> _NumberForm:
+        """The form for numbers up to a size."""
+        if unit == "share":
+            return cls(100.0, 1, "%")
+        if unit == "s" and size < 1:
+            return cls(1e3, 1, " ms")
+        if unit == "s":
+            return cls(1.0, 2, " s")
+        if size < 100:
+            return cls(1.0, 3, "")
+        return cls(1.0, 1, "")
+
+    def text(self, number: float, *, sign: bool = False) -> str:
+        """A number that the factor is in already."""
+        plus = "+" if sign else ""
+        return f"{number:{plus},.{self.places}f}{self.ending}"
+
+
 def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
     """A number in as many places as its size needs; ``-`` where there is none.
 
@@ -303,16 +332,42 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
     """
     if value is None or not math.isfinite(value):
         return "-"
-    plus = "+" if sign else ""
-    if unit == "share":
-        return f"{value:{plus}.1%}"
-    if unit == "s" and abs(value) < 1:
-        return f"{value * 1e3:{plus}.1f} ms"
-    if unit == "s":
-        return f"{value:{plus}.2f} s"
-    if abs(value) < 100:
-        return f"{value:{plus}.3f}"
-    return f"{value:{plus},.1f}"
+    form = _NumberForm.of(abs(value), unit)
+    return form.text(value * form.factor, sign=sign)
+
+
+def movement_cells(before: float | None, now: float | None, unit: str = "") -> tuple[str, str, str]:
+    """A figure before and now, and its change: the printed change is that of the printed figures.
+
+    ``-`` where a figure is unknown, and for the change then.
+    """
+    if before is None or now is None:
+        return number_text(before, unit), number_text(now, unit), "-"
+    form = _NumberForm.of(max(abs(before), abs(now)), unit)
+    moved = movement(before * form.factor, now * form.factor, form.places)
+    return form.text(moved.before), form.text(moved.now), form.text(moved.change, sign=True)
+
+
+def paired_cases_text(
+    both: int, only_first: int, only_second: int, names: tuple[str, str] = ("before", "now")
+) -> str:
+    """How many cases two means are of, and how many one of the runs measured alone.
+
+    Args:
+        names: of the two runs.
+    """
+    parts = [f"{both:,}"]
+    for count, name in zip((only_first, only_second), names, strict=True):
+        if count:
+            parts.append(f"{count:,} only {name}")
+    return ", ".join(parts)
+
+
+def cases_in_short(both: int, only_first: int, only_second: int) -> str:
+    """The same for a narrow table: ``5 of 10``, those in both of those in either."""
+    if not (only_first or only_second):
+        return f"{both:,}"
+    return f"{both:,} of {both + only_first + only_second:,}"
 
 
 class Ends(Protocol):

@@ -15,6 +15,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement, JudgeStep, Known, Status
 from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, Hop, SearchStory
+from ragbench.io.source import derived_id
 from ragbench.ledger.codec import judgement_object
 from ragbench.safe_text import shown_line
 from ragbench.views.report import case_object
@@ -23,6 +24,8 @@ _LONGEST = 300
 """Letters of an answer or a reason that are shown on a line."""
 _LONGEST_CHUNK = 160
 """Letters of a chunk that are shown: ragbench report --html shows all."""
+_LONGEST_QUESTION = 160
+_LONGEST_ID = 60
 _MOST_STEPS = 6
 """Answers of a judge that are shown for a metric."""
 _MOST_CHUNKS = 4
@@ -32,6 +35,17 @@ _MOST_TURNS = 20
 
 LabelledLine = tuple[str, str]
 """A label, such as ``"answer"``, and its line."""
+
+
+def case_name(id: str, question: str) -> str:
+    """What a reader knows a case by: its question, after its id where somebody gave it one.
+
+    An id that was derived from the question tells nothing, and a command takes the question, too.
+    """
+    text = shown_line(question, longest=_LONGEST_QUESTION)
+    if id == derived_id("q", question):
+        return text
+    return f"{shown_line(id, longest=_LONGEST_ID)}: {text}"
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[LabelledLine]:

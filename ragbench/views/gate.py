@@ -30,7 +30,9 @@ from ragbench.views.document import (
     Section,
     changes_of,
     flows_section,
+    movement_cells,
     number_text,
+    paired_cases_text,
     range_text,
 )
 from ragbench.views.history import sparkline
@@ -125,6 +127,7 @@ def _checks_section(verdict: GateResult) -> Section:
         columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
         rows=rows,
         most=_MOST_CHECKS,
+        hint="" if verdict.shared is None else verdict.shared.text,
     )
 
 
@@ -256,7 +259,8 @@ def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
 
 
 _FIGURES_OF_REASON = re.compile(
-    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
+    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?"
+    r"(?:, on \S+ cases? in both \(.*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
 )
 
@@ -317,8 +321,10 @@ def github_annotations(verdict: GateResult) -> str:
     for colour in ("red", "yellow"):
         checks = [check for check in verdict.against if check.outcome.colour == colour]
         for check in checks[:_MOST_ANNOTATIONS]:
-            title = f"ragbench {check.name}"
-            annotations.append(annotation(_LEVELS[colour], title, check.reason))
+            level = _LEVELS[colour]
+            if verdict.outcome is GateOutcome.PASSED and not check.is_warning:
+                level = _LEVELS["green"]  # chance explains it: it is open, and nothing to act on
+            annotations.append(annotation(level, f"ragbench {check.name}", check.reason))
     return "".join(annotations)
 
 
@@ -330,21 +336,37 @@ def refusal_text(refusal: Refusal) -> str:
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
-CHECK_COLUMNS = ("now", "change", "interval", "limit", "cases")
+CHECK_COLUMNS = ("before", "now", "change", "interval", "limit", "cases")
 
 
-def check_cells(check: GateCheck) -> tuple[str, ...]:
-    """This run's figure and what it is held against, under `CHECK_COLUMNS`.
+class CheckCells(NamedTuple):
+    """The cells of a check under `CHECK_COLUMNS`."""
 
-    The interval is that of the change, or of the figure where there is no change.
+    before: str
+    now: str
+    change: str
+    interval: str
+    """Of the change, or of the figure where there is no change."""
+    limit: str
+    cases: str
+
+
+def check_cells(check: GateCheck) -> CheckCells:
+    """A check's figure and what it is held against.
+
+    Beside a baseline all three figures are of the cases that both runs measured: those that one of
+    them measured alone are counted behind the number of these.
     """
-    change = "-"
-    interval = range_text(check.interval, check.unit)
-    if check.drop is not None:
-        change = number_text(check.drop.difference, check.unit, sign=True)
-        interval = range_text(check.drop, check.unit, sign=True)
-    observed = number_text(check.observed, check.unit)
-    return (observed, change, interval, limit_text(check), f"{check.cases:,}")
+    limit = limit_text(check)
+    drop = check.drop
+    if drop is None:
+        now = number_text(check.observed, check.unit)
+        interval = range_text(check.interval, check.unit)
+        return CheckCells("-", now, "-", interval, limit, f"{check.cases:,}")
+    before, now, change = movement_cells(drop.before, drop.after, check.unit)
+    interval = range_text(drop, check.unit, sign=True)
+    cases = paired_cases_text(check.cases, drop.cases_only_before, drop.cases_only_now)
+    return CheckCells(before, now, change, interval, limit, cases)
 
 
 def limit_text(check: GateCheck) -> str:
@@ -434,7 +456,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
     for check in verdict.checks:
         name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
-            reason = _reason_with_names(verdict, check)
+            reason = _reason_in_full(verdict, check)
             yield _JUnitCase(name, "failure", reason, check.kind.value)
         elif check.outcome is GateOutcome.INCONCLUSIVE:
             yield _JUnitCase(name, "skipped", f"inconclusive: {check.reason}")
@@ -442,11 +464,14 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
             yield _JUnitCase(name, "system-out", check.reason)
 
 
-def _reason_with_names(verdict: GateResult, check: GateCheck) -> str:
-    """Why a check failed; of expectations with those that do not hold."""
-    if verdict.unfulfilled is None or check.subject != EXPECTATIONS:
-        return check.reason
-    return "\n".join([check.reason, *unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]])
+def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
+    """Why a check failed, and what it shares with others; the expectations that do not hold."""
+    lines = [check.reason]
+    if verdict.shared is not None and check.subject in verdict.shared.subjects:
+        lines.append(verdict.shared.text)
+    if verdict.unfulfilled is not None and check.subject == EXPECTATIONS:
+        lines += unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]
+    return "\n".join(lines)
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:

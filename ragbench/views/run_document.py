@@ -14,6 +14,8 @@ from ragbench.core.attribution import LOSSES, Cause, CauseCount, CauseFlow
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import (
+    JUDGED_RIGHT,
+    WORDS_RIGHT,
     CanaryLine,
     FailureGroup,
     JudgeLine,
@@ -102,6 +104,9 @@ def headline(report: Report) -> str:
     group = "most" if 2 * worst.cases > lost else "the largest group"
     estimated = ", estimated" if worst.estimated else ""
     share = f"{worst.cases:,} ({worst.cases / total:.0%}{estimated})"
+    verb = "is" if lost == 1 else "are"
+    if lost == worst.cases:
+        return f"{text} {share} {verb} lost as “{worst.cause.label}”."
     return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {share}."
 
 
@@ -227,11 +232,12 @@ def _validation(table: ValidationTable) -> Section:
     present = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
     lines = [
         f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
-        f"{table.verdicts:,} cases. {quality_text(table)}"
+        f"{counted(table.verdicts, 'case')}. {quality_text(table)}"
     ]
-    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words)]
+    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words, of_run=True)]
     if table.unmatched:
-        lines.append(f"{table.unmatched:,} cases with a verdict have no answer and no abstention.")
+        cases = counted(table.unmatched, "case")
+        lines.append(f"Neither an answer nor an abstention, but a verdict: {cases}.")
     rows = list(verdict_rows(table))
     return Section(title="Validation", lines=lines, columns=VERDICT_COLUMNS, rows=rows)
 
@@ -342,10 +348,10 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = ("answer_correct", "recall@5", "nDCG@10")
-"""The default metrics that a short screen shows; what declines is counted below them."""
-_ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
-"""Default metrics that it shows only where something is wrong."""
+_OF_RETRIEVAL = ("recall@5", "nDCG@10")
+_OF_GROUNDING = ("numbers_supported", "citation_validity", "citation_attribution")
+"""Default metrics that a short screen shows only where something is wrong."""
+_OF_ABSTENTION = "abstention_accuracy"
 
 
 def has_default_metrics(report: Report) -> bool:
@@ -355,17 +361,39 @@ def has_default_metrics(report: Report) -> bool:
 
 
 def headline_metrics(report: Report) -> list[Summary]:
-    """The metrics with a figure; of the default ones the most telling."""
-    hidden: set[str] = set()
-    if has_default_metrics(report):
-        hidden = {*DEFAULT}.difference(_HEADLINE)
-    summaries: list[Summary] = []
-    for summary in report.summaries:
-        name = summary.metric.name
-        is_alarm = name in _ALARMS and summary.score is not None and summary.score < 1
-        if summary.measured and (name not in hidden or is_alarm):
-            summaries.append(summary)
-    return summaries
+    """The metrics of a short screen: of the default ones at most four, and those named beside.
+
+    The four are whether answers are right, two of retrieval, and one of grounding or abstention.
+    """
+    summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
+    if not has_default_metrics(report):
+        return list(summaries.values())
+    shown_names: list[str] = []
+    # People correct either of them, a judge goes before words.
+    for name in (*JUDGED_RIGHT, WORDS_RIGHT):
+        if name in summaries:
+            shown_names.append(name)
+            break
+    shown_names.extend(_OF_RETRIEVAL)
+    shown_names.extend(_of_grounding_or_abstention(report, summaries))
+    named_beside = [name for name in summaries if name not in DEFAULT]
+    shown_names = list(dict.fromkeys([*shown_names, *named_beside]))
+    return [summaries[name] for name in shown_names if name in summaries]
+
+
+def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]) -> Iterator[str]:
+    """The default metric of grounding where something is wrong, or else that of abstention.
+
+    Abstention applies where a case has no answer.
+    """
+    for name in _OF_GROUNDING:
+        summary = summaries.get(name)
+        if summary is not None and summary.score is not None and summary.score < 1:
+            yield name
+            return
+    answers = report.answers
+    if answers is not None and answers.declined_rightly + answers.answered_without_evidence:
+        yield _OF_ABSTENTION
 
 
 def unmeasured_text(report: Report) -> str | None:
@@ -439,9 +467,8 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 def causes_section(causes: Sequence[CauseCount]) -> Section:
     rows: list[Sequence[object]] = []
     for fall in waterfall(causes):
-        counts = (f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}")
-        rows.append((fall.cause.label, *counts, fall.note))
-    columns = ("what became of the cases", "cases", "share", "left", "by")
+        rows.append((fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", fall.note))
+    columns = ("what became of the cases", "cases", "share", "by")
     return Section(title="Where the answers were lost", columns=columns, rows=rows)
 
 
@@ -490,7 +517,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
         unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
         verdicts = f" ({_verdicts_text(juror.verdicts)})" if juror.verdicts else ""
         yield (
-            f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases"
+            f"{line.metric} by {juror.judge}: {score} over {counted(juror.measured, 'case')}"
             f"{unproved}{verdicts}"
         )
     for pair in line.pairs:
@@ -498,7 +525,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
             kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
             yield (
                 f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
-                f"{pair.cases:,} cases{kappa}"
+                f"{counted(pair.cases, 'case')}{kappa}"
             )
 
 
@@ -558,16 +585,17 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
             line += f" {counted(missing, 'gold context')} never found."
         yield line
     for reason, cases in table.no_gold:
-        yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
+        yield f"Nothing is known of the gold of {counted(cases, 'case')}: {reason}."
     for operator in table.operators:
         notes = operator.notes[:_MOST_NOTES]
+        all_cases = counted(operator.cases, "case")
         if operator.acted:
             for note, cases in notes:
-                yield f"{operator.operator}: {note} ({cases:,} of {operator.cases:,} cases)."
+                yield f"{operator.operator}: {note} ({cases:,} of {all_cases})."
         else:
-            line = f"{operator.operator} did not act in any of {operator.cases:,} cases."
+            line = f"{operator.operator} did not act in any of {all_cases}."
             for note, cases in notes:
-                line += f" It said: {note} ({cases:,} cases)."
+                line += f" It said: {note} ({counted(cases, 'case')})."
             yield line
 
 

@@ -137,7 +137,7 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share_text(summary.answer_present)}"
-    for line in words_lines(summary.words):
+    for line in words_lines(summary.words, of_run=False):
         yield f"  {line}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
     yield f"retrieval quality  {counts}"

@@ -18,8 +18,12 @@ def presence_text(verdict: Verdict) -> str:
     return text
 
 
-def words_lines(words: Sequence[WordCount]) -> Iterator[str]:
-    """How many queries have which word, and what would make the words hold for them."""
+def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
+    """How many queries have which word, and what would make the words hold for them.
+
+    Args:
+        of_run: whether they are the cases of a run, whose chunks ``ragbench label`` can show.
+    """
     worths = [one.worth for one in words if one.worth is not None]
     for one in words:
         line = f"{one.word.value} {one.count:,}"
@@ -27,4 +31,9 @@ def words_lines(words: Sequence[WordCount]) -> Iterator[str]:
             line += f": {one.worth}"
         yield line
     if worths and not worths[0].labels:
-        yield "calibrate: label 20 queries (answer_present true or false), then ragbench calibrate"
+        label = "label 20 queries (answer_present true or false), then ragbench calibrate FILE"
+        if of_run:
+            label = (
+                "ragbench label RUN -m answer_present -n 20, then ragbench calibrate labels.jsonl"
+            )
+        yield f"calibrate: {label}"

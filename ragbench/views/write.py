@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import IO, BinaryIO
 
 import orjson
 
@@ -18,11 +17,13 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import CaseRow, Report
 from ragbench.io.atomic import written_whole
+from ragbench.io.csv_cells import csv_line
 from ragbench.ledger.codec import judgement_object
 from ragbench.ledger.content import stamp_of
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
+from ragbench.masking import hidden
 from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
@@ -58,8 +59,6 @@ _VERDICT_COLUMNS = (
     "verdict_conflicts",
 )
 """Only in runs that have a validator."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
 _BUFFERED = 1 << 18
 """Characters of rows from which on they are encoded together."""
 _IN_MEMORY = 1 << 24
@@ -85,8 +84,6 @@ class CaseFiles(ExitStack):
         self.table = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self.judgements = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self._text = io.StringIO(newline="")
-        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
-        self._rows = csv.writer(self._text, lineterminator="\r\n")
         return self._add
 
     def flush(self) -> None:
@@ -99,39 +96,39 @@ class CaseFiles(ExitStack):
         """Takes in a case for all files."""
         self.count += 1
         self.page.case(row)
-        self._rows.writerow(self._fields(row))
+        self._text.write(csv_line(self._fields(row)))
         if self._text.tell() > _BUFFERED:
             self.flush()
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
 
-    def _fields(self, row: CaseRow) -> list[str]:
+    def _fields(self, row: CaseRow) -> list[object]:
         """A case as a row of a table in which lists are JSON.
 
         A cell that was not measured holds its status instead of a number: none is taken for a 0.
         """
-        fields = [
-            _safe(row.id),
-            _safe(row.query),
-            _safe(row.language),
-            _safe(row.cluster),
+        fields: list[object] = [
+            _id(row.id),
+            _text(row.query),
+            _id(row.language),
+            _id(row.cluster),
             _list(row.tags),
-            _safe(row.reference),
-            _safe(row.response),
+            _text(row.reference),
+            _text(row.response),
             _list(row.reference_ids),
             _list(row.retrieved_ids),
             row.stages["retrieve"],
             row.stages["generate"],
-            _safe(" | ".join(map(str, row.failures))),
+            _text(" | ".join(map(str, row.failures))),
             row.attribution.cause.value,
             row.attribution.answer.value,
             row.attribution.decided_by.value,
-            _safe(row.attribution.reason),
+            _text(row.attribution.reason),
         ]
         for _, position in self.columns:
             cell = row.cells[position]
             is_measured = cell.status is Status.MEASURED
-            fields.append(repr(cell.value) if is_measured else cell.status.value)
+            fields.append(cell.value if is_measured else cell.status.value)
         if "validate" in row.stages:
             fields.extend(_verdict_fields(row))
         return fields
@@ -154,7 +151,10 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
                 add(row)
         cases.flush()
         cases.page.report = report
-        files = {name: stack.enter_context(written_whole(folder / name)) for name in names}
+        files: dict[str, BinaryIO] = {}
+        for name in names:
+            file = written_whole(folder / name, is_table=name == "cases.csv")
+            files[name] = stack.enter_context(file)
         files["cases.csv"].write(_csv_head(report, cases))
         _copy(cases.table, files["cases.csv"])
         if "judgements.jsonl" in files:
@@ -171,11 +171,10 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
 
 
 def _csv_head(report: Report, cases: CaseFiles) -> bytes:
-    head = io.StringIO(newline="")
+    """The line with the names of the columns."""
     metrics = [name for name, _ in cases.columns]
     verdict = () if report.validation is None else _VERDICT_COLUMNS
-    csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *metrics, *verdict])
-    return head.getvalue().encode("utf-8", "backslashreplace")
+    return csv_line([*_COLUMNS, *metrics, *verdict]).encode("utf-8", "backslashreplace")
 
 
 def _copy(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
@@ -201,33 +200,38 @@ def _names(report: Report) -> list[str]:
     return names if report.judging is None else [*names, "judgements.jsonl"]
 
 
-def _verdict_fields(row: CaseRow) -> list[str]:
+def _verdict_fields(row: CaseRow) -> list[object]:
     """What the validator says of a case's chunks; empty where it was not asked."""
     verdict = row.validation
     if verdict is None:
-        return [""] * len(_VERDICT_COLUMNS)
+        return [None] * len(_VERDICT_COLUMNS)
     conflicts = [conflict.detail for conflict in verdict.conflicts]
     return [
         "yes" if verdict.answer_present else "no",
-        verdict.answer_word.value if verdict.answer_word is not None else "",
-        repr(verdict.answer_probability),
+        verdict.answer_word.value if verdict.answer_word is not None else None,
+        verdict.answer_probability,
         verdict.retrieval_quality.value,
-        _safe(verdict.message),
-        _safe(" | ".join(verdict.reasons)),
-        _safe(" | ".join(conflicts)),
+        _text(verdict.message),
+        _text(" | ".join(verdict.reasons)),
+        _text(" | ".join(conflicts)),
     ]
 
 
-def _list(ids: Sequence[str] | None) -> str:
-    return "" if ids is None else orjson.dumps(ids).decode()
+def _list(ids: Sequence[str] | None) -> str | None:
+    """Ids as a JSON text."""
+    return None if ids is None else orjson.dumps(ids).decode()
 
 
-def _safe(text: str | None) -> str:
-    """A text that a spreadsheet does not run as a formula."""
-    if text is None:
-        return ""
-    text = text.replace("\x00", "\\0")  # readers end a row there
-    return f"'{text}" if text.startswith(_FORMULA) else text
+def _text(text: str | None) -> str | None:
+    """A text for a cell: empty and not known are the same in this table."""
+    return _id(hidden(text)) if text else None
+
+
+def _id(text: str | None) -> str | None:
+    """A text for a cell that cases are joined on or grouped by."""
+    if not text:
+        return None
+    return text.replace("\x00", "\\0")  # some readers end a row there
 
 
 def _judgements(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from typing import Any, cast
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, RunError
 from ragbench.plugins import require
+from ragbench.safe_text import did_you_mean
 
 _CONTINUE = "Finished work is stored: the same command continues, on this or another --engine"
 
@@ -91,7 +92,10 @@ def check_engine(text: str) -> str:
     """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
     kind, separator, address = text.partition("://")
     if kind not in ENGINES or (separator and (kind != "ray" or not address)):
-        raise ConfigError(f"--engine {text}: expected local, processes, ray or ray://HOST:PORT")
+        meant = did_you_mean(text, ("local", "processes", "ray"))
+        raise ConfigError(
+            f"--engine {text}: expected local, processes, ray or ray://HOST:PORT.{meant}"
+        )
     return kind
 
 

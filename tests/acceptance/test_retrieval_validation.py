@@ -79,17 +79,7 @@ BATTERY = "Who designed the X200 and how long does the battery of the X200 last?
 WARRANTY = ["The warranty of the X200 covers the battery and the screen.", "It is sold in Leeds."]
 
 
-def open_for(request: pytest.FixtureRequest, *names: str) -> None:
-    """Marks a scenario that does not hold yet for some validators; delete it where one does."""
-    validator: Validator = request.getfixturevalue("validator")
-    if validator.name in names:
-        request.applymarker(pytest.mark.xfail(reason="the validator's issue owns it", strict=True))
-
-
-def test_us1_1_the_chunks_on_the_topic_are_relevant(
-    validator: Validator, request: pytest.FixtureRequest
-) -> None:
-    open_for(request, "lexical")
+def test_us1_1_the_chunks_on_the_topic_are_relevant(validator: Validator) -> None:
     verdict = judged(validator, "What is photosynthesis?", LIFE)
     assert set(verdict.relevant_chunk_ids) == {"c1", "c2", "c3"}
 

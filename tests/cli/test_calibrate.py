@@ -76,3 +76,49 @@ def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> No
     assert (done.code, Path("mine.json").exists()) == (1, False)
     assert "mine.json was not written" in done.err
     assert done.json["report"]["is_better"] is False
+
+
+def label_line(record: dict[str, Any], value: float | None, by: str = "ann") -> dict[str, Any]:
+    """A line as ``ragbench label RUN -m answer_present`` writes it."""
+    return {
+        "question": record["query"],
+        "answer": "",
+        "contexts": [chunk["text"] for chunk in record["chunks"]],
+        "metric": "answer_present",
+        "value": value,
+        "by": by,
+    }
+
+
+def test_labels_of_a_run_give_the_calibration_of_a_dump_with_the_same_labels(
+    ragbench: Ragbench,
+) -> None:
+    records = labelled(60)
+    for record in records:
+        for chunk in record["chunks"]:
+            del chunk["relevant"]  # a label of `ragbench label` says nothing of single chunks
+    dump = lines("dump.jsonl", records)
+    labels = lines(
+        "labels.jsonl", [label_line(record, float(record["answer_present"])) for record in records]
+    )
+
+    ragbench("calibrate", dump, "-o", "dump.json", "--workers", "1", "-q").ok()
+    ragbench("calibrate", labels, "-o", "labels.json", "--workers", "1", "-q").ok()
+
+    assert Path("labels.json").read_bytes() == Path("dump.json").read_bytes()
+
+
+def test_labels_of_answers_and_undecided_ones_do_not_count(ragbench: Ragbench) -> None:
+    records = labelled(40)
+    decided = [label_line(record, float(record["answer_present"])) for record in records[:38]]
+    agreed = label_line(records[0], 1.0, by="bob")
+    partly = label_line(records[38], 0.5)
+    disputed = [label_line(records[39], 0.0), label_line(records[39], 1.0, by="bob")]
+    of_answer = {**label_line(records[0], 0.0), "answer": "Two.", "metric": "support"}
+    labels = lines("labels.jsonl", [*decided, agreed, partly, *disputed, of_answer])
+
+    done = ragbench("calibrate", labels, "--workers", "1", "--json").ok()
+
+    assert done.json["labelled"] == 38
+    assert done.json["unlabelled"] == 2
+    assert "1 label by other metrics left out" in done.err

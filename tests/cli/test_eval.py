@@ -25,7 +25,7 @@ def test_the_baseline_is_evaluated_by_its_name(ragbench: Ragbench) -> None:
         *("eval", "office", "--rag", "baseline"),
         *("-o", "run", "-m", "recall@5,hit_rate@1,token_f1"),
     ).ok()
-    assert done.out.startswith("baseline on office: 3 cases\ngenerate  2 answered, 1 abstained\n")
+    assert done.out.startswith("baseline on office: 3 cases\nmetric ")
     assert score("recall@5") == (1.0, 2)
     assert "report  run/report.html" in done.err
     assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
@@ -211,8 +211,10 @@ def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     done = ragbench("eval", str(PELLORIN), "--rag", "baseline", "--out", "run")
     lines = done.err.splitlines() + done.out.splitlines()
     assert len(lines) <= 24
-    assert sum("ragbench " in line for line in lines) == 1 + lines[0].count("ragbench ")
+    assert [line for line in lines if line.startswith("next ")] == ["next    ragbench explain run"]
+    assert "more    2 notes: ragbench report run" in lines
     assert "not measured" not in done.out
+    assert "end_to_end_f1" not in done.out
     assert next_command(done) == ["explain", "run"]
     worst = ragbench("explain", "run", "--json").json["worst"]["declined"][0]
     explained = ragbench("explain", "run", worst)
@@ -222,3 +224,19 @@ def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     # What the screen leaves out is in the report.
     report = ragbench("report", "run").out
     assert all(each in report for each in ("precision@5", "time per case", "notes"))
+
+
+def test_a_quiet_run_prints_its_folder_alone(ragbench: Ragbench) -> None:
+    done = ragbench("eval", str(PELLORIN), "--rag", "baseline", "--limit", "2", "-o", "run", "-q")
+
+    assert done.ok().out == "run\n"
+    assert done.err == ""
+
+
+def test_one_note_is_counted_as_one(ragbench: Ragbench) -> None:
+    lines("q.jsonl", [{"query": "When is tea?", "reference": "at 4", "response": "I do not know."}])
+
+    done = ragbench("eval", "q.jsonl", "-o", "run").ok()
+
+    assert "more    1 note: ragbench report run\n" in done.err
+    assert "Of 1 case: 1 declined." in done.out

@@ -43,7 +43,7 @@ def dataset() -> str:
 
 def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
     rag = ("--rag", "own.py:Own", "-m", "answer_rate,retrieval_latency")
-    return ragbench("eval", dataset, *rag, "-q", *options)
+    return ragbench("eval", dataset, *rag, *options)
 
 
 def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,14 +27,14 @@ def test_the_waterfall_of_a_run_counts_causes_and_names_cases(ragbench: Ragbench
 
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "not retrieved 1 33% by words" in lines
-    assert "c2: When is the help desk open?" in lines
+    assert "- c2: When is the help desk open?" in lines
     assert done.err == ""
 
 
 def test_the_worst_cases_of_each_cause_are_data(ragbench: Ragbench, run: str) -> None:
     explained = ragbench("explain", run, "--json").ok().json
 
-    assert explained["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}
+    assert explained["worst"] == {"not_retrieved": ["c2"], "answered_without_evidence": ["c3"]}
 
 
 def test_a_case_is_shown_hop_by_hop(ragbench: Ragbench, run: str) -> None:
@@ -50,13 +53,75 @@ def test_a_case_is_told_hop_by_hop_as_data(ragbench: Ragbench, run: str) -> None
     assert story["references"] == ["27 days"]
 
 
+def test_a_case_is_named_by_the_beginning_of_its_question(ragbench: Ragbench, run: str) -> None:
+    by_question = ragbench("explain", run, "when is the HELP desk").ok()
+    by_id = ragbench("explain", run, "c2").ok()
+
+    assert by_question.out == by_id.out
+
+
+def test_a_beginning_of_no_question_is_refused(ragbench: Ragbench, run: str) -> None:
+    ragbench("explain", run, "Why").refused("no question that begins so")
+
+
+def test_a_beginning_of_two_questions_asks_for_more(ragbench: Ragbench, run: str) -> None:
+    ragbench("explain", run, "Wh").refused("2 questions of the run begin with 'Wh'", "c2, c3")
+
+
+def test_an_id_that_ragbench_made_is_not_shown(ragbench: Ragbench) -> None:
+    lines("q.jsonl", [{"query": "When is tea?", "reference": "at 4", "response": "at 5"}])
+    ragbench("eval", "q.jsonl", "-o", "tea", "-q").ok()
+
+    done = ragbench("explain", "tea").ok("unexplained\n", "- When is tea?\n")
+
+    assert "q-" not in done.out
+
+
+# --- one vocabulary
+
+
+def _names_of_causes(run: str, ragbench: Ragbench) -> dict[str, set[str]]:
+    """The causes of a run as each form of its report prints them."""
+    screen = ragbench("explain", run).ok().out
+    page = Path(run, "report.html").read_text("utf-8")
+    with Path(run, "cases.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    report = json.loads(Path(run, "report.json").read_text("utf-8"))
+    return {
+        "screen": set(re.findall(r"^  (\S[a-z ]*?\S) +\d+ +\d+%", screen, re.MULTILINE)),
+        "markdown": set(
+            re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", Path(run, "report.md").read_text(), re.M)
+        ),
+        "page": set(re.findall(r"class=case data-c=(\w+)", page)),
+        "filter": set(re.findall(r'<option value="\w+">([a-z ]+)</option>', page)) - {"any loss"},
+        "json": {count["cause"] for count in report["causes"]},
+        "csv": {row["cause"] for row in rows},
+    }
+
+
+def test_every_form_of_a_report_has_the_same_names_of_causes(ragbench: Ragbench, run: str) -> None:
+    names = {"not_retrieved", "answered_without_evidence", "right"}
+    labels = {"not retrieved", "answered without evidence", "right"}
+
+    printed = _names_of_causes(run, ragbench)
+
+    assert printed == {
+        "screen": labels,
+        "markdown": labels,
+        "page": names,
+        "filter": labels,
+        "json": names,
+        "csv": names,
+    }
+
+
 # --- cases
 
 
 def test_cases_are_listed_by_their_cause(ragbench: Ragbench, run: str) -> None:
     done = ragbench("cases", run, "--cause", "not_retrieved").ok()
 
-    assert done.out.startswith("c2 ")
+    assert done.out.startswith("c2: When is the help desk open?\n  not retrieved ")
     assert done.err == "1 case\n"
 
 
@@ -68,7 +133,7 @@ def test_a_cause_without_cases_lists_none(ragbench: Ragbench, run: str) -> None:
 
 def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:
     in_words = ragbench("cases", run, "--cause", "answered though nothing was there").ok()
-    by_name = ragbench("cases", run, "--cause", "answered_without").ok()
+    by_name = ragbench("cases", run, "--cause", "answered_without_evidence").ok()
 
     assert in_words.out == by_name.out
 
@@ -233,3 +298,27 @@ def test_what_an_operator_dropped_is_put_back(ragbench: Ragbench) -> None:
     done = ragbench("explain", "cut", "buried", "--replay", "--rag", "own.py:Own")
 
     done.ok("what filter.top_k dropped put back: cures it")
+
+
+# --- gold that is a document
+
+
+def test_figures_that_rest_on_gold_by_document_say_so(ragbench: Ragbench) -> None:
+    row = {
+        "query": "How long is the leave?",
+        "reference": "27 days",
+        "response": "two weeks",
+        "reference_context_ids": ["leave"],
+        "retrieved_context_ids": ["leave#1"],
+        "retrieved_contexts": ["# Leave"],
+    }
+    lines("q.jsonl", [row])
+
+    done = ragbench("eval", "q.jsonl", "-o", "chunks")
+
+    done.ok("wrong passage ")
+    assert re.search(r"^recall@5 .* document ", done.out, re.MULTILINE)
+    summaries = json.loads(Path("chunks", "report.json").read_text("utf-8"))["summaries"]
+    by_document = {row["metric"] for row in summaries if row["by_document"]}
+    assert {"recall@5", "nDCG@10"} <= by_document
+    assert "answer_correct" not in by_document

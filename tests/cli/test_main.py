@@ -42,7 +42,7 @@ def test_help_has_an_example_a_text_for_every_option_and_keeps_its_lines(
     assert "env var" not in done.out
     if command not in GROUPS or not command:
         assert re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE) is not None
-    for line in ragbench(*command, "--help-all" if command else "--help").out.splitlines():
+    for line in ragbench(*command, "--help-all").out.splitlines():
         assert not line.startswith("  -") or re.match(r"  -.+?(  +\S|$)", line), line
     if command in GROUPS and columns == "80":  # what each command is for is not cut
         commands = re.split(r"^(?:Start|Commands):\n", done.out, flags=re.MULTILINE)[1]
@@ -66,10 +66,10 @@ def test_the_help_lists_commands_in_panels_by_what_a_user_is_about_to_do(
 ) -> None:
     assert listed_by_panel(ragbench("--help").out) == {
         "Start": ["init", "doctor", "show"],
-        "Evaluate": ["eval", "report", "explain", "cases", "validate", "export"],
+        "Evaluate": ["eval", "report", "explain", "cases", "validate", "export", "cache"],
         "Decide": ["compare", "gate", "baseline", "history"],
-        "Improve retrieval": ["index", "search", "why", "tune-search", "ablate"],
-        "Maintain": ["label", "judge-card", "calibrate", "fidelity", "cache"],
+        "Improve": ["index", "search", "why", "tune-search", "ablate"],
+        "Trust": ["label", "judge-card", "calibrate", "fidelity"],
     }
 
 
@@ -97,11 +97,75 @@ def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbe
     common, all_of_it = (ragbench("eval", flag).out for flag in ("--help", "--help-all"))
     assert len(common.split()) < 600
     panels = re.findall(r"^(\w[\w ]+):$", common, re.M)
-    wanted = "What is evaluated, What is measured, How it is asked, Where it runs, Judging, Output"
+    wanted = "What is evaluated, What is measured, How it is asked, Judging, Output"
     assert ["Arguments", *wanted.split(", ")] == panels
     shown, known = (set(re.findall(r"(?<=[ ,])--[\w-]+", text)) for text in (common, all_of_it))
     assert "--seed" in known - shown
-    assert f"{len(known - shown)} more options: ragbench eval --help-all" in common
+    assert common.endswith(f"\n{len(known - shown)} more: ragbench eval --help-all\n")
+
+
+MOST_OPTIONS = 16
+
+
+@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
+def test_the_first_screen_of_each_command_shows_what_most_users_need(
+    ragbench: Ragbench, command: list[str]
+) -> None:
+    common, all_of_it = (ragbench(*command, flag).ok().out for flag in ("--help", "--help-all"))
+
+    shown = re.findall(r"^  -.*", common, re.MULTILINE)
+    known = re.findall(r"^  -.*", all_of_it, re.MULTILINE)
+    assert len(shown) <= MOST_OPTIONS
+    hidden = len(known) - len(shown)
+    path = " ".join(["ragbench", *command])
+    last_line = common.splitlines()[-1]
+    assert (last_line == f"{hidden} more: {path} --help-all") == bool(hidden)
+    assert "more: ragbench" not in all_of_it
+
+
+@pytest.mark.parametrize("name", ["fidelity", "tune-search", "ablate", "calibrate", "judge-card"])
+def test_the_list_says_when_one_needs_a_command_that_few_need_at_first(name: str) -> None:
+    listed = COMMANDS[name]
+    assert listed.panel in (CommandPanel.IMPROVE, CommandPanel.TRUST)
+    assert listed.summary.startswith(("When ", "Before "))
+
+
+@pytest.mark.parametrize(
+    ("command", "problem", "example"),
+    [
+        ("eval --rga x", "ragbench eval has no option --rga. Did you mean --rag RAG?", "--rag "),
+        ("compare a b --metrik x", "has no option --metrik. Did you mean --metrics LIST?", ""),
+        ("eval d --out", "--out needs a value: --out FOLDER.", "--out run"),
+        ("eval d --quiet=yes", "--quiet takes no value.", "ragbench eval "),
+        ("eval d --matching ids", "not 'ids'. Did you mean 'id'?", "--matching id"),
+        ("eval d --top-k many", "--top-k must be a whole number from 1 on, not 'many'", "--top-k"),
+        ("eval d --top-k 0", "--top-k must be a whole number from 1 on, not '0'", "--top-k 10"),
+        ("eval d --timeout soon", "--timeout must be a number, not 'soon'", "--timeout 10"),
+        ("eval", "ragbench eval needs DATASET: File or folder with cases", "ragbench eval "),
+        ("eval a b", "unexpected extra argument", "ragbench eval "),
+        ("evl d", "ragbench has no command 'evl'. Did you mean 'eval'?", "ragbench eval "),
+        ("baseline st", "ragbench baseline has no command 'st'. Did you mean 'set'?", " set run"),
+    ],
+)
+def test_an_error_of_usage_names_the_nearest_option_and_an_example(
+    ragbench: Ragbench, command: str, problem: str, example: str
+) -> None:
+    done = ragbench(*command.split()).refused(problem)
+
+    error, *others = done.err.splitlines()
+    assert error.startswith("Error: ")
+    (shown,) = [line for line in others if line.startswith("Example: ragbench ")]
+    assert example in shown
+
+
+@pytest.mark.parametrize("command", ["zzz", "--zzz", "eval d --zzz"])
+def test_where_no_name_is_near_the_error_says_where_all_are(
+    ragbench: Ragbench, command: str
+) -> None:
+    error = ragbench(*command.split()).refused("zzz").err
+
+    assert "Did you mean" not in error
+    assert re.search(r"^All (options|commands): ragbench.* --help", error, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", [c for c in SPELLED if c not in GROUPS or not c], ids=" ".join)
@@ -159,7 +223,7 @@ def test_without_arguments_the_help_is_shown_and_the_version_when_asked(ragbench
         (MemoryError(), 2, "Error: there is not enough memory for this\n"),
         (SystemExit(1), 2, ""),
         (SystemExit(0), 0, ""),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
     ],
 )
 def test_an_exit_code_of_1_is_left_for_failed_judgements(
@@ -248,7 +312,6 @@ def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
     listed = ragbench("-h").ok().out
     for old, new in renamed.COMMANDS.items():
         assert f"  {new} " in listed and f"  {old} " not in listed
-        assert (
-            ragbench(old, "-h").ok().out.partition("\n\n")[2]
-            == (ragbench(new, "-h").ok().out.partition("\n\n")[2])
-        )
+        helps = [ragbench(name, "--help-all").ok().out for name in (old, new)]
+        texts = [text.partition("\n\n")[2] for text in helps]
+        assert texts[0] == texts[1]

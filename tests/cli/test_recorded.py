@@ -29,9 +29,8 @@ SAID: list[dict[str, Any]] = [
 def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:
     said = lines("said.jsonl", SAID)
     done = ragbench("eval", said, "-o", "run", "-m", "exact_match,token_f1").ok()
-    assert done.out.splitlines()[:3] == [
+    assert done.out.splitlines()[:2] == [
         "recorded on said: 2 cases",
-        "retrieve  2 done, 2 recorded",
         "generate  1 answered, 1 skipped, 1 recorded",
     ]
     assert done.err.splitlines()[:3] == [
@@ -47,7 +46,6 @@ def test_the_rag_can_be_asked_for_everything_again(ragbench: Ragbench) -> None:
     command = ("eval", lines("said.jsonl", SAID), "--rag", "rags.py:Plain", "-o", "run")
     done = ragbench(*command, "--ask-again", "-m", "token_f1")
     assert "asking Plain for everything: what is recorded is not used (--ask-again)" in done.err
-    assert "generate  2 answered\n" in done.out
     assert calls() == 2
     # The recorded answers are not part of the cases: the two runs can be compared.
     ragbench("eval", "said.jsonl", "-o", "recorded", "-m", "token_f1")

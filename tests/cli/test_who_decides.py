@@ -72,7 +72,7 @@ def test_labels_lead_the_screen_of_an_evaluation_and_its_files(ragbench: Ragbenc
     done = ragbench("eval", "answers.jsonl", "--out", "run", "--labels", "labels.jsonl")
     assert "Right: 50% (" in done.flat
     assert f"of 30 answers, corrected by 10 labels. {COUNTS}" in done.flat
-    assert "shown, answered wrongly 5" in done.flat
+    assert "not used 5" in done.flat
     assert cells("decided_by") == {"label": LABELLED, "words": SIZE - LABELLED}
     assert cells("answer_is") == {"right": 25, "wrong": 5}
     assert cells("cause") == {"right": 25, "not_used": 5}
@@ -97,9 +97,9 @@ def test_explain_shows_the_labelled_causes(ragbench: Ragbench) -> None:
     ragbench("eval", "answers.jsonl", "--out", "run")
     done = ragbench("explain", "run", "--labels", "labels.jsonl")
     assert COUNTS in done.flat
-    assert "shown, answered wrongly 5" in done.flat
+    assert "not used 5" in done.flat
     one = ragbench("explain", "run", "q0", "--labels", "labels.jsonl")
-    assert "shown, answered wrongly (by label): " in one.flat
+    assert "not used (by label): " in one.flat
 
 
 @pytest.mark.usefixtures("rows")
@@ -109,7 +109,7 @@ def test_a_gate_says_who_decided_on_screen_and_page(ragbench: Ragbench) -> None:
         "gate", "run", "--min", "answer_correct=0.1", "--labels", "labels.jsonl", "--html", "g.html"
     )
     assert COUNTS in done.flat
-    assert "shown, answered wrongly" in Path("g.html").read_text("utf-8")
+    assert "not used" in Path("g.html").read_text("utf-8")
 
 
 def test_a_comparison_follows_labels_from_cause_to_cause(
@@ -121,9 +121,9 @@ def test_a_comparison_follows_labels_from_cause_to_cause(
     ragbench("eval", "answers.jsonl", "--out", "after")
     by_words = ragbench("compare", "before", "after")
     assert "which show differences too small" in by_words.flat
-    assert "shown, answered wrongly -> right" not in by_words.flat
+    assert "not used -> right" not in by_words.flat
     done = ragbench("compare", "before", "after", "--labels", "labels.jsonl")
-    assert "shown, answered wrongly -> right: 5" in done.flat
+    assert "not used -> right: 5" in done.flat
 
 
 def test_nothing_is_called_right_or_wrong_where_every_call_failed(ragbench: Ragbench) -> None:

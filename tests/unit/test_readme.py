@@ -181,7 +181,8 @@ def rendered(page: str, folder: Path) -> tuple[str, dict[str, str]]:
 def check_scores(printed: dict[str, str]) -> None:
     """What a newcomer pastes shows the tool at work: scores above zero, and causes."""
     for line in printed:
-        if not line.startswith("ragbench eval") or printed[line].startswith("Error: "):
+        is_shown = line.startswith("ragbench eval") and not line.endswith(" --quiet")
+        if not is_shown or printed[line].startswith("Error: "):
             continue
         assert "what became of the cases" in printed[line], line
         scores = dict(re.findall(r"^(recall@\d|answer_correct) +([\d.]+) ", printed[line], re.M))
@@ -202,6 +203,19 @@ def test_everything_on_a_page_runs_and_prints_what_it_shows(page: Path, tmp_path
         assert len(values) == 3
         assert all(float(value) > 0 for value in values)
         assert re.search(r"^right \d+$", printed["python block.py"], re.M)
+
+
+def test_numbers_in_the_text_of_the_tutorial_are_those_that_its_commands_print() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    printed = "".join(block.text for block in blocks(page) if block.language == "console")
+    text = BLOCK.sub("", page)
+
+    scores = re.findall(r"\b[01]\.\d{3}\b", text)
+    assert scores
+    assert [score for score in scores if score not in printed] == []
+    # The two counts of right cases that the decision rests on.
+    right = re.findall(r"^  right +(\d+) ", printed, re.MULTILINE)
+    assert f"{right[-1]} of 11 cases are right instead of {right[0]}" in " ".join(text.split())
 
 
 def test_the_first_screen_has_the_readers_own_score_and_cause() -> None:

@@ -46,3 +46,24 @@ import_ragas()
 print(os.environ["RAGAS_DO_NOT_TRACK"])
 """
     assert run(program, home=tmp_path, RAGAS_DO_NOT_TRACK="false") == "false"
+
+
+@pytest.mark.parametrize(
+    ("module", "variable", "value"),
+    [
+        ("ray", "RAY_USAGE_STATS_ENABLED", "0"),
+        ("huggingface_hub", "HF_HUB_DISABLE_TELEMETRY", "1"),
+        ("datasets", "HF_HUB_DISABLE_TELEMETRY", "1"),
+        ("ragas", "RAGAS_DO_NOT_TRACK", "true"),
+    ],
+)
+def test_usage_data_are_off_before_a_package_is_imported(
+    tmp_path: Path, module: str, variable: str, value: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(f"import os\nprint(os.environ['{variable}'])\n")
+    program = f"""
+sys.path.insert(0, {str(tmp_path)!r})
+from ragbench.plugins import require
+require("{module}", extra="x")
+"""
+    assert run(program, home=tmp_path) == value

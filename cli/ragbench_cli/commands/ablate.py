@@ -38,11 +38,11 @@ class GeneratorChoice(Record):
     rag: Annotated[str | None, option("RAG")] = None
     """RAG whose generation answers from the chunks of each variant: package.module:attr,
     file.py:attr or an http(s) address."""
-    rag_args: Annotated[str | None, option("JSON", panel=Panel.CASES)] = None
+    rag_args: Annotated[str | None, option("JSON", panel=Panel.CASES, rare=True)] = None
     """Arguments for the class or factory, as JSON."""
     pipeline: Path | None = None
     """YAML file of a RAG whose generation answers. See docs/pipeline.md."""
-    price: Annotated[str | None, option("IN,OUT")] = None
+    price: Annotated[str | None, option("IN,OUT", rare=True)] = None
     """Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A pipeline's
     model has its own."""
 
@@ -110,7 +110,7 @@ class AblateOptions(Record):
 def command(
     run: RunArgument, answering: GeneratorChoice, options: AblateOptions, output: Output
 ) -> None:
-    """Compare variants of post-retrieval on a stored run.
+    """When you change post-retrieval: compare variants on a run.
 
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
     the mean difference from the first variant is shown with an interval; the intervals of all

@@ -26,8 +26,9 @@ class CalibrateOptions(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[str, argument("LABELS")]
-    """A dump whose queries have answer_present (true or false) and whose chunks have relevant (true
-    or false), where that was labelled; '-' for standard input."""
+    """Labels by ragbench label RUN -m answer_present; or a dump whose queries have answer_present
+    (true or false) and whose chunks have relevant (true or false), where that was labelled; '-' for
+    standard input."""
     out: Annotated[Path, option("-o", panel=Panel.OUTPUT)] = Path("calibration.json")
     """File for the calibration, to be used with validate --calibration."""
     precision: float | None = None
@@ -50,7 +51,7 @@ def command(
     validator: ValidatorChoice,
     json: JsonOption = False,
 ) -> None:
-    """Fit a validator to your own labels.
+    """When a validator is too sure: fit it to your own labels.
 
     Rescales probabilities, shrunk toward those that ship, moves thresholds where a Yes is shown to
     miss the target precision, and prints the effect. The figures after calibration are

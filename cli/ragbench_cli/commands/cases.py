@@ -13,7 +13,7 @@ from ragbench.ledger.folder import run_around
 from ragbench.safe_text import counted, did_you_mean, shown_line
 from ragbench.verbs.cases import select_cases, worst_metric, write_dataset
 from ragbench.verbs.report import report_of
-from ragbench.views.explain import score_text
+from ragbench.views.explain import case_name, score_text
 from ragbench.views.report import case_object
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
@@ -32,7 +32,7 @@ class CasesOptions(Record):
         str | None,
         option(
             "CAUSE",
-            help=f"Only cases with this cause, as tables print it or one of {', '.join(CAUSES)}.",
+            help=f"Only cases with this cause: one of {', '.join(CAUSES)}.",
             complete=CAUSES,
         ),
     ] = None
@@ -79,13 +79,15 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
 
 
 def _read_cause(text: str) -> Cause:
-    """The cause by its name, or by the words that tables print for it."""
-    names_by_label: dict[str, str] = {cause.label: cause.value for cause in Cause}
-    name = names_by_label.get(text, text)
-    if name not in CAUSES:
-        near = did_you_mean(name, (*names_by_label, *CAUSES))
-        raise ConfigError(f"--cause must be one of {', '.join(CAUSES)}, not '{name}'.{near}")
-    return Cause(name)
+    """The cause by its name or label, in any case."""
+    try:
+        return Cause(text)
+    except ValueError:
+        # As the user writes them: in words, or as files have them.
+        names = [cause.label for cause in Cause] if " " in text else CAUSES
+        near = did_you_mean(text, names)
+        message = f"--cause must be one of {', '.join(CAUSES)}, not '{text}'.{near}"
+        raise ConfigError(message) from None
 
 
 def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> None:
@@ -120,7 +122,6 @@ def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
         score = ""
         if metric is not None:
             score = f"{report.metrics[metric].name} {score_text(row.cells[metric])}"
-        head = (shown_line(row.id, longest=80), "bold")
-        yield styled(head, f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
-        yield styled(f"  {shown_line(row.query, longest=200)}")
+        yield styled((case_name(row.id, row.query), "bold"))
+        yield styled(f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
         yield styled((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))

@@ -57,7 +57,7 @@ def command(options: CompareOptions, output: Output) -> None:
     from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
     from ragbench.views.document import MOST_CHANGED_CASES
-    from ragbench_cli.comparison_tables import comparison_blocks
+    from ragbench_cli.comparison_tables import MOST_NAMED, comparison_blocks
 
     if len(options.runs) > 1 and is_one_run(options.runs):
         raise ConfigError(f"{options.runs[0]} is compared with itself: name another run")
@@ -67,13 +67,13 @@ def command(options: CompareOptions, output: Output) -> None:
     cases_on_screen = 0 if options.cases is None else options.cases
     cases_in_document = 20 if options.cases is None else options.cases
     # Of the cases that are not spelled out no text is read. JSON spells out all.
-    read_texts: int | None = cases_on_screen
+    read_texts: int | None = max(cases_on_screen, MOST_NAMED)
     if output.json:
         read_texts = None
     elif output.page.is_wanted:
         read_texts = max(cases_in_document, MOST_CHANGED_CASES)
     elif output.md is not None:
-        read_texts = cases_in_document
+        read_texts = max(cases_in_document, MOST_NAMED)
     comparison = compare(
         runs,
         metrics=None if options.metrics is None else split_metrics(options.metrics),

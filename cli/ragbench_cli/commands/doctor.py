@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ragbench.core.record import Record
+from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
+from ragbench_cli.services import ServiceChoice, with_mapping
 
 
 class DoctorOptions(Record):
@@ -20,7 +21,9 @@ class DoctorOptions(Record):
 
     rag: Annotated[str | None, option("RAG")] = None
     """Load this RAG too and ask it the question: alone, twice, beside another one in a batch, and
-    with contexts of something else. Eleven calls."""
+    with contexts of something else. Eleven calls. If it is any service's address, find out how it
+    is asked, and print the options for ragbench eval."""
+    service: ServiceChoice = field(default_factory=ServiceChoice)
     rag_args: Annotated[str | None, option("JSON")] = None
     """Arguments for the class or factory, as JSON."""
     pipeline: Path | None = None
@@ -53,6 +56,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
     Examples:
       ragbench doctor
       ragbench doctor --rag my_module:MyRAG --question "How many days of leave?"
+      ragbench doctor --rag https://host/ask --header 'Authorization=Bearer ${API_KEY}'
       ragbench doctor --pipeline rag.yaml
       ragbench doctor --dataset cases.jsonl --corpus docs
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
@@ -66,7 +70,8 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
         raise ConfigError("--corpus goes with --dataset")
     with console.users_code():
         if options.rag is not None:
-            checks.check_rag(asked_for, options.rag, options.rag_args, options.question)
+            named = with_mapping(options.rag, options.rag_args, options.service)
+            checks.check_rag(asked_for, options.rag, named.arguments, options.question)
         if options.pipeline is not None:
             checks.check_pipeline(asked_for, options.pipeline, options.question)
     if options.dataset is not None:
@@ -80,5 +85,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
         for check in (*asked_for, *checks.installation_in_short(installed)):
             line = entry(check.name, check.detail, width=17, indent=8)
             typer.echo(f"{check.state:<8}{line.lstrip()}")
+        if asked_for.command:
+            typer.echo(f"\n{asked_for.command}")
     if any(check.state == "failed" for check in (*asked_for, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)

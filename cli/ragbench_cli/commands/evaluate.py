@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
+from msgspec import structs
 
 from ragbench.errors import ConfigError
+from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, json_object, mapping, takes_records
+from ragbench_cli.services import configured_rag, with_mapping
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
@@ -56,12 +59,16 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
       ragbench eval answers.jsonl
       ragbench eval cases.jsonl --outputs results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
-      ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
+      ragbench eval squad.json --rag http://localhost:8000 --limit 100
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.views.write import CaseFiles, are_written, write_reports
     from ragbench_cli.report_tables import print_report
 
+    system = options.system
+    named = with_mapping(system.rag, system.rag_args, system.service)
+    system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
+    options = structs.replace(options, system=system)
     _check(options)
     # Labels that cannot be read are an error before anything is asked.
     book = options.labelled.book
@@ -85,14 +92,15 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             write_reports(report, folder, None if book is not None else files)
     if json:
         console.write_json([(folder / "report.json").read_bytes()])
+    elif options.quiet:
+        console.print_line(str(folder))
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _ending(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
-        console.say("")
-        console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+        _say_places(report, folder)
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
             _say_next(report, place, retry_command, is_asked=evaluated.asked_a_rag)
@@ -119,16 +127,22 @@ def _check(options: EvalOptions) -> None:
         ):
             if value is not None:
                 raise ConfigError(f"{flag} is for a validator: name one with --validate")
-    if options.asking.repeats > 1:
-        if system.rag is None:
-            raise ConfigError(
-                "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
-                "the cached answers of a pipeline's models"
-            )
-        if options.models.dry_run:
-            raise ConfigError(
-                "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
-            )
+    _check_repeats(options, system.rag or configured_rag(options.models.llm.config).spec)
+
+
+def _check_repeats(options: EvalOptions, rag: str | None) -> None:
+    """Refuses repeats of what is the same each time, as is all where no RAG is asked."""
+    if options.asking.repeats == 1:
+        return
+    if rag is None:
+        raise ConfigError(
+            "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
+            "the cached answers of a pipeline's models"
+        )
+    if options.models.dry_run:
+        raise ConfigError(
+            "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
+        )
 
 
 def _check_asking(options: EvalOptions) -> None:
@@ -220,6 +234,18 @@ def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
         f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
         f"mended: {retry_command()}"
     )
+
+
+def _say_places(report: Report, folder: Path) -> None:
+    """Names the files of the report, and the command that shows its notes."""
+    console.say("")
+    console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+    notes = len(report.notes)
+    if not report.is_comparable:
+        notes -= 1  # the first one is above the report already
+    if notes:
+        place = shlex.quote(str(folder))
+        console.say(f"more    {counted(notes, 'note')}: ragbench report {place}")
 
 
 def _say_next(
@@ -387,7 +413,6 @@ class _Opened:
         cases = options.cases
         system = options.system
         measuring = options.measuring
-        self.options = options
         stack.enter_context(console.users_code())  # a file of the user's own may print
         models = with_judge(options.models)
         self.metrics = _metrics(measuring.metrics, models)
@@ -399,7 +424,12 @@ class _Opened:
             self.metrics = _metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:
-            raise no_system(cases, info)
+            named = configured_rag(models.llm.config)
+            system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
+            if system.rag is None:
+                raise no_system(cases, info)
+        self.options = structs.replace(options, system=system)
+        _check_repeats(self.options, system.rag)
         self.models = ModelsInUse(models, self.metrics, stack)
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None

@@ -23,7 +23,12 @@ from ragbench.verbs.cases import find_case, worst_by_cause
 from ragbench.verbs.replay import Replay, ReplayedCase, cures, plan_replay
 from ragbench.verbs.report import report_of
 from ragbench.views.answers import answers_text
-from ragbench.views.explain import case_story_lines, case_story_object, short_story_lines
+from ragbench.views.explain import (
+    case_name,
+    case_story_lines,
+    case_story_object,
+    short_story_lines,
+)
 from ragbench_cli import console
 from ragbench_cli.console import Invocation
 from ragbench_cli.models import budget_of
@@ -48,8 +53,8 @@ class ExplainOptions(Record):
 
     run: RunArgument
     case: Annotated[str | None, argument("[CASE]")] = None
-    """Id of one case; all of them by default."""
-    each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 1
+    """Id or question of one case; all of them by default."""
+    each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 3
     """How many cases are listed per cause."""
     full: Annotated[bool, option("--all")] = False
     """For a case: show every stage, chunk, score and judgement."""
@@ -83,10 +88,11 @@ def command(
 ) -> None:
     """Show which stage lost the answer.
 
-    For a run: how its cases ended (not in the corpus, not retrieved, dropped by an operator, shown
-    and not used ...), with the worst case of each loss. For a case: the stage that lost the answer,
-    the relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and
-    no RAG or model is called; with --replay the RAG is, once for each change of its context.
+    For a run: how its cases ended (not retrieved, dropped, wrong passage, not used ...), with the
+    meaning of each cause, a change that helps, and the worst cases of it. For a case: the stage
+    that lost the answer, the relevant contexts, the chunks with their ranks, and the answer.
+    Nothing is recomputed, and no RAG or model is called; with --replay the RAG is, once for each
+    change of its context.
 
     \b
     Examples:
@@ -117,7 +123,7 @@ def command(
 
 
 def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
-    """Shows how the cases ended, and the worst ones of each loss, at most so many."""
+    """Shows what became of the cases, and the worst ones of each cause, at most so many."""
     worst_rows = dict(worst_by_cause(report, most))
     if as_json:
         worst_ids: dict[Cause, list[str]] = {}
@@ -127,9 +133,9 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
         return
     draw([styled((answers_text(report), "bold")), causes_table(report.causes)])
     for cause, rows in worst_rows.items():
-        lines: list[Cell] = []
+        lines: list[Cell] = [f"{cause.meaning} {cause.remedy}"]
         for row in rows:
-            lines.append(f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}")
+            lines.append(f"- {case_name(row.id, row.query)}")
             lines.append((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))
         draw(paragraph(cause.label, lines))
 

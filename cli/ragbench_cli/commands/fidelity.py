@@ -45,7 +45,7 @@ class FidelityOptions(Record):
 
 @takes_records
 def command(options: FidelityOptions, json: JsonOption = False) -> None:
-    """Measure how far made-up questions rank as real ones.
+    """When questions are made up: check how real ones would rank.
 
     Built-in retrievers (BM25 with several settings and sizes of chunks, by vectors, hybrid) are
     ranked by both sets. Shown are Kendall's tau of the two orders beside that of real questions

@@ -64,7 +64,7 @@ class GateOptions(Record):
     """Ask both systems again about inconclusive checks, the baseline's from its commit, until a
     test that may be stopped at any time decides. The level is shared: half for the gate's test,
     half for that one."""
-    reask_baseline: Annotated[bool, asking()] = False
+    reask_baseline: Annotated[bool, asking(rare=True)] = False
     """Ask the baseline's system, from its commit, the cases that are new or edited: they are then
     compared, too."""
     ask: Annotated[str | None, asking("OPTIONS", "--rerun-options", rare=True)] = None

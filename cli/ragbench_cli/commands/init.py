@@ -11,6 +11,7 @@ import typer
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.safe_text import did_you_mean
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import show
@@ -62,7 +63,7 @@ def write_scaffold(
         if (folder / name).exists() and not force:
             existing.append(name)
             continue
-        with written_whole(folder / name, make_folders=True) as file:
+        with written_whole(folder / name, make_folders=True, is_private=False) as file:
             file.write(content)
         written.append(name)
     return written, existing
@@ -100,7 +101,8 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
     extras = options.extras or ()
     for name in extras:
         if name not in EXTRAS:
-            raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'")
+            meant = did_you_mean(name, EXTRAS)
+            raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'.{meant}")
     folder = options.folder
     contents = _measured(options.measured) if options.measured else {}
     written, existing = write_scaffold(

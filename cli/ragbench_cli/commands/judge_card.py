@@ -53,7 +53,7 @@ class JudgeCardOptions(Record):
 
 @takes_records
 def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = False) -> None:
-    """Measure a judge against human labels.
+    """Before you rely on a judge: measure it against people.
 
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
     recall of each level, rank correlation, with intervals), whether it agrees with itself, how

@@ -18,6 +18,7 @@ from ragbench.errors import ConfigError, InputError
 from ragbench.gate.labels import corrections, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import LabelBook, read_people
+from ragbench.private_files import open_private
 from ragbench.safe_text import shown_text
 from ragbench.verbs.label import draw as drawn_from
 from ragbench.verbs.label import raters, with_labels
@@ -166,7 +167,7 @@ class Session:
 
         line = {**self.drawn.line(task, answer), "value": value, "by": self.by}
         try:
-            with self.path.open("a+b") as file:
+            with open_private(self.path, "a+b") as file:
                 end = file.tell()
                 self._ends_before.append(end)
                 if end:

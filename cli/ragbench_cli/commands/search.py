@@ -46,7 +46,7 @@ class SearchOptions(Record):
     or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
     """How many chunks to return. By default DEFAULT_TOP_K, or 4."""
-    score_threshold: Annotated[float | None, option("SCORE")] = None
+    score_threshold: Annotated[float | None, option("SCORE", rare=True)] = None
     """Skip chunks with a lower score; 0 is the score of an unrelated text, 1 the highest. By
     default DEFAULT_SCORE_THRESHOLD, or none."""
     questions: Annotated[str | None, option("FILE")] = None

@@ -36,7 +36,7 @@ class TuneOptions(Record):
 
 @takes_records
 def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = False) -> None:
-    """Find the fastest search settings within a quality margin.
+    """When search is slow: find faster settings that lose little.
 
     Every question is searched by words, by vectors (exactly, and with several efforts of an
     approximate index) and by both with several weights. A setting loses nothing when the 95%

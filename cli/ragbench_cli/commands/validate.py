@@ -56,7 +56,7 @@ class ValidateOptions(Record):
     min_quality: Annotated[list[str] | None, option("LEVEL[=SHARE]")] = None
     """Required rating of retrievals: Partial (all at least Partial), Good=0.8 (80% Good), 0.8 (the
     same); repeatable."""
-    min_relevant: float | None = None
+    min_relevant: Annotated[float | None, option("SHARE", rare=True)] = None
     """Smallest share of chunks that must be relevant, 0 to 1."""
     against: Annotated[Path | None, option("--baseline")] = None
     """Verdicts (-o) on another retriever's dump of the same queries: which answers are won and
@@ -67,7 +67,7 @@ class ValidateOptions(Record):
     """Refuse a dump with a record that cannot be read."""
     limit: Annotated[int | None, option(min=1, panel=Panel.CASES)] = None
     """Judge only the first N queries."""
-    sample: Annotated[int | None, option(panel=Panel.CASES)] = None
+    sample: Annotated[int | None, option(panel=Panel.CASES, rare=True)] = None
     """Draw N queries at random."""
     seed: Annotated[int, option(panel=Panel.CASES, rare=True)] = 0
     """Seed of the draw."""

@@ -42,7 +42,7 @@ class WhyOptions(Record):
     """How it is searched now: dense, sparse or hybrid. By default RETRIEVAL_STRATEGY, or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None
     """How many chunks are retrieved. By default DEFAULT_TOP_K, or 4."""
-    score_threshold: Annotated[float | None, option("SCORE")] = None
+    score_threshold: Annotated[float | None, option("SCORE", rare=True)] = None
     """Chunks that score less are left out. By default DEFAULT_SCORE_THRESHOLD, or none."""
     post_retrieval: Annotated[Path | None, option("FILE")] = None
     """The operators between retrieval and generation, a YAML file."""

@@ -23,6 +23,7 @@ from ragbench.io.dumps.form import DumpForm, Hits, constructed, getter, numbered
 from ragbench.io.dumps.reranked import reranked
 from ragbench.io.fields import field_names, read_table
 from ragbench.io.values import as_list, as_object, is_list, is_object
+from ragbench.safe_text import listed_names
 
 
 def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -359,6 +360,6 @@ def find_form(name: str, others: Iterable[str] = ()) -> DumpForm:
     """
     form = forms().get(_ALIASES.get(name, name))
     if form is None:
-        names = ", ".join((*others, *form_names()))
-        raise ConfigError(f"unknown format '{name}'. Known: {names}")
+        names = [*dict.fromkeys((*others, *form_names()))]
+        raise ConfigError(f"unknown format '{name}'.{listed_names(name, names)}")
     return form

@@ -35,6 +35,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.settings import beside
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
+from ragbench.private_files import make_private_folder
 from ragbench.search.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
 from ragbench.search.stores.collection import OwnCollection, check_identity
 from ragbench.search.stores.mapping import FieldMapping
@@ -321,7 +322,7 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
         return
     lock = FileLock(folder / _LOCK)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         lock.acquire(timeout=patience)
     except Timeout as error:
         raise being_written(address) from error

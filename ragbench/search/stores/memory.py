@@ -25,6 +25,7 @@ from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.plugins import NDArray, np
+from ragbench.private_files import make_private_folder
 from ragbench.search.stores.base import CollectionInfo, Effort, Rankings, Row, Rows, other_form
 from ragbench.search.stores.database import WritableDatabase
 from ragbench.search.stores.record import StoredChunk, encode, searched_fields
@@ -190,7 +191,7 @@ class Memory:
         digest = content.hexdigest()
         chunks_name = f"chunks-{digest}.jsonl"
         vectors_name = f"vectors-{digest}.npz"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         # Named by their content: files of these names hold just this.
         if not ((folder / chunks_name).is_file() and (folder / vectors_name).is_file()):
             with written_whole(folder / chunks_name, is_text=False) as file:

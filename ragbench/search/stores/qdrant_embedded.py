@@ -15,6 +15,7 @@ from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.masking import mask_text
 from ragbench.plugins import require
+from ragbench.private_files import make_private_folder
 from ragbench.safe_text import shown_line
 from ragbench.search.stores.base import CollectionInfo, Effort
 from ragbench.search.stores.database import (
@@ -84,7 +85,8 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         folder = self._folder(info.name)
         # What an interrupted making may have left there.
         shutil.rmtree(folder, ignore_errors=True)
-        (folder / _SHARD).mkdir(parents=True)
+        make_private_folder(folder)
+        make_private_folder(folder / _SHARD)
         _check_space(self.address, folder)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
         sparse = None

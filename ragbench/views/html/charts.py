@@ -88,6 +88,29 @@ def times(
     return _ROW.format(Markup('aria-hidden="true"'), inside)
 
 
+def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
+    """All cases as one bar, cut by what became of them.
+
+    Args:
+        parts: name of the kind, which has a colour, its label, and its cases.
+    """
+    total = sum(cases for _, _, cases in parts) or 1
+    inside = Markup("")
+    texts: list[str] = []
+    start = 0.0
+    for kind, label, cases in parts:
+        width = 100 * cases / total
+        inside += Markup('<rect class="c-{}" x="{:.2f}" y="0" width="{:.2f}" height="8"/>').format(
+            kind, start, width
+        )
+        start += width
+        texts.append(f"{label} {cases:,}")
+    return Markup(
+        '<svg class="outcomes" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
+        'aria-label="{}">{}</svg>'
+    ).format(f"Cases: {', '.join(texts)}", inside)
+
+
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
     """A bar of a share of all, behind what stood before it."""
     return Markup(

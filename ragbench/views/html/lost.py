@@ -1,4 +1,4 @@
-"""Groups of lost cases that share a document, operator, tag or language, the most telling first."""
+"""Groups of lost cases that share a document, operator, tag or language, the largest first."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ragbench.metrics.summary import most_frequent
 
 _MOST_GROUPS = 3
 _FEWEST_CASES = 2
+_LEAST_SHARE = 0.2
+"""Share of all lost cases that a group has at least: a smaller one is not where to begin."""
 _MOST_TAGS = 15
 _OF_STAGES = ("operator", "stage")
 """Kinds of what cases share that lie in the system, and not in the questions."""
@@ -25,7 +27,7 @@ _WORDS = {
     "stage": "failed in {}",
     "tag": "with the tag “{}”",
     "language": "in the language “{}”",
-    "document": "whose evidence is in “{}”",
+    "document": "with evidence in “{}”",
 }
 _Key = tuple[str, str]
 """Something that cases share: its kind, as in `_WORDS`, and its value."""
@@ -73,12 +75,17 @@ class LostCases:
             is_estimate = attribution.basis in ESTIMATES
             self.lost.append(_LostCase(row.id, badness, cause, is_estimate, keys.keys()))
 
-    def groups(self) -> Iterator[dict[str, Any]]:
-        """Cases lost in one way that share something; no case is in two of the groups.
+    def groups(self) -> list[dict[str, Any]]:
+        """Cases lost in one way that share something, the largest group first."""
+        return sorted(self._telling_groups(), key=lambda group: -group["lost"])
+
+    def _telling_groups(self) -> Iterator[dict[str, Any]]:
+        """Groups of which no case is in two, the most telling first.
 
         Each time the group with the most more cases than would be lost so at the rate of all the
         others; where nothing is shared that the others lack, all that are lost in one way.
         """
+        fewest = max(_FEWEST_CASES, _LEAST_SHARE * len(self.lost))
         lost_by_way = _count_by_way(self.lost)
         lost_by_cause = Counter(case.cause for case in self.lost)
         ungrouped = self.lost
@@ -90,7 +97,7 @@ class LostCases:
                 cause, key = way
                 # What more than half of all cases have tells nothing, unless the system did it.
                 is_telling = key[0] in _OF_STAGES or 2 * self.cases[key] <= self.total
-                if count < _FEWEST_CASES or not is_telling:
+                if count < fewest or not is_telling:
                     continue
                 lost_elsewhere = lost_by_cause[cause] - lost_by_way[way]
                 cases_elsewhere = max(self.total - self.cases[key], 1)
@@ -108,7 +115,7 @@ class LostCases:
                 members = [case for case in ungrouped if case.cause is cause]
                 group = self._group(cause, None, members, None)
                 if len(members) < lost_by_cause[cause]:
-                    group["what"] = "besides those above"
+                    group["what"] = "in no other group"
                 yield group
             grouped = {case.id for case in members}
             ungrouped = [case for case in ungrouped if case.id not in grouped]
@@ -151,6 +158,7 @@ class LostCases:
         return {
             "what": _WORDS[kind].format(value) if key else "",
             "cause": cause.label,
+            "remedy": cause.remedy,
             "lost": len(members),
             "cases": self.cases[key] if key and kind not in _OF_STAGES else None,
             "share": len(members) / self.total,

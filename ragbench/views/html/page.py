@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.core.record import Record
 from ragbench.io.atomic import written_whole
+from ragbench.private_files import make_private_folder
 from ragbench.safe_text import shown_text
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _policy_hash(text: str) -> str:
 
 def write_html_folder(folder: Path, page: Page) -> Path:
     """Writes a page with style and script as files beside it, where inline is forbidden."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
             file.write(_asset(name).encode())

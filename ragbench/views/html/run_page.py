@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from ragbench.core.attribution import Answer, Cause
+from ragbench.core.attribution import LOSSES, Answer, Cause, CauseCount
 from ragbench.core.metric import Metric, MetricDefinition
 from ragbench.core.report import (
     CaseRow,
@@ -60,6 +60,7 @@ _ANSWERS = (
     Answer.NONE,
 )
 """The columns of the table of responses, in their order."""
+_RIGHT = (Cause.RIGHT, Cause.RIGHT_WITHOUT_EVIDENCE)
 _ANSWERABLE = ((True, "there is an answer, or may be"), (False, "there is none"))
 """Its rows: whether a case has an answer, and how the table says so."""
 
@@ -117,7 +118,7 @@ class RunPage:
                 self._values[position].append(cell.value)
 
         attribution = row.attribution
-        is_without = attribution.cause is Cause.ANSWERED_WITHOUT
+        is_without = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
         is_answerable = not is_without and attribution.basis.value != "label"
         self._responses[is_answerable, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
@@ -216,6 +217,7 @@ class RunPage:
         # Each fall with where its bar begins, as a share of all cases from the left.
         falls_with_starts = [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls]
         notes = list(report.notes)
+        warning = "" if report.is_comparable else notes.pop(0)
         reused = reused_text(report)
         if reused:
             notes.insert(0, reused)
@@ -227,10 +229,13 @@ class RunPage:
             "report": report,
             "headline": headline(report),
             "hint": share_hint(report),
+            "warning": warning,
             "notes": notes,
             "falls": falls_with_starts,
             "share_bar": charts.share_bar,
-            "lost": list(self._lost.groups()),
+            "lost": self._lost.groups(),
+            "sums": _sums(report.causes),
+            "outcomes": charts.outcomes(_outcome_parts(report.causes)),
             "heat": self._lost.heat([count.cause for count in report.causes]),
             "tags": len(self._lost.causes),
             "metric_headings": _metric_headings(columns, report.manifest["dataset"]["cases"]),
@@ -263,6 +268,34 @@ class RunPage:
                 row.append(f"{self._responses[is_answerable, answer]:,}")
             rows.append(row)
         return rows
+
+
+def _sums(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
+    """How many cases are right, lost and neither; without those of which there is none."""
+    sums = {"right": 0, "lost": 0, "unchecked": 0}
+    for count in causes:
+        if count.cause in _RIGHT:
+            sums["right"] += count.cases
+        elif count.cause in LOSSES:
+            sums["lost"] += count.cases
+        else:
+            sums["unchecked"] += count.cases
+    return [(name, cases) for name, cases in sums.items() if cases]
+
+
+def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
+    """Name, label and cases of each part of the chart: right, lost by cause, unchecked.
+
+    The largest loss comes first.
+    """
+    lost = [count for count in causes if count.cause in LOSSES]
+    lost.sort(key=lambda count: -count.cases)
+    others = [count for count in causes if count.cause not in LOSSES]
+    right = [count for count in others if count.cause in _RIGHT]
+    unchecked = [count for count in others if count.cause not in _RIGHT]
+    return [
+        (count.cause.value, count.cause.label, count.cases) for count in (*right, *lost, *unchecked)
+    ]
 
 
 def run_page(report: Report, against: Against | None = None) -> Page:
@@ -339,6 +372,8 @@ class _PageCell(NamedTuple):
     text: str
     is_number: bool = False
     is_strong: bool = False
+    label: str = ""
+    """The heading, which a narrow page shows in the cell; empty beside a drawing."""
 
 
 class _MetricRow(NamedTuple):
@@ -387,7 +422,9 @@ def _metric_row(
             else:
                 text = ""
             cells.append(_PageCell(_forest(summary, interval, start, end)))
-        cells.append(_PageCell(text, is_number=True, is_strong=column.heading == "score"))
+        label = "" if column.is_drawn else column.heading
+        is_score = column.heading == "score"
+        cells.append(_PageCell(text, is_number=True, is_strong=is_score, label=label))
     histogram = ""
     if values:
         lowest = definition.low

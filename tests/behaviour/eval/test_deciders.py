@@ -72,7 +72,7 @@ def test_people_take_precedence_over_a_judge_and_a_judge_over_words(
 
 
 def test_a_partly_right_answer_is_neither_right_nor_answered_wrongly() -> None:
-    assert attribute(trace(RIGHT), label=0.5).cause is Cause.PARTLY
+    assert attribute(trace(RIGHT), label=0.5).cause is Cause.PARTLY_RIGHT
 
 
 DECLINED = trace("I don't know.", abstained=True)
@@ -95,7 +95,7 @@ def test_a_declined_answer_to_a_question_of_which_nothing_is_known_is_no_loss() 
 
     result = attribute(trace("I don't know.", case=nothing_known, abstained=True))
 
-    assert result.cause is Cause.UNKNOWN
+    assert result.cause is Cause.UNCHECKED
     assert result.answer is Answer.DECLINED
 
 
@@ -103,7 +103,7 @@ UNANSWERABLE = trace("Maria.", case=Case(id="n", query="Who?", answerable=False)
 
 
 def test_an_answer_to_an_unanswerable_case_is_wrong() -> None:
-    assert attribute(UNANSWERABLE).cause is Cause.ANSWERED_WITHOUT
+    assert attribute(UNANSWERABLE).cause is Cause.ANSWERED_WITHOUT_EVIDENCE
 
 
 def test_an_answer_to_an_unanswerable_case_is_right_if_people_call_it_right() -> None:
@@ -230,11 +230,16 @@ SHARE = Correction(
         ),
         (
             AnswerCounts(
-                cases=7, declined_rightly=2, answered_without=1, unchecked=1, no_answer=2, failed=1
+                cases=7,
+                declined_rightly=2,
+                answered_without_evidence=1,
+                unchecked=1,
+                no_answer=2,
+                failed=1,
             ),
             "",
             None,
-            "Of 7 cases: 2 declined (2 rightly), 1 answered though nothing was there, "
+            "Of 7 cases: 2 declined (2 rightly), 1 answered without evidence, "
             "1 has nothing to compare with, 2 not answered, 1 failed.",
         ),
     ],

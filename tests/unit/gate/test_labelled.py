@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench.core.case_table import Label
-from ragbench.core.gate_result import CheckKind, GateCheck, GateResult
+from ragbench.core.gate_result import CheckKind, GateCheck, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.gate import gate
@@ -187,3 +187,18 @@ def test_without_labels_a_floor_is_held_against_the_judge_s_opinion() -> None:
     (check,) = checks_of_kind(verdict, CheckKind.FLOOR)
     assert check.observed == pytest.approx(0.9)
     assert "judge's opinion, unproved" in check.reason
+
+
+def test_a_gain_by_people_is_no_open_loss() -> None:
+    # A judge sees no difference; people find the answers of the run a little better, and too few
+    # of them are labelled to rule a loss out.
+    people_now: list[float | None] = [*[1.0, 0.0] * 6, 1.0, *[None] * 27]
+    now = judged_run("run", RISING, people_now, Direction.HIGHER)
+    people_before: list[float | None] = [*[0.0, 1.0] * 6, 0.0, *[None] * 27]
+    before = judged_run("base", RISING, people_before, Direction.HIGHER)
+
+    verdict = gate(now, before, config({"baseline": "base"}, support={"max_drop": 0.001}))
+
+    (check,) = checks_of_kind(verdict, CheckKind.DROP)
+    assert check.drop is not None and check.drop.loss < 0.0
+    assert (check.outcome, check.ground) == (PASSED, Ground.NOT_LOWER)

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench import RagbenchError, open_dump, read_cases, read_documents, read_labels
+from ragbench.core.sizes import size_of
 from ragbench.errors import ConfigError, DataError, InputError, Problem
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.io.limits import size_of
 from ragbench.io.yaml_file import read_yaml
 from ragbench.validators.calibration import read_calibration
 from tests.unit.io.traces import entries, written

@@ -289,12 +289,10 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
-    def write_two_bytes(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:2])
+    def fail(self: Path, target: Path) -> Path:
         raise OSError("disk full")
 
-    monkeypatch.setattr(Path, "write_bytes", write_two_bytes)
+    monkeypatch.setattr(Path, "replace", fail)
 
     with pytest.raises(OSError, match="disk full"):
         write_atomic(path, b"new content")

@@ -91,7 +91,9 @@ def test_the_server_can_be_asked() -> None:
 
 @pytest.mark.extra("http")
 def test_the_json_shown_is_what_the_client_reads(server: Server) -> None:
-    shown = [json.loads(block) for block in blocks("http", "json")]
+    page = (ROOT / "docs" / "http.md").read_text("utf-8")
+    _, _, own_requests = page.partition("\n## ragbench's own requests\n")
+    shown = [json.loads(block) for block in fenced(own_requests, "json")]
     retrieve_request, retrieved, generate_request, generated, in_conversation, failed = shown
     server.then(Answer(retrieved), Answer(generated), Answer(retrieved), Answer(failed))
     rag: Any = http_rag(server.url)

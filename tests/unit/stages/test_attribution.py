@@ -109,7 +109,7 @@ def only_retrieved(asked: Trace) -> Trace:
         (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
         (declined(trace()), {}, Cause.DECLINED, "generate", Basis.IDS),
         (trace("12 weeks", gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.IDS),
-        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT, None, Basis.IDS),
+        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT_EVIDENCE, None, Basis.IDS),
         # the searched documents
         (trace("12", gold_at=None), {"corpus": ABSENT}, Cause.NOT_IN_CORPUS, None, Basis.IDS),
         (trace("12"), {"corpus": ABSENT}, Cause.NOT_USED, "generate", Basis.IDS),
@@ -124,11 +124,11 @@ def only_retrieved(asked: Trace) -> Trace:
         (
             only_retrieved(trace(case=REFERENCE, gold_at=None)),
             {},
-            Cause.UNKNOWN,
+            Cause.UNCHECKED,
             None,
             Basis.REFERENCE,
         ),
-        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
+        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNCHECKED, None, None),
         (
             trace("12", gold_at=None, validation=judged(True)),
             {},
@@ -138,12 +138,12 @@ def only_retrieved(asked: Trace) -> Trace:
         ),
         # all gold contexts are needed; nothing has to be retrieved
         (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
-        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_NOT_RETRIEVED, "retrieve", Basis.IDS),
         (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
         (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
         (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
-        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
+        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT_EVIDENCE, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
         # a run that only retrieves
         (only_retrieved(trace()), {}, Cause.SHOWN, None, Basis.IDS),
@@ -156,7 +156,7 @@ def only_retrieved(asked: Trace) -> Trace:
         ),
         # a judge of correctness goes before words, and half of its scale is partly right
         (trace("x"), {"correctness": Cell.measured(0.51)}, Cause.RIGHT, None, Basis.IDS),
-        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.PARTLY, None, Basis.IDS),
+        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.PARTLY_RIGHT, None, Basis.IDS),
         (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
         (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
     ],
@@ -215,14 +215,14 @@ LETTER = Case(id="q", query="Which?", reference="B")
     ("case", "response", "gold_at", "present", "cause", "basis"),
     [
         (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
-        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
         (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
         (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
         (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
         (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
         (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
-        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),
-        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT_EVIDENCE, Basis.VALIDATOR),
+        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
     ],
 )
 def test_a_validator_decides_where_no_gold_does_and_is_named(
@@ -371,3 +371,103 @@ def test_a_cause_has_what_decided_about_it(causes: tuple[CauseCount, ...]) -> No
     not_retrieved, _ = causes
 
     assert not_retrieved.deciders == ((Decider.WORDS, 2),)
+
+
+# --- the right document, the wrong passage
+
+BY_DOCUMENT = Case(
+    id="leave",
+    query="How many days of leave are there?",
+    reference="27 days",
+    reference_context_ids=("handbook",),
+)
+ASK_FIRST = "Ask your manager at least two weeks before you travel."
+
+
+def of_document(
+    *texts: str, case: Case = BY_DOCUMENT, response: str = "40 days", ids: tuple[str, ...] = ()
+) -> Trace:
+    """A case whose shown chunks are cut from the gold document, in this order."""
+    ids = ids or tuple(f"handbook#{position}" for position in range(len(texts)))
+    result: RetrievalResult[Any] = RetrievalResult(texts, context_ids=ids)
+    retrieval: Outcome[RetrievalResult[Any]] = Outcome(status=Status.MEASURED, value=result)
+    return Trace(case=case, retrieval=retrieval, generation=answered(response))
+
+
+def test_a_chunk_of_the_right_document_without_the_answer_is_the_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+    assert found.basis is Basis.REFERENCE
+    assert found.stage == "retrieve"
+    assert found.detail == (
+        "The right document is shown at rank 1, and its only shown chunk (10 words) does not hold "
+        "the answer, by words; the answer is wrong."
+    )
+
+
+def test_sizes_and_headings_of_the_wrong_passages_are_named() -> None:
+    found = attribute(of_document(ASK_FIRST, "## Leave"))
+
+    assert "its 2 shown chunks (2 to 10 words, 1 of them a heading alone) do not" in found.detail
+
+
+def test_a_declined_case_has_the_wrong_passage_too() -> None:
+    trace = of_document(ASK_FIRST)
+    declined = Outcome(status=Status.ABSTAINED, value=GenerationResult("I do not know."))
+
+    found = attribute(replace(trace, generation=declined))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
+def test_an_answer_that_words_cannot_check_has_the_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST, response="Ask your manager."))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
+def test_one_chunk_with_the_answer_is_enough() -> None:
+    found = attribute(of_document(ASK_FIRST, LEAVE))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_the_answer_in_a_chunk_of_another_document_was_shown() -> None:
+    found = attribute(of_document(ASK_FIRST, LEAVE, ids=("handbook#0", "letter#0")))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_a_right_answer_has_no_wrong_passage() -> None:
+    found = attribute(of_document(ASK_FIRST, response="27 days"))
+
+    assert found.cause is Cause.RIGHT
+
+
+def test_a_gold_chunk_is_no_wrong_passage_whatever_it_says() -> None:
+    found = attribute(of_document(ASK_FIRST, ids=("handbook",)))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_an_id_of_several_chunks_is_that_of_their_document() -> None:
+    found = attribute(of_document(ASK_FIRST, "## Leave", ids=("handbook", "handbook")))
+
+    assert found.cause is Cause.WRONG_PASSAGE
+
+
+def test_chunks_without_texts_are_no_wrong_passage() -> None:
+    found = attribute(of_document("", ""))
+
+    assert found.cause is Cause.NOT_USED
+
+
+def test_the_operator_that_drops_the_chunk_with_the_answer_is_named() -> None:
+    trace = of_document(LEAVE, ASK_FIRST)
+    kept: RetrievalResult[Any] = RetrievalResult([ASK_FIRST], context_ids=["handbook#1"])
+
+    found = attribute(replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=kept)))
+
+    assert found.cause is Cause.DROPPED
+    assert "was retrieved at rank 1 and dropped by" in found.detail

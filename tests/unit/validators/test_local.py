@@ -101,12 +101,14 @@ def test_what_a_second_tower_does_not_find_answered_stays_on_the_topic(
 ) -> None:
     doubting = write_tiny_cross_encoder(tmp_path / "doubting", reads=True, doubts=True)
     texts = ["w1 w2 w3. w9", "w1 w0."]  # logits 4 and -4; of the second tower -4 and 4
-    first = judge(LocalValidator(reader=tiny, present=0.8), "w1 w2 w3?", texts)
-    both = judge(LocalValidator(reader=str(doubting), present=0.8), "w1 w2 w3?", texts)
+    first = judge(LocalValidator(reader=tiny, relevant=0.5, present=0.8), "w1 w2 w3?", texts)
+    both = judge(
+        LocalValidator(reader=str(doubting), relevant=0.5, present=0.8), "w1 w2 w3?", texts
+    )
     assert first.retrieval_quality is RetrievalQuality.GOOD
     assert both.retrieval_quality is RetrievalQuality.PARTIAL
     assert both.relevant_chunk_ids == ("c0",)
-    assert both.reasons[-1].startswith("c0: near miss (0.48)")
+    assert both.reasons[-1].startswith("c0: near miss (0.62)")
     # What was not on the topic before is not made so by the second tower, which likes it.
     assert both.relevance["c1"] == first.relevance["c1"]
 

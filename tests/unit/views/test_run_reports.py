@@ -329,13 +329,13 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
         (
             AnswerCounts(cases=4, failed=4),
             {Cause.FAILED: (4, 0)},
-            "No case was answered: 4 cases failed. 4 are lost, most as “failed”: 4 (100%).",
+            "No case was answered: 4 cases failed. 4 (100%) are lost as “failed”.",
         ),
         (
             AnswerCounts(cases=10, right=3, declined=2, undecided=5, by_words=8),
             {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
             "Of 10 cases: 3 agree with the reference, 5 cannot be told by words, 2 declined. "
-            "2 are lost, most as “shown, declined”: 2 (20%).",
+            "2 (20%) are lost as “declined”.",
         ),
         (
             AnswerCounts(cases=4, wrong=3, declined=1, by_words=3),
@@ -445,7 +445,7 @@ def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report,
 
     before = before_with_text("You get 30 days.")
     assert "You get <u>30 </u>days." in block(before)
-    assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block(before))
+    assert re.search(r"In the baseline: declined\. .* 1 → skipped", block(before))
     without_texts = block(replace(before, tells_texts=False, response=None, ids=None))
     assert "<h3>In the baseline</h3>" not in without_texts
     assert "You get 30 days. 1 → skipped" in without_texts

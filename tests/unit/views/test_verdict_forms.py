@@ -204,7 +204,7 @@ def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     parts = ("| check |", "#### Where the answers were lost", "#### Cases that went")
     assert sorted(parts, key=page.index) == [*parts]
     assert "#### Cases that lost" not in page  # they stand there once
-    assert "| retrieved, then dropped | 3 | 100% | 0 | text 3 |" in lines
+    assert "| dropped | 3 | 100% | text 3 |" in lines
     assert any(line.startswith("| right | not retrieved | 7 | run | text0,") for line in lines)
     assert "7 lost, 0 won of 7; 7 with other retrieved ids; 7 with another " in page
     shown = lines.index("- text0")
@@ -292,5 +292,5 @@ def test_the_page_draws_each_check_with_its_interval_and_its_limit() -> None:
         "0.000, -0.308 to 0.308; limit 0.100",
     ]
     # What is drawn, and stands in columns, is not told again.
-    (told,) = re.findall(r"^\| m \| failed \| 0.000 \| -1.000.*", markdown(document), re.M)
+    (told,) = re.findall(r"^\| m \| failed \| 1.000 \| 0.000 \| -1.000.*", markdown(document), re.M)
     assert "interval" not in told and "down" not in told

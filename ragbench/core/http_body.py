@@ -1,0 +1,114 @@
+"""The bodies of answers over HTTP, read and unpacked as long as they are within the limit.
+
+Clients of httpx know no limit: an endless body fills the memory, and so does a small one that
+unpacks to much. `BodyReader` is an event hook, which such a client calls before it reads a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ragbench.core.sizes import long_record, record_limit
+from ragbench.errors import RagbenchError
+
+ACCEPTED_PACKING = {"Accept-Encoding": "gzip, deflate"}
+"""The header of requests whose answers are read here. Python unpacks these two in pieces of a size
+that we choose; the packages for others give whatever a few bytes unpack to."""
+_PIECE = 1 << 20
+"""Bytes that are unpacked at a time."""
+_LARGE = 4 << 20
+"""Bytes from which on one body is read at a time: of many calls in flight, each may be endless."""
+
+
+class BodyError(RagbenchError):
+    """A body is too large, or cannot be unpacked."""
+
+
+class BodyReader:
+    """Reads the bodies of a client's answers. For one event loop."""
+
+    def __init__(self) -> None:
+        self._limit = record_limit()
+        self._reading_large = asyncio.Lock()
+
+    async def __call__(self, response: Any) -> None:
+        """Puts the unpacked body into a response, in place of the connection that it comes from."""
+        body = await self._read(response)
+        await response.stream.aclose()
+        response.headers.pop("content-encoding", None)
+        # By a response of the client's package: httpx and httpx2 have streams of their own.
+        response.stream = type(response)(response.status_code, content=body).stream
+
+    async def _read(self, response: Any) -> bytes:
+        """The whole body; raises as soon as it is too long."""
+        announced = response.headers.get("content-length", "")
+        if announced.isdecimal():
+            self._check(int(announced))
+        body = bytearray()
+        pieces = _unpacked_pieces(response)
+        try:
+            async for piece in pieces:
+                body += piece
+                if len(body) > _LARGE:
+                    break
+            async with self._reading_large:
+                async for piece in pieces:
+                    body += piece
+                    self._check(len(body))
+            self._check(len(body))
+            return bytes(body)
+        finally:
+            body.clear()  # the traceback of an error would keep it
+
+    def _check(self, size: int) -> None:
+        """Raises where so many bytes are too many."""
+        if size > self._limit:
+            raise BodyError(long_record("the answer", self._limit))
+
+
+async def _unpacked_pieces(response: Any) -> AsyncIterator[bytes]:
+    """The body in pieces that are small, however much a few packed bytes unpack to."""
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing in ("", "identity"):
+        async for part in response.stream:
+            yield part
+        return
+    if packing not in _WINDOW_BITS:
+        raise BodyError(
+            f"the answer is packed as '{packing}', which was not asked for "
+            f"(Accept-Encoding: {ACCEPTED_PACKING['Accept-Encoding']})"
+        )
+    unpacker = zlib.decompressobj(_WINDOW_BITS[packing])
+    is_first = True
+    async for part in response.stream:
+        if is_first and packing == "deflate" and not _has_zlib_header(part):
+            unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+        is_first = False
+        while part:
+            try:
+                yield unpacker.decompress(part, _PIECE)
+            except zlib.error as error:
+                raise BodyError(f"the answer cannot be unpacked as {packing}: {error}") from None
+            await asyncio.sleep(0)  # other calls, and the ends of their times, get their turn
+            part = unpacker.unconsumed_tail
+            if unpacker.eof and unpacker.unused_data:  # gzip files may follow one another
+                part = unpacker.unused_data
+                unpacker = zlib.decompressobj(_WINDOW_BITS[packing])
+    if not is_first and not unpacker.eof:
+        raise BodyError(f"the answer is packed as {packing} and breaks off")
+
+
+_WINDOW_BITS = {
+    "gzip": 16 + zlib.MAX_WBITS,
+    "x-gzip": 16 + zlib.MAX_WBITS,
+    "deflate": zlib.MAX_WBITS,
+}
+"""By the name of a packing (RFC 9110, 8.4.1): what tells zlib of its header."""
+
+
+def _has_zlib_header(part: bytes) -> bool:
+    """Whether a part begins as RFC 9110 has it for deflate; some servers leave the header out."""
+    return part[0] & 0x0F == zlib.DEFLATED

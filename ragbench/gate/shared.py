@@ -1,0 +1,126 @@
+"""Checks that lost on the same cases: several rows of a gate, and one thing to look for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ragbench.core.attribution import Cause
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, SharedLoss
+from ragbench.core.outcome import Status
+from ragbench.core.record import replace
+from ragbench.core.run_scores import RunScores
+from ragbench.gate.checks import ERROR_RATE
+from ragbench.gate.figures import MEASURED
+
+_MOSTLY = 0.8
+"""From this share of its lost cases on, a check has lost them together with another one."""
+
+
+def shared_loss(
+    checks: Sequence[GateCheck], run: RunScores, baseline: RunScores
+) -> SharedLoss | None:
+    """The checks against the run that lost hardly a case that one of them did not lose.
+
+    A system that declines more loses right answers, answers and measured cases at once: three
+    checks fail, and there is one thing to mend. None where each has cases of its own.
+
+    Args:
+        baseline: with the same cases in the same order.
+    """
+    if not any(_is_alarm(check) for check in checks):
+        return None
+    lost_by_subject: dict[str, set[int]] = {}
+    for check in checks:
+        if _is_against(check):
+            lost = _lost_places(check, run, baseline)
+            if lost:
+                lost_by_subject.setdefault(check.subject, lost)
+    # The check that lost the most cases first: others may have lost a part of them.
+    for largest in sorted(lost_by_subject.values(), key=len, reverse=True):
+        subjects: list[str] = []
+        common = largest
+        for subject, lost in lost_by_subject.items():
+            if len(lost & largest) >= _MOSTLY * len(lost):
+                subjects.append(subject)
+                common = common & lost
+        if len(subjects) > 1 and common:
+            cause, cases_of_cause = _main_cause(run, sorted(common))
+            return SharedLoss(
+                subjects=tuple(subjects),
+                cases=len(common),
+                cause=cause,
+                cases_of_cause=cases_of_cause,
+            )
+    return None
+
+
+def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> SharedLoss | None:
+    """What checks share once some of them were decided otherwise."""
+    if shared is None:
+        return None
+    against = {check.subject for check in checks if _is_against(check)}
+    subjects = tuple(subject for subject in shared.subjects if subject in against)
+    if len(subjects) < 2:
+        return None
+    return replace(shared, subjects=subjects)
+
+
+def _is_against(check: GateCheck) -> bool:
+    """Whether a check of all cases failed, or saw a loss that it does not tolerate."""
+    if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):
+        return False
+    if _is_alarm(check):
+        return True
+    return check.is_open_drop and check.drop is not None and check.drop.loss > check.drop.tolerance
+
+
+def _is_alarm(check: GateCheck) -> bool:
+    """Whether a check is one that a reader has to look into."""
+    return check.outcome is GateOutcome.FAILED or check.is_warning
+
+
+def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[int]:
+    """The places of the cases that a check's figure lost since the baseline."""
+    if check.subject == ERROR_RATE:
+        return _newly_failed(run, baseline)
+    name = check.subject.removeprefix(MEASURED)
+    column = run.column(name)
+    if column is None or baseline.column(name) is None:
+        return set()
+    cells = run.cells(name)
+    cells_before = baseline.cells(name)
+    was_measured = cells_before.has(Status.MEASURED)
+    if check.kind is CheckKind.COVERAGE:
+        is_lost = was_measured & ~cells.has(Status.MEASURED)
+    else:
+        # A case that is declined now lost what it had, and so did one that failed.
+        is_lower = run.graded(column) < column.sign * cells_before.values
+        is_lost = was_measured & (is_lower | cells.has(Status.FAILED))
+    places: list[int] = is_lost.nonzero()[0].tolist()
+    return set(places)
+
+
+def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
+    """The places of the cases of which a stage failed now, and none before."""
+    stages_now: Sequence[dict[str, Status]] = run.table.fact("stages")
+    stages_before: Sequence[dict[str, Status]] = baseline.table.fact("stages")
+    failed: set[int] = set()
+    for place, (now, before) in enumerate(zip(stages_now, stages_before, strict=False)):
+        if Status.FAILED in now.values() and Status.FAILED not in before.values():
+            failed.add(place)
+    return failed
+
+
+def _main_cause(run: RunScores, places: Iterable[int]) -> tuple[Cause | None, int]:
+    """What became of most of some cases, and of how many; None where it is unknown."""
+    causes: Sequence[Cause | None] = run.table.fact("cause")
+    counts: Counter[Cause] = Counter()
+    for place in places if causes else ():
+        cause = causes[place]
+        if cause is not None:
+            counts[cause] += 1
+    if not counts:
+        return None, 0
+    (most_frequent,) = counts.most_common(1)
+    return most_frequent

@@ -1,0 +1,61 @@
+"""Lines of CSV that a spreadsheet shows and never runs: every table of ours is written by these.
+
+A text stands in quotation marks and anything else does not: ``""`` is an empty text, and nothing at
+all is not known. A text that a spreadsheet would take for a formula gets an apostrophe before it,
+which `unguarded` takes away when ragbench reads the table back. Numbers stay numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import cast
+
+from ragbench.io.json_text import json_text, plain
+
+_FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])")
+"""How a formula begins, with apostrophes of ours or of the text before it, and white space, which
+some spreadsheets cut off (OWASP, "CSV Injection")."""
+
+
+def guarded(text: str) -> str:
+    """A text that no spreadsheet runs.
+
+    Example:
+        >>> [guarded(text) for text in ("=1+1", "'=1+1", "one = 1")]
+        ["'=1+1", "''=1+1", 'one = 1']
+    """
+    # A text that has the apostrophe already gets a second one, or it would lose its own.
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded(text: str) -> str:
+    """The text that `guarded` wrote so.
+
+    Example:
+        >>> [unguarded(cell) for cell in ("'=1+1", "''=1+1", "'tis")]
+        ['=1+1', "'=1+1", "'tis"]
+    """
+    is_guarded = text.startswith("'") and _FORMULA.match(text) is not None
+    return text[1:] if is_guarded else text
+
+
+def csv_line(values: Iterable[object]) -> str:
+    """A record as a line, with a plain line feed at its end; a list is a JSON text."""
+    return ",".join([_cell(value) for value in values]) + "\n"
+
+
+def _cell(value: object) -> str:
+    """A value as a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        value = json_text(cast("list[object]", value))
+    if isinstance(value, str):
+        # Always in quotation marks: where the comma is no separator but the semicolon is,
+        # "yes;=1+1" would be two cells, and the second one a formula.
+        doubled = guarded(value).replace('"', '""')
+        return f'"{doubled}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain(value))

@@ -1,0 +1,182 @@
+"""Credentials that are known by the form that their issuers give them: ``ghp_``, and 36 letters.
+
+`spans_of_keys` says where they are in any text. The table of forms, ``issuers.json``, is made of a
+secret scanner's list and names its source. A form is only in it if ordinary text has none like it:
+what is found is masked in the data of users, too. So most texts must cost next to nothing. A key is
+an unbroken run of at least 16 characters, and most texts have none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pkgutil import get_data
+from typing import Any
+
+_CHARACTERS = "A-Za-z0-9_.~=/+%\\\\-"
+"""Of which keys are made, with those by which they are escaped."""
+_SHORTEST = 16
+_RUN = re.compile(rf"[{_CHARACTERS}]{{{_SHORTEST},}}")
+_IS_IN_RUN = bytes(
+    ord("x") if re.match(f"[{_CHARACTERS}]", chr(code)) and code < 128 else ord(" ")
+    for code in range(256)
+)
+"""Of each byte whether it is one of the characters: a table for `bytes.translate`."""
+_RUN_OF_BYTES = b"x" * _SHORTEST
+_BETWEEN_WORDS = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[abfnrtv]|%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
+"""What separates words: signs, and letters that are written as an escape, as in ``%3Dghp_``."""
+_BLANK_SIGNS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
+_REST = re.compile(r"[_.-]([A-Za-z0-9_.=~-]{20,400})")
+"""What follows the first word of a key."""
+_RANDOM = re.compile(
+    r"(?:[a-z]{2,4}_)?[0-9a-f]{32,}\Z|"
+    r"(?=(?:[^0-9]*[0-9]){2})(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])"
+)
+"""What is hexadecimal, or has digits, large and small letters."""
+_LETTERS_OF_START = 3
+"""By so many letters the shapes are looked up that a word may have."""
+
+
+class _Shape:
+    """What a key looks like."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        self._entropy: float = facts.get("entropy", 0.0)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a text has its beginning: all of them take 50 ms."""
+        return re.compile(self._facts["pattern"], re.ASCII)
+
+    @cached_property
+    def _unless(self) -> re.Pattern[str] | None:
+        unless = self._facts.get("unless")
+        return None if unless is None else re.compile(unless)
+
+    def is_key(self, text: str) -> bool:
+        """Whether a text that fits the pattern is as random as a key, and no example of one."""
+        if self._unless is not None and self._unless.fullmatch(text):
+            return False
+        return _entropy(text) >= self._entropy
+
+
+def _entropy(text: str) -> float:
+    """Bits for each character of a text, by how often each occurs in it."""
+    bits = 0.0
+    for count in Counter(text).values():
+        share = count / len(text)
+        bits -= share * math.log2(share)
+    return bits
+
+
+class _Shapes:
+    """The table, by what a word must have to be the beginning of a key."""
+
+    def __init__(self) -> None:
+        self.by_word: defaultdict[str, list[_Shape]] = defaultdict(list)
+        """By the first word of a key, which a sign ends: ``ghp`` of ``ghp_``."""
+        self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
+        """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
+        self.by_part: list[tuple[str, _Shape]] = []
+        """By what is in the middle of a key that begins with anything."""
+        table = json.loads(get_data("ragbench", "issuers.json") or b"")
+        for facts in (*table["listed"].values(), *table["more"].values()):
+            self._add(facts)
+
+    def _add(self, facts: dict[str, Any]) -> None:
+        shape = _Shape(facts)
+        if "holds" in facts:
+            self.by_part.append((facts["holds"], shape))
+            return
+        for beginning in facts["begins"]:
+            word = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
+            if len(word) == 2:
+                self.by_word[word[0]].append(shape)
+            else:
+                self.by_start[word[0][:_LETTERS_OF_START]].append(shape)
+
+    def may_begin(self, words: Sequence[str]) -> bool:
+        """Whether any of the words is the beginning of a key; for nearly all texts none is."""
+        if not self.by_word.keys().isdisjoint(words):
+            return True
+        starts = {word[:_LETTERS_OF_START] for word in words}
+        starts |= {start[:2] for start in starts}
+        return not self.by_start.keys().isdisjoint(starts)
+
+    def beginning_with(self, word: str) -> Iterator[_Shape]:
+        """The shapes of keys that may begin with a word."""
+        yield from self.by_word.get(word, ())
+        yield from self.by_start.get(word[:_LETTERS_OF_START], ())
+        yield from self.by_start.get(word[:2], ())
+
+
+@lru_cache(maxsize=1)
+def _shapes() -> _Shapes:
+    return _Shapes()
+
+
+def may_hold_key(data: bytes) -> bool:
+    """Whether a text in UTF-8 has a run that is long enough for a key; most have none."""
+    return _RUN_OF_BYTES in data.translate(_IS_IN_RUN)
+
+
+def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
+    """Start and end of each key in a text, in no order; they may overlap.
+
+    Args:
+        is_message: no text of a user, but an error's or a setting's. In it an example of a key
+            counts as one, and whatever begins like a key and goes on at random: issuers change the
+            length of their keys.
+    """
+    shapes = _shapes()
+    runs = [*_RUN.finditer(text)]
+    if shapes.may_begin(_words(" ".join([run[0] for run in runs]))):
+        for run in runs:
+            yield from _keys_in(text, *run.span(), is_message=is_message)
+    for part, shape in shapes.by_part:
+        if part in text:
+            for match in shape.pattern.finditer(text):
+                if shape.is_key(match[0]):
+                    yield match.span()
+
+
+def _words(text: str) -> Sequence[str]:
+    """The words of an ASCII text."""
+    if "\\" in text or "%" in text:
+        return _BETWEEN_WORDS.split(text)
+    return text.translate(_BLANK_SIGNS).split()  # three times as fast
+
+
+def _keys_in(text: str, start: int, end: int, *, is_message: bool) -> Iterator[tuple[int, int]]:
+    """The keys that begin in a part of a text.
+
+    The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
+    would else take time that grows with the square of its length.
+    """
+    while start < end:
+        between = _BETWEEN_WORDS.search(text, start, end)
+        word_end = end if between is None else between.start()
+        word = text[start:word_end]
+        longest = 0
+        for shape in _shapes().beginning_with(word):
+            match = shape.pattern.match(text, start)
+            if match is not None:
+                longest = max(longest, match.end())
+                if is_message or shape.is_key(match[0]):
+                    yield match.span()
+        if is_message and word in _shapes().by_word:
+            rest = _REST.match(text, word_end)
+            if rest is not None and _RANDOM.match(rest[1]):
+                longest = max(longest, rest.end())
+                yield start, rest.end()
+        if longest > start:
+            start = longest
+        elif between is not None:
+            start = between.end()
+        else:
+            return

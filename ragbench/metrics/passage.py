@@ -1,0 +1,90 @@
+"""Whether a passage of the right document lacks the answer, by the words of the reference.
+
+Gold that is known by document counts every chunk of it as relevant, a heading or the wrong
+paragraph too. The comparison is made to be right when it says that the answer is not there: where
+words may mislead, it says nothing. Measured on chunks with the answer beside other chunks of the
+same document, in ``docs/measured/answers.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from ragbench.metrics.answer import holds_answer, is_telling
+from ragbench.metrics.beside import Beside, root
+from ragbench.metrics.matching import normalised
+from ragbench.text.language import recognised_language
+
+_MOST_HELD = 0.5
+"""Share of a short reference's new words up to which a passage lacks it."""
+_MOST_HELD_OF_LONG = 1 / 3
+"""The same of a reference of several facts: people write one in words of their own."""
+_ON_THE_QUESTION = 0.75
+"""Share of the question's words from which on a passage deals with the question: it may give the
+answer in other words."""
+_LONGEST_HEADING = 12
+"""Words of a line that may be a heading alone."""
+_ENDS_SENTENCE = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*\s*\Z")
+
+
+def is_heading(text: str) -> bool:
+    """Whether a chunk is a heading alone: a few words that are no sentence."""
+    words = text.split()
+    return 0 < len(words) <= _LONGEST_HEADING and not _ENDS_SENTENCE.search(text)
+
+
+def states_any(text: str, references: Sequence[str]) -> bool:
+    """Whether a text holds one of the reference answers, as it is or in another form."""
+    chunk = normalised(text)
+    return any(holds_answer(chunk, normalised(reference)) for reference in references)
+
+
+def lacks_answer(query: str, references: Sequence[str], text: str) -> bool:
+    """Whether a passage surely holds none of the reference answers.
+
+    False where it holds one, and where words cannot tell: the reference says no more than the
+    question or is "yes", it is in another language, or the passage has most words of the question.
+    """
+    if not references or not text.strip() or states_any(text, references):
+        return False
+    return all(_lacks(query, reference, text) for reference in references)
+
+
+def _lacks(query: str, reference: str, text: str) -> bool:
+    """Whether a passage that does not quote a reference lacks what it says, too."""
+    if not is_telling(normalised(reference)) or _is_in_another_language(query, reference, text):
+        return False
+    beside = Beside(query, text, reference)
+    passage_roots = set(map(root, beside.answer_words))
+    new_words = [word for word in beside.right_words if word not in beside.query_tokens]
+    if not new_words:
+        return False
+    if not is_heading(text):
+        question_roots = set(map(root, beside.query_words))
+        dealt_with = question_roots & passage_roots
+        if len(dealt_with) >= _ON_THE_QUESTION * len(question_roots):
+            return False
+    if beside.right.is_typed:
+        return not beside.right.is_named_by(beside.answer)
+    held_words = [word for word in new_words if root(word) in passage_roots]
+    most_held = _MOST_HELD_OF_LONG if beside.is_long else _MOST_HELD
+    return len(held_words) <= most_held * len(new_words)
+
+
+def _is_in_another_language(query: str, reference: str, text: str) -> bool:
+    """Whether question and reference are clearly in another script or language than the passage."""
+    asked = f"{query} {reference}"
+    if _is_latin(asked) is not _is_latin(text):
+        return True
+    language = recognised_language(asked)
+    passage_language = recognised_language(text)
+    return language is not None and passage_language is not None and language != passage_language
+
+
+def _is_latin(text: str) -> bool:
+    """Whether at least half of the letters are Latin."""
+    letters = [letter for letter in text if letter.isalpha()]
+    latin_letters = [letter for letter in letters if unicodedata.name(letter, "")[:5] == "LATIN"]
+    return 2 * len(latin_letters) >= len(letters)

@@ -1,0 +1,204 @@
+"""Finding out how a foreign service is asked: the usual fields, and those that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragbench.core.record import Record, replace
+from ragbench.io.http import HTTPRagError
+from ragbench.rag.proposal import (
+    missing_fields,
+    options_of,
+    proposed_send,
+    question_fields,
+    send_line,
+    take_lines,
+)
+from ragbench.rag.response_body import Body
+from ragbench.rag.service import ServiceEndpoint
+from ragbench.rag.service_mapping import Service, read_mapping
+from ragbench.rag.service_request import FORM, Question, read_send, send_lines
+
+_MOST_REQUESTS = 16
+"""A service that refuses this many forms of a question is asked no more."""
+
+
+class Attempt(Record):
+    """One way to ask a service."""
+
+    method: str
+    send: tuple[str, ...]
+    """Lines of ``--send``."""
+    is_form: bool = False
+
+
+class Explored(Record):
+    """What came of the attempts at one question."""
+
+    body: Body | None
+    """The response; None where every attempt was refused."""
+    problem: str
+    """Why the last attempt was refused, and what to do; empty where one was not."""
+    requests: int
+    options: tuple[str, ...] = ()
+    """The mapping as options of the command, each with its value."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the options say where an answer, or contexts, are."""
+        return any(option.startswith("--take") for option in self.options)
+
+
+def explore(
+    service: Service,
+    question: str,
+    *,
+    send: Mapping[str, Any] | Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 60.0,
+) -> Explored:
+    """Asks a service one question in the usual ways, until it answers.
+
+    Args:
+        send: what it is sent, if that is known already.
+
+    Raises:
+        UnreachableError: there is no connection.
+        StageTimeoutError: it did not answer in time.
+        ConfigError: the fields or headers cannot be sent.
+    """
+    explorer = _Explorer(service, question, send, dict(headers or {}), timeout)
+    return explorer.run()
+
+
+def _is_question(line: str) -> bool:
+    """Whether a line of ``--send`` sends the question."""
+    return "{query}" in line or "{messages}" in line
+
+
+class _Explorer:
+    """The attempts at one question, and what was learned from each."""
+
+    def __init__(
+        self,
+        service: Service,
+        question: str,
+        send: Mapping[str, Any] | Sequence[str] | None,
+        headers: dict[str, str],
+        timeout: float,
+    ) -> None:
+        self._service = service
+        self._question = question
+        self._send = send
+        self._headers = headers
+        self._timeout = timeout
+        self._tried: list[Attempt] = []
+        self._problem = ""
+
+    def run(self) -> Explored:
+        """Makes attempts until a response holds an answer; else the first response counts."""
+        first: Explored | None = None
+        for attempt in self._attempts():
+            body = self._body(attempt)
+            if body is None:
+                continue
+            explored = self._explored(attempt, body)
+            if explored.is_complete:
+                return explored
+            first = first or explored
+        if first is not None:
+            return replace(first, requests=len(self._tried))
+        return Explored(body=None, problem=self._problem, requests=len(self._tried))
+
+    def _attempts(self) -> Iterator[Attempt]:
+        """The ways to ask, each once; a refusal may bring forth another way."""
+        method = self._service.method or "POST"
+        if self._send is not None or self._service.preset is not None:
+            waiting = [Attempt(method=method, send=())]
+        else:
+            waiting = [
+                Attempt(method=method, send=(send_line(name),)) for name in question_fields()
+            ]
+        self._waiting = waiting
+        while self._waiting and len(self._tried) < _MOST_REQUESTS:
+            attempt = self._waiting.pop(0)
+            if attempt not in self._tried:
+                self._tried.append(attempt)
+                yield attempt
+
+    def _body(self, attempt: Attempt) -> Body | None:
+        """The response to an attempt; None where it was refused, and learned from that."""
+        headers = dict(self._headers)
+        if attempt.is_form:
+            headers["Content-Type"] = FORM
+        send: Any = list(attempt.send) if self._send is None else self._send
+        mapping = read_mapping(
+            replace(self._service, method=attempt.method), send=send or None, headers=headers
+        )
+        endpoint = ServiceEndpoint(mapping, retries=0, timeout=self._timeout)
+        try:
+            return endpoint.body_of(Question(query=self._question))
+        except HTTPRagError as error:
+            if error.status is None:
+                raise
+            self._learn(attempt, error.status, error)
+            return None
+        finally:
+            endpoint.close()
+
+    def _learn(self, attempt: Attempt, status: int, error: HTTPRagError) -> None:
+        """What to try next after a refusal."""
+        sent = read_send(attempt.send)
+        advice = proposed_send(status, error.body, attempt.method, sent)
+        self._problem = f"{error}. {advice}"
+        if status in (401, 403, 404, 410):  # no other field helps
+            self._waiting.clear()
+        elif status == 405:
+            method = "POST" if attempt.method == "GET" else "GET"
+            self._waiting = [replace(later, method=method) for later in self._waiting]
+            self._waiting.insert(0, replace(attempt, method=method))
+        elif status == 415 and not attempt.is_form:
+            self._waiting.insert(0, replace(attempt, is_form=True))
+        elif self._send is None:
+            self._add_missing(attempt, error.body, sent)
+
+    def _add_missing(self, attempt: Attempt, text: str, sent: Mapping[str, object]) -> None:
+        """Tries what a refusal asks for before the other usual names."""
+        fields = missing_fields(text)
+        if not fields:
+            return
+        if any(field.is_parameter for field in fields) and attempt.method != "GET":
+            self._waiting.insert(0, replace(attempt, method="GET"))
+            return
+        if any(field.name in sent for field in fields) and not attempt.is_form:
+            self._waiting.insert(0, replace(attempt, is_form=True))
+            return
+        asked = tuple(send_line(field.name) for field in fields)
+        asks_question = any(_is_question(line) for line in asked)
+        if asks_question:
+            self._waiting.insert(0, replace(attempt, send=asked))
+            return
+        # Either the question was sent under a wrong name, and the only field that is asked for
+        # takes it; or something else is asked for beside it.
+        self._waiting.insert(0, replace(attempt, send=(*attempt.send, *asked)))
+        if len(fields) == 1:
+            line = send_line(fields[0].name, is_only=True)
+            if _is_question(line):
+                self._waiting.insert(0, replace(attempt, send=(line,)))
+
+    def _explored(self, attempt: Attempt, body: Body) -> Explored:
+        """A response with the options that it was asked by, and those that fit it."""
+        options: list[str] = []
+        headers = dict(self._headers)
+        if attempt.is_form:
+            headers["Content-Type"] = FORM
+        for name, value in headers.items():
+            options.append(options_of("--header", [f"{name}={value}"]))
+        for line in attempt.send or send_lines(self._send):
+            options.append(options_of("--send", [line]))
+        for line in take_lines(body, self._question):
+            options.append(options_of("--take", [line]))
+        prefix = self._service.preset or attempt.method
+        rag = f"--rag {options_of('', [f'{prefix}:{self._service.url}']).strip()}"
+        return Explored(body=body, problem="", requests=len(self._tried), options=(rag, *options))

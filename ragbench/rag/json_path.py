@@ -1,0 +1,265 @@
+"""Paths into JSON, such as ``.sources[].text``.
+
+A path has keys, positions, and ``[]`` for each element of a list; there are no conditions and no
+functions. A text that a path leads into is read as JSON: services put JSON into strings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, TypeAlias, cast
+
+import orjson
+
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError
+from ragbench.io.values import is_list, is_object
+from ragbench.safe_text import shown_line
+
+
+class Each(Enum):
+    """The step ``[]``: every element of a list."""
+
+    EACH = "[]"
+
+
+EACH = Each.EACH
+
+Step: TypeAlias = str | int | Each
+"""A key of an object, a position in a list, or each element."""
+
+_STEP = re.compile(
+    r"""
+    \.?\[\s*(?P<each>\*?)\s*\]
+    | \.?\[\s*(?P<position>-?\d+)\s*\]
+    | \.?\[\s*(?P<quoted>"(?:[^"\\]|\\.)*"|'[^']*')\s*\]
+    | \.(?P<quoted_key>"(?:[^"\\]|\\.)*")
+    | \.(?P<key>[^\s.\[\]"'(){}|?@]+)
+    """,
+    re.VERBOSE,
+)
+_PLAIN_KEY = re.compile(r"[^\s.\[\]\"'(){}|?@$=]+")
+"""A key that a path holds without quotes."""
+_MOST_KEYS = 12
+"""Keys of an object that an error lists."""
+_LONGEST_KEY = 60
+"""Characters of a key that an error shows; keys come from foreign servers."""
+
+
+class JsonPath(Record):
+    """A path that was read."""
+
+    text: str
+    """As it is written in messages, such as ``.sources[].text``."""
+    steps: tuple[Step, ...]
+
+    @property
+    def leads_to_many(self) -> bool:
+        """Whether the path goes through each element of a list, and so leads to a list."""
+        return EACH in self.steps
+
+
+class PathProblem(Record):
+    """Why a path leads to nothing."""
+
+    message: str
+    """Where the path ends, and what is there instead."""
+
+
+def parse_path(text: str) -> JsonPath:
+    """Reads a path; the dot at its beginning may be left out.
+
+    Example:
+        >>> parse_path("sources[].id").text
+        '.sources[].id'
+
+    Raises:
+        ConfigError: it is not a path.
+    """
+    rest = text.strip().removeprefix("$")
+    if rest in ("", "."):
+        return JsonPath(text=".", steps=())
+    if rest[0] not in ".[":
+        rest = f".{rest}"
+    steps: list[Step] = []
+    position = 0
+    while position < len(rest):
+        match = _STEP.match(rest, position)
+        if match is None:
+            raise ConfigError(
+                f"'{text}' is not a path: it fails at '{rest[position:]}'. A path has keys (.a.b), "
+                'positions ([0]), each element ([]) and quoted keys (["odd key"]), such as '
+                ".sources[].text; it has no conditions"
+            )
+        steps.append(_step_of(match))
+        position = match.end()
+    return JsonPath(text=text_of(steps), steps=tuple(steps))
+
+
+def _step_of(match: re.Match[str]) -> Step:
+    """The step that a part of a path stands for."""
+    if match["each"] is not None:
+        return EACH
+    if match["position"] is not None:
+        return int(match["position"])
+    quoted = match["quoted"] or match["quoted_key"]
+    if quoted is None:
+        return match["key"]
+    if quoted.startswith("'"):  # a shell's single quotes may be around the double ones
+        return quoted[1:-1]
+    return cast("str", json.loads(quoted))
+
+
+def text_of(steps: Sequence[Step]) -> str:
+    """How a path is written.
+
+    Example:
+        >>> text_of(["odd key", EACH, 0])
+        '.["odd key"][][0]'
+    """
+    text = ""
+    for step in steps:
+        if isinstance(step, Each):
+            text += "[]"
+        elif isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            text += f".{step}"
+        else:
+            text += f"[{json.dumps(step)}]"
+    if not text.startswith("."):
+        return f".{text}"
+    return text
+
+
+def find(document: object, path: JsonPath, *, in_pieces: bool = False) -> object | PathProblem:
+    """The value that a path leads to; a list of values where it goes through each element.
+
+    Every element has to have what the path asks for, or lists of ids would be those of other
+    contexts. Only elements of an outer list may lack the inner list: they are skipped, as steps of
+    an agent are that retrieved nothing. A null is missing.
+
+    Args:
+        in_pieces: the elements are pieces of one text, and those without a text are skipped.
+    """
+    places: list[_Place] = [_Place(value=document)]
+    skipped: PathProblem | None = None
+    for number, step in enumerate(path.steps):
+        is_optional = in_pieces or EACH in path.steps[number:]
+        next_places: list[_Place] = []
+        for place in places:
+            problem = place.problem_of(step)
+            if problem is None:
+                next_places += place.after(step)
+            elif is_optional and EACH in path.steps[:number]:
+                skipped = skipped or problem
+            else:
+                return problem
+        places = next_places
+    values: list[object] = []
+    for place in places:
+        if place.value is not None:
+            values.append(place.value)
+        elif in_pieces and path.leads_to_many:
+            skipped = skipped or PathProblem(message=f"{place.name} is null")
+        else:
+            return PathProblem(message=f"{place.name} is null")
+    if skipped is not None and not values:
+        return skipped
+    if path.leads_to_many:
+        return values
+    return values[0]
+
+
+class _Place(Record):
+    """A value on the way, with the steps that lead to it."""
+
+    value: object
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Where it is, for messages."""
+        if not self.steps:
+            return "the response"
+        return text_of(self.steps)
+
+    def problem_of(self, step: Step) -> PathProblem | None:
+        """Why a step cannot be taken from here; None where it can."""
+        container = as_json(self.value)
+        kind = described_value(container)
+        if isinstance(step, str):
+            if is_object(container) and step in container:
+                return None
+            if is_object(container):
+                message = f"{self.name} has no key {_shown(step)}: it is {kind}"
+            else:
+                message = f"{self.name} is {kind}, and has no key {_shown(step)}"
+        elif not is_list(container):
+            message = f"{self.name} is {kind}, and not a list"
+        elif isinstance(step, int) and not -len(container) <= step < len(container):
+            message = f"{self.name} has {len(container)} elements, and none at [{step}]"
+        else:
+            return None
+        return PathProblem(message=message)
+
+    def after(self, step: Step) -> list[_Place]:
+        """Where a step leads from here."""
+        container = cast("Any", as_json(self.value))
+        if step is not EACH:
+            return [_Place(value=container[step], steps=(*self.steps, step))]
+        places: list[_Place] = []
+        for position, element in enumerate(container):
+            places.append(_Place(value=element, steps=(*self.steps, position)))
+        return places
+
+
+def as_json(value: object) -> object:
+    """What a text holds that is JSON of an object or a list; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return cast("object", orjson.loads(value))
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
+def described_value(value: object) -> str:
+    """What a value is, for messages; an object is named by its keys.
+
+    Example:
+        >>> described_value({"answer": "Yes.", "sources": []})
+        'an object with the keys answer, sources'
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "a text" if value else "an empty text"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if is_list(value):
+        return f"a list of {len(value)}"
+    if is_object(value):
+        return f"an object {_keys_of(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _keys_of(value: Any) -> str:
+    """The keys of an object in words."""
+    if not value:
+        return "without keys"
+    keys = [_shown(str(key)) for key in value]
+    more = ""
+    if len(keys) > _MOST_KEYS:
+        more = f" and {len(keys) - _MOST_KEYS} more"
+    return f"with the keys {', '.join(keys[:_MOST_KEYS])}{more}"
+
+
+def _shown(key: str) -> str:
+    """A foreign key, cut and without control characters."""
+    return shown_line(key, longest=_LONGEST_KEY)

@@ -1,0 +1,240 @@
+"""The body of a foreign service's response: JSON, a stream of events, or a text.
+
+Streams are server-sent events (``data:`` lines, as chats send them) and JSON in lines (NDJSON). A
+path is applied to each event, and the results are joined: pieces of a text into the text, and of
+lists the last one that is not empty.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+import orjson
+
+from ragbench.core.record import Record
+from ragbench.io.values import is_list, is_object
+from ragbench.rag.json_path import JsonPath, PathProblem, as_json, find
+
+_DONE = "[DONE]"
+"""With this, an OpenAI-compatible service ends its events."""
+_EVENT_FIELD = re.compile(r"(?:data|event|id|retry):|:")
+"""How a line of server-sent events begins; a colon alone is a comment, such as a ping."""
+_LINE_END = re.compile(r"\r\n|\n|\r")
+"""The ends of lines of events. Others that Python splits at may be in a text of JSON."""
+_FEWEST_GROWING = 3
+"""Events from which on texts that grow are taken for the whole text so far, and not for pieces."""
+
+
+class Body(Record):
+    """A response's body, read: one document, or the documents of its events."""
+
+    documents: tuple[object, ...]
+    is_stream: bool = False
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it has a structure that paths lead into."""
+        return any(is_object(document) or is_list(document) for document in self.documents)
+
+    def find(
+        self, path: JsonPath, *, as_list: bool = False, in_pieces: bool = False
+    ) -> object | PathProblem:
+        """What a path leads to; in a stream, what it leads to in all events together.
+
+        Args:
+            as_list: a list is wanted: single values of several events are its elements.
+            in_pieces: a text is wanted, and the elements of a list may be its pieces.
+        """
+        if not self.is_stream:
+            return find(self.documents[0], path, in_pieces=in_pieces)
+        values: list[object] = []
+        problems: list[PathProblem] = []
+        for document in self.documents:
+            value = find(document, path, in_pieces=in_pieces)
+            if isinstance(value, PathProblem):
+                problems.append(value)
+            else:
+                values.append(value)
+        if not values:
+            return _problem_of_stream(problems)
+        return _joined(values, as_list=as_list, in_pieces=in_pieces)
+
+    @property
+    def error(self) -> object:
+        """What a stream reports of its end by an error, whose answer is cut off; else None."""
+        if not self.is_stream:
+            return None
+        for document in self.documents:
+            if not is_object(document):
+                continue
+            if document.get("error"):
+                return document["error"]
+            if document.get("event") == "error":
+                return document.get("message") or document
+        return None
+
+
+def _problem_of_stream(problems: Sequence[PathProblem]) -> PathProblem:
+    """Why a path leads to nothing in any event: the reasons, each once."""
+    messages = list(dict.fromkeys(problem.message for problem in problems))
+    if not messages:
+        return PathProblem(message="the stream has no events")
+    count = f"none of {len(problems)} events has it"
+    return PathProblem(message=f"{count}: {'; '.join(messages[:3])}")
+
+
+def _joined(values: Sequence[object], *, as_list: bool, in_pieces: bool) -> object:
+    """The values of several events as one."""
+    lists = [value for value in values if is_list(value)]
+    if lists and in_pieces:
+        return [piece for value in lists for piece in value]
+    if lists:
+        filled = [value for value in lists if value]
+        return filled[-1] if filled else lists[-1]
+    if as_list:
+        return list(values)
+    if all(isinstance(value, str) for value in values):
+        return joined_text(cast("Sequence[str]", values))
+    return values[-1]
+
+
+def joined_text(pieces: Sequence[str]) -> str:
+    """The text of a stream of pieces.
+
+    Some services repeat the whole text in each event, or at the end.
+
+    Example:
+        >>> joined_text(["Bees", " fly", "."])
+        'Bees fly.'
+        >>> joined_text(["Bees", " fly", "Bees fly"])
+        'Bees fly'
+    """
+    pieces = [piece for piece in pieces if piece]
+    if not pieces:
+        return ""
+    before = "".join(pieces[:-1])
+    if len(pieces) > 2 and pieces[-1] == before:
+        return before
+    if len(pieces) >= _FEWEST_GROWING and _grows(pieces):
+        return pieces[-1]
+    return "".join(pieces)
+
+
+def _grows(pieces: Sequence[str]) -> bool:
+    """Whether each text begins with the one before it, and is longer."""
+    for shorter, longer in pairwise(pieces):
+        if len(longer) <= len(shorter) or not longer.startswith(shorter):
+            return False
+    return True
+
+
+class _NoJson:
+    """What is parsed of a text that is no JSON; any other value may be in JSON."""
+
+
+_NO_JSON = _NoJson()
+
+
+def parsed(text: str) -> object:
+    """What a text holds as JSON, or `_NO_JSON`.
+
+    Python's own reader takes what services write that is not allowed: NaN, and halves of
+    characters.
+    """
+    try:
+        return cast("object", orjson.loads(text))
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def read_body(text: str, content_type: str = "") -> Body:
+    """Reads a body by its form; the header is only a hint, since services often leave it wrong."""
+    kind = content_type.partition(";")[0].strip().lower()
+    text = text.removeprefix("\ufeff")
+    if kind == "text/event-stream" or _EVENT_FIELD.match(text.lstrip()):
+        events = _events(text)
+        if events or kind == "text/event-stream":
+            return Body(documents=tuple(events), is_stream=True)
+    document = parsed(text)
+    if document is not _NO_JSON:
+        return Body(documents=(document,))
+    lines = _json_lines(text)
+    if lines is not None:
+        return Body(documents=tuple(lines), is_stream=True)
+    return Body(documents=(text,))
+
+
+def _events(text: str) -> list[object]:
+    """The data of server-sent events, each as JSON or, where it is none, as a text.
+
+    The name of an event is added to its data under ``event``, unless the data has that key.
+    """
+    events: list[object] = []
+    data: list[str] = []
+    name = ""
+    for line in (*_LINE_END.split(text), ""):
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+        elif not line and data:
+            events += _event(data, name)
+        if not line:
+            data = []
+            name = ""
+    return events
+
+
+def _event(data: Sequence[str], name: str) -> list[object]:
+    """The document of an event's lines.
+
+    Each line is one of its own where only that is JSON: services leave out the empty line.
+    """
+    joined = "\n".join(data)
+    if joined.strip() == _DONE:
+        return []
+    document = parsed(joined)
+    if document is not _NO_JSON:
+        return [_named(document, name)]
+    if len(data) == 1:
+        return [joined]
+    documents: list[object] = []
+    for line in data:
+        if line.strip() == _DONE:
+            continue
+        document = parsed(line)
+        if document is _NO_JSON:
+            return [joined]
+        documents.append(_named(document, name))
+    return documents
+
+
+def _named(document: object, name: str) -> object:
+    """A document with the name of its event."""
+    if name and is_object(document) and "event" not in document:
+        fields: dict[str, Any] = {"event": name, **document}
+        return fields
+    return document
+
+
+def _json_lines(text: str) -> list[object] | None:
+    """The documents of JSON in lines; None where a line is none."""
+    documents: list[object] = []
+    for line in _LINE_END.split(text):
+        if not line.strip():
+            continue
+        document = as_json(line)
+        if isinstance(document, str):
+            return None
+        documents.append(document)
+    return documents or None

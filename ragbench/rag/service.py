@@ -1,0 +1,185 @@
+"""A RAG behind any HTTP service: asked by a mapping, one question per request (docs/http.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ragbench.core.case import Said
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import ConfigError
+from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.ledger.identity import AS_SAID, described
+from ragbench.rag.contract import Contract, is_misunderstood
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.parts import OneCall, Parts, compose, taking_history
+from ragbench.rag.proposal import asks_for_credentials, error_in, proposed_send, proposed_take
+from ragbench.rag.response_body import Body, read_body
+from ragbench.rag.service_mapping import (
+    MappingError,
+    Service,
+    ServiceMapping,
+    read_mapping,
+    read_response,
+)
+from ragbench.rag.service_request import Question, Request, request_of, send_lines
+from ragbench.rag.shapes import read_retrieval
+
+if TYPE_CHECKING:
+    import httpx
+
+MAPPING_OPTIONS = frozenset({"send", "take"})
+"""Arguments of a RAG's address that say that it is a foreign service."""
+
+
+class ServiceEndpoint(JsonEndpoint):
+    """A foreign service, asked by a mapping."""
+
+    def __init__(self, mapping: ServiceMapping, **options: Any) -> None:
+        super().__init__(mapping.address, headers=mapping.headers, **options)
+        self.mapping = mapping
+        self._contract = Contract()
+
+    @property
+    def version(self) -> None:
+        """None: a service that does not know ragbench is asked nothing but questions."""
+        return
+
+    @property
+    def unseen_because(self) -> str:
+        """Why its answers may change without anybody here seeing it."""
+        return f"{self.url} is a service that names no version"
+
+    def stage_identity(self, stage: str) -> object:
+        """The URL without credentials, and what is sent and taken."""
+        return {"url": self.url, "mapping": described(self.mapping.written, at=AS_SAID)}
+
+    def ask(self, question: Question) -> dict[str, Any]:
+        """The fields of the answer to a question.
+
+        Raises:
+            ContractError: the service refuses the request, or does not answer as it is mapped.
+            HTTPRagError: it answered with an error of its own.
+            UnreachableError: there is no connection.
+            StageTimeoutError: it did not answer in time.
+        """
+        mapping = self.mapping
+        if question.top_k is not None and "top_k" not in mapping.placeholders:
+            raise self._contract.error(
+                f"{self.url} is not sent that {question.top_k} contexts are wanted: add --send "
+                "top_k={top_k}, with the field of the service, or leave out --top-k"
+            )
+        try:
+            body = self.body_of(question)
+        except HTTPRagError as error:
+            status = error.status
+            if status is None or not is_misunderstood(status):
+                raise
+            advice = proposed_send(status, error.body, mapping.method, mapping.send)
+            if status in (401, 403):
+                advice = asks_for_credentials(mapping.key)
+            raise self._contract.error(f"{error}. {advice}", status) from None
+        if not mapping.take:
+            problem = f"{self.url} answers, and --take names nothing in its response"
+            raise self._contract.error(f"{problem}. {proposed_take(body)}")
+        try:
+            fields = read_response(body, mapping)
+        except MappingError as error:
+            reason = self._masked(f"{error}{error_in(body)}")
+            problem = f"{self.url} answers otherwise than it is mapped: {reason}"
+            raise self._contract.error(f"{problem}. {proposed_take(body)}") from None
+        self._contract.is_met = True
+        return fields
+
+    def body_of(self, question: Question) -> Body:
+        """The body of the response to a question."""
+        mapping = self.mapping
+        request = request_of(
+            mapping.method, mapping.address, mapping.send, mapping.headers, question
+        )
+        response = self._successful_response(request.address, self.url, request)
+        return read_body(response.text, response.headers.get("content-type", ""))
+
+    def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
+        """What is sent: JSON, a form, or parameters of the address."""
+        request = cast("Request", payload)
+        options: dict[str, Any] = {"method": request.method, "url": address}
+        if request.json is not None:
+            options["json"] = request.json
+        if request.form is not None:
+            options["data"] = request.form
+        return options
+
+
+def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    """The RAG of a foreign service.
+
+    Args:
+        options: ``send``, ``take`` and ``headers``, and those of the endpoint.
+    """
+    mapping_options = {name: options.pop(name, None) for name in ("send", "take", "headers")}
+    mapping = read_mapping(service, **mapping_options)
+    unknown = sorted(options.keys() - {"timeout", "retries", "repeatable"})
+    if unknown:
+        raise ConfigError(
+            f"a service takes no {', '.join(unknown)}; it takes send, take, headers, timeout, "
+            "retries, repeatable"
+        )
+    endpoint = ServiceEndpoint(mapping, **options)
+    rag: Any = compose("ServiceRag", [_parts(endpoint)])
+    rag.adapts = (endpoint,)
+    rag.bears_calls = True
+    rag.close = endpoint.close
+    rag.rebuild = partial(service_rag, service, **mapping_options, **options)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def mapping_notes(rag: object) -> tuple[str, ...]:
+    """What a report says of how a service is asked; nothing of any other RAG."""
+    notes: list[str] = []
+    for source in getattr(rag, "adapts", ()):
+        if isinstance(source, ServiceEndpoint):
+            notes.append(_note_of(source.mapping))
+    return tuple(notes)
+
+
+def _note_of(mapping: ServiceMapping) -> str:
+    """How a service was asked and read, in a sentence without credentials."""
+    sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
+    taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
+    return (
+        f"The service was asked by {mapping.method} with {', '.join(sent) or 'its address alone'}; "
+        f"of its response was taken {', '.join(taken)}."
+    )
+
+
+def _parts(endpoint: ServiceEndpoint) -> Parts:
+    """The methods of a service: both halves of one call, or retrieval alone."""
+    mapping = endpoint.mapping
+    history = None
+    if mapping.placeholders & {"history", "messages"}:
+        history = "history"
+
+    def ask(query: str, top_k: int | None = None, history: Said = ()) -> dict[str, Any]:
+        """The fields of the answer to one query."""
+        return endpoint.ask(Question(query=query, top_k=top_k, said=history))
+
+    if not mapping.take or "answer" in mapping.names:
+        call = OneCall(
+            endpoint,
+            ask,
+            endpoint.url,
+            keyword="top_k",
+            history=history,
+            remedy="To have it measured, say where they are: --take contexts=PATH",
+        )
+        return call.parts()
+
+    def retrieve(query: str, top_k: int | None = None, history: Said = ()) -> RetrievalResult[Any]:
+        """The contexts for one query."""
+        return read_retrieval(ask(query, top_k, history), endpoint.url)
+
+    method: Callable[..., Any] = taking_history(partial(retrieve), history)
+    methods: Mapping[str, Callable[..., Any]] = {"retrieve_with_metadata": method}
+    return Parts(source=endpoint, methods=methods)

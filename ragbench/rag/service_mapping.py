@@ -1,0 +1,455 @@
+"""How a foreign service is asked, and where in its response the answer and the contexts are.
+
+The mapping is what users write with ``--send``, ``--take`` and ``--header``, in the section ``rag``
+of ragbench.yaml, or as arguments of `as_rag`; presets bring it along (`presets.toml`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pkgutil import get_data
+from typing import Any, cast
+
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError
+from ragbench.io.values import is_list, is_object
+from ragbench.masking import mask_url
+from ragbench.rag.json_path import JsonPath, PathProblem, described_value, parse_path
+from ragbench.rag.response_body import Body, joined_text
+from ragbench.rag.service_request import (
+    merged_fields,
+    placeholders_of,
+    read_headers,
+    read_send,
+    values_with_variables,
+    with_variables,
+)
+from ragbench.safe_text import did_you_mean, shown_line
+
+METHODS = ("POST", "GET", "PUT", "PATCH")
+
+TAKEN = (
+    "answer",
+    "contexts",
+    "ids",
+    "scores",
+    "metadata",
+    "confidence",
+    "abstained",
+    "usage",
+    "prompt_tokens",
+    "response_tokens",
+    "total_tokens",
+    "cost",
+    "seconds",
+)
+"""What can be taken from a response."""
+_OTHER_NAMES = {
+    "response": "answer",
+    "context": "contexts",
+    "context_ids": "ids",
+    "id": "ids",
+    "score": "scores",
+    "context_metadata": "metadata",
+    "completion_tokens": "response_tokens",
+    "tokens": "usage",
+    "time": "seconds",
+}
+"""Names for the same, of ragbench's own contract and of other tools."""
+_PER_CONTEXT = ("contexts", "ids", "scores")
+_NUMBERS = ("confidence", "prompt_tokens", "response_tokens", "total_tokens", "cost", "seconds")
+_SPEC = re.compile(
+    r"(?:(?P<prefix>[A-Za-z][A-Za-z0-9_-]*)(?::|\s+))?(?P<url>https?://.*)", re.I | re.S
+)
+MAYBE = "?"
+"""Ends the name of what a response may lack."""
+
+
+class MappingError(Exception):
+    """Why a response gives no result: for the message of the error that is raised of it."""
+
+
+class Service(Record):
+    """The address of a RAG that is a service, with what is written before it."""
+
+    url: str
+    method: str | None = None
+    """The method in ``POST:https://...``; None where there is none."""
+    preset: str | None = None
+    """The preset in ``dify:https://...``; None where there is none."""
+
+    @property
+    def shown(self) -> str:
+        """The address without credentials, as reports show it."""
+        prefix = self.method or self.preset
+        url = mask_url(self.url)
+        return url if prefix is None else f"{prefix}:{url}"
+
+    @property
+    def name(self) -> str:
+        """What a run of it is called: host and path."""
+        _, name = mask_url(self.url).split("://", 1)
+        return name
+
+
+def read_service(spec: str) -> Service | None:
+    """The service that a name of a RAG means; None where it means something else.
+
+    Example:
+        >>> read_service("POST:https://host/ask")
+        Service(url='https://host/ask', method='POST', preset=None)
+        >>> read_service("my_rag.py:ask") is None
+        True
+
+    Raises:
+        ConfigError: it is neither a method nor a preset that is before the address.
+    """
+    match = _SPEC.fullmatch(spec.strip())
+    if match is None:
+        return None
+    prefix = match["prefix"]
+    url = match["url"]
+    if prefix is None:
+        return Service(url=url)
+    if prefix.upper() in METHODS:
+        return Service(url=url, method=prefix.upper())
+    if prefix.lower() in presets():
+        return Service(url=url, preset=prefix.lower())
+    known = (*METHODS, *presets())
+    raise ConfigError(
+        f"'{prefix}:' before an address is neither a method nor a preset."
+        f"{did_you_mean(prefix, known)} There are {', '.join(known)}"
+    )
+
+
+class Preset(Record):
+    """A row of ``presets.toml``: how a well-known service is asked, and what it answers."""
+
+    source: str
+    """The page that documents it."""
+    path: str
+    """What is added to an address that does not end so."""
+    send: Mapping[str, Any]
+    take: Mapping[str, Any]
+    needs: tuple[str, ...] = ()
+    """Fields without which it does not answer, and that only the user knows."""
+    key: str = ""
+    """The environment variable that its key is usually in, for messages."""
+
+
+@cache
+def presets() -> Mapping[str, Preset]:
+    """The presets by name."""
+    content = (get_data("ragbench.rag", "presets.toml") or b"").decode()
+    rows: dict[str, Preset] = {}
+    for name, row in tomllib.loads(content).items():
+        needs = tuple(row.pop("needs", ()))
+        rows[name] = Preset(**row, needs=needs)
+    return rows
+
+
+class Taken(Record):
+    """One name of what is taken, with the paths that it is looked for at."""
+
+    name: str
+    paths: tuple[JsonPath, ...]
+    """The first that leads to something counts."""
+    may_be_missing: bool = False
+
+
+class ServiceMapping(Record):
+    """A service with all that is sent to it and taken from it."""
+
+    address: str
+    """Where it is asked; may hold placeholders and credentials."""
+    method: str
+    send: Mapping[str, Any]
+    """Fields with placeholders; environment variables are replaced already."""
+    take: tuple[Taken, ...]
+    headers: Mapping[str, str]
+    """As they are sent, credentials included."""
+    key: str
+    """The environment variable that its key is usually in, for messages."""
+    written: Mapping[str, Any]
+    """What distinguishes it from other mappings, as the user wrote it, without credentials."""
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """What it sends of a question."""
+        return frozenset(placeholders_of(self.send) | placeholders_of(self.address))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it takes."""
+        return frozenset(taken.name for taken in self.take)
+
+
+def read_mapping(
+    service: Service, *, send: object = None, take: object = None, headers: object = None
+) -> ServiceMapping:
+    """The mapping of a service: its preset, with what the user writes over it.
+
+    Args:
+        send: an object of fields, or lines as ``--send`` has them.
+        take: an object from names to paths, or lines as ``--take`` has them.
+        headers: an object, or lines as ``--header`` has them.
+
+    Raises:
+        ConfigError: a part is wrong, or an environment variable is not set.
+    """
+    fields = _fields_of(send, "send", read_send)
+    paths = _fields_of(take, "take", read_take)
+    header_values = _fields_of(headers, "headers", read_headers)
+    address = service.url
+    method = service.method or "POST"
+    key = ""
+    if service.preset is not None:
+        preset = presets()[service.preset]
+        fields = merged_fields(preset.send, fields)
+        paths = {**preset.take, **_renamed(paths, preset.take)}
+        address = _with_path(address, preset.path)
+        key = preset.key
+        for name in preset.needs:
+            if name not in fields:
+                raise ConfigError(f"{service.preset} needs --send {name}=..., such as {name}=NAME")
+    mapping = ServiceMapping(
+        address=address,
+        method=method,
+        send=values_with_variables(fields, "--send"),
+        take=tuple(_taken(name, value) for name, value in paths.items()),
+        headers=_sent_headers(header_values),
+        key=key or "API_KEY",
+        written={"method": method, "send": fields, "take": paths, "headers": header_values},
+    )
+    _check(mapping)
+    return mapping
+
+
+def _fields_of(
+    value: object, name: str, read: Callable[[Sequence[str]], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A part of a mapping as an object, whether it is one or lines of the command."""
+    if value is None:
+        return {}
+    if is_object(value):
+        return dict(value)
+    if isinstance(value, str):
+        return dict(read([value]))
+    if is_list(value) and all(isinstance(line, str) for line in value):
+        return dict(read(cast("Sequence[str]", value)))
+    raise ConfigError(f"{name} must be an object or lines, and not {described_value(value)}")
+
+
+def read_take(lines: Sequence[str]) -> dict[str, list[str]]:
+    """The paths of ``--take``: NAME=PATH; a second path for a name is tried after the first.
+
+    Raises:
+        ConfigError: a line has no such form.
+    """
+    paths: dict[str, list[str]] = {}
+    for line in lines:
+        name, equals, path = line.partition("=")
+        if not equals or not name.strip() or not path.strip():
+            raise ConfigError(f"--take {line}: expected NAME=PATH, such as answer=.answer")
+        paths.setdefault(name.strip(), []).append(path.strip())
+    return paths
+
+
+def _renamed(paths: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's paths; a name that a preset marks as missing at times replaces it all the same."""
+    by_plain_name = {name.removesuffix(MAYBE): name for name in preset}
+    renamed: dict[str, Any] = {}
+    for name, value in paths.items():
+        plain = name.removesuffix(MAYBE)
+        renamed[by_plain_name.get(plain, name)] = value
+    return renamed
+
+
+def _with_path(address: str, path: str) -> str:
+    """An address with a preset's path, unless it ends with that, or with a part of it."""
+    base, question_mark, query = address.partition("?")
+    base = base.rstrip("/")
+    parts = path.strip("/").split("/") if path.strip("/") else []
+    # http://host/v1 with /v1/chat/completions: the longest part that is there already.
+    for count in range(len(parts), 0, -1):
+        if base.endswith("/" + "/".join(parts[:count])):
+            parts = parts[count:]
+            break
+        if base.endswith("/" + "/".join(parts[-count:])):
+            parts = []
+            break
+    return "/".join([base, *parts]) + question_mark + query
+
+
+def _taken(name: str, value: object) -> Taken:
+    """What a name takes, with its paths read."""
+    plain = name.removesuffix(MAYBE)
+    plain = _OTHER_NAMES.get(plain, plain)
+    if plain not in TAKEN:
+        raise ConfigError(
+            f"--take {name}: there is no such name.{did_you_mean(plain, TAKEN)} There are "
+            f"{', '.join(TAKEN)}"
+        )
+    texts: list[object] = list(value) if is_list(value) else [value]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"--take {name} must be a path such as .answer, or a list of paths")
+    paths = tuple(parse_path(cast("str", text)) for text in texts)
+    return Taken(name=plain, paths=paths, may_be_missing=name.endswith(MAYBE))
+
+
+def _sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Headers with the environment variables in them."""
+    sent: dict[str, str] = {}
+    for name, value in headers.items():
+        if not isinstance(value, (str, int, float)):
+            raise ConfigError(f"the header {name} must be a text")
+        sent[name] = with_variables(str(value), f"the header {name}")
+    return sent
+
+
+def _check(mapping: ServiceMapping) -> None:
+    """Refuses a mapping by which nothing can be asked or measured."""
+    if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
+        raise ConfigError(
+            "nothing is taken that could be measured: add --take answer=PATH or contexts=PATH"
+        )
+    if mapping.placeholders.isdisjoint({"query", "messages"}):
+        raise ConfigError(
+            "the question is not sent: add --send question={query}, with the field that the "
+            "service reads it from. 'ragbench doctor --rag URL' tries the usual ones"
+        )
+
+
+# --- from a response to the fields of a result
+
+
+def read_response(body: Body, mapping: ServiceMapping) -> dict[str, Any]:
+    """The fields of a result, as a system that answers in one call returns them.
+
+    Raises:
+        MappingError: a path leads to nothing, or to something of another kind.
+    """
+    error = body.error
+    if error is not None:
+        raise MappingError(f"the stream ended with an error: {shown_line(str(error), longest=200)}")
+    values: dict[str, Any] = {}
+    for taken in mapping.take:
+        value = _value_of(body, taken)
+        if value is not None:
+            values[taken.name] = value
+    _check_lengths(values, mapping)
+    return _as_fields(values)
+
+
+def _value_of(body: Body, taken: Taken) -> Any:
+    """What is taken under one name, in its kind; None where it may be missing and is."""
+    problems: list[str] = []
+    for path in taken.paths:
+        value = body.find(
+            path, as_list=taken.name in _PER_CONTEXT, in_pieces=taken.name == "answer"
+        )
+        if isinstance(value, PathProblem):
+            problems.append(f"{taken.name}={path.text} finds nothing: {value.message}")
+            continue
+        try:
+            return _in_kind(taken.name, value)
+        except MappingError as error:
+            problems.append(f"{taken.name}={path.text}: {error}")
+    if taken.may_be_missing:
+        return None
+    raise MappingError(f"{'; '.join(problems)} (if it may be missing, write {taken.name}?=)")
+
+
+def _in_kind(name: str, value: object) -> Any:
+    """A value as the result has it: a text, a list, a number."""
+    if name == "answer":
+        return _answer_text(value)
+    if name == "contexts":
+        return _contexts(value)
+    if name in _PER_CONTEXT:
+        values = list(value) if is_list(value) else [value]
+        if any(is_object(element) or is_list(element) for element in values):
+            raise MappingError(f"it holds {described_value(values[0])}, and not {name}")
+        return [_number(element) if name == "scores" else str(element) for element in values]
+    if name in _NUMBERS:
+        return _number(value)
+    if name == "abstained" and not isinstance(value, bool):
+        raise MappingError(f"it is {described_value(value)}, and not true or false")
+    if name == "usage" and not is_object(value):
+        raise MappingError(f"it is {described_value(value)}, and not an object of counts")
+    return value
+
+
+def _answer_text(value: object) -> str:
+    """An answer; the texts of a list are its pieces, as models give them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if is_list(value) and value and all(isinstance(piece, str) for piece in value):
+        return joined_text(cast("Sequence[str]", value))
+    raise MappingError(f"it is {described_value(value)}, and not a text")
+
+
+def _contexts(value: object) -> list[Any]:
+    """Contexts: texts, or documents whose text, id and score have usual names."""
+    contexts = list(value) if is_list(value) else [value]
+    for position, context in enumerate(contexts):
+        if isinstance(context, str) or is_object(context):
+            continue
+        hint = "; end the path with []" if is_list(context) else ""
+        raise MappingError(
+            f"its element {position} is {described_value(context)}, and not a text{hint}"
+        )
+    return contexts
+
+
+def _number(value: object) -> float:
+    """A number, which a service may write as a text."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise MappingError("it is a text, and not a number") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise MappingError(f"it is {described_value(value)}, and not a finite number")
+    return value
+
+
+def _check_lengths(values: Mapping[str, Any], mapping: ServiceMapping) -> None:
+    """Refuses lists that disagree: ids and scores would be those of other contexts."""
+    lengths: dict[str, int] = {}
+    for taken in mapping.take:
+        value = values.get(taken.name)
+        if taken.name in _PER_CONTEXT and value is not None:
+            lengths[f"{taken.name}={taken.paths[0].text}"] = len(value)
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise MappingError(f"the lists are of different lengths: {counts}")
+
+
+def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was taken, under the names of ragbench's own contract."""
+    fields: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "ids":
+            fields["context_ids"] = value
+        elif name == "metadata" and is_list(value):
+            fields["context_metadata"] = value
+        elif name == "metadata":
+            metadata.update(value if is_object(value) else {"metadata": value})
+        elif name in ("answer", "contexts", "scores", "confidence", "abstained"):
+            fields[name] = value
+        else:
+            metadata[name] = value
+    # Some stores give ids alone: retrieval is then scored by them.
+    if "context_ids" in fields and "contexts" not in fields:
+        fields["contexts"] = [""] * len(fields["context_ids"])
+    if metadata:
+        fields["metadata"] = metadata
+    return fields

@@ -1,0 +1,373 @@
+"""What a foreign service is asked with: its address, its fields and its headers for one question.
+
+Placeholders such as ``{query}`` are replaced in the parsed fields, never in JSON as text: a quote
+in a question stays a quote. A value that is one placeholder alone keeps the placeholder's type.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+import orjson
+
+from ragbench.core.case import Said
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError
+from ragbench.io.values import is_list, is_object
+from ragbench.masking import hide
+from ragbench.rag.json_path import Each, JsonPath, parse_path, text_of
+from ragbench.safe_text import did_you_mean
+
+PLACEHOLDERS = ("query", "history", "messages", "top_k", "session_id")
+"""Names that are replaced in what is sent; `Question` says by what."""
+
+# Doubled braces keep a name in braces as it is, for prompts that are sent as templates.
+_PLACEHOLDER = re.compile(r"\{\{(?P<literal>\w+)\}\}|\{(?P<name>\w+)\}")
+_VARIABLE = re.compile(r"\$\{(?P<name>\w+)\}")
+FORM = "application/x-www-form-urlencoded"
+"""The type of a body as browsers send forms; a header with it has fields sent so."""
+_BODILESS = ("GET", "DELETE", "HEAD")
+"""Methods that send fields as parameters of the address."""
+
+
+class Question(Record):
+    """One question with all that may be sent of it."""
+
+    query: str
+    top_k: int | None = None
+    said: Said = ()
+    """The messages before it, each with ``role`` and ``content``."""
+
+    def values(self) -> dict[str, object]:
+        """Each placeholder's value."""
+        history = [dict(message) for message in self.said]
+        return {
+            "query": self.query,
+            "history": history,
+            "messages": [*history, {"role": "user", "content": self.query}],
+            "top_k": self.top_k,
+            # Of its own for each request: a service that remembers starts a new conversation.
+            "session_id": str(uuid4()),
+        }
+
+
+def placeholders_of(value: object) -> set[str]:
+    """The placeholders in a template, however deep.
+
+    Raises:
+        ConfigError: one has an unknown name.
+    """
+    names: set[str] = set()
+    if isinstance(value, str):
+        for match in _PLACEHOLDER.finditer(value):
+            name = match["name"]
+            if name is None:
+                continue
+            if name not in PLACEHOLDERS:
+                known = ", ".join(f"{{{placeholder}}}" for placeholder in PLACEHOLDERS)
+                raise ConfigError(
+                    f"there is no placeholder {{{name}}}.{did_you_mean(name, PLACEHOLDERS)} There "
+                    f"are {known}. Write {{{{{name}}}}} to send {{{name}}} as it is"
+                )
+            names.add(name)
+    elif is_object(value):
+        for entry in value.values():
+            names |= placeholders_of(entry)
+    elif is_list(value):
+        for entry in value:
+            names |= placeholders_of(entry)
+    return names
+
+
+class _Omitted:
+    """The value of a placeholder that has none: its key is left out."""
+
+
+_OMITTED = _Omitted()
+
+
+def filled(template: object, values: Mapping[str, object]) -> Any:
+    """A template with its placeholders replaced; keys whose placeholder has no value left out."""
+    if isinstance(template, str):
+        return _filled_text(template, values)
+    if is_object(template):
+        fields: dict[str, Any] = {}
+        for key, entry in template.items():
+            value = filled(entry, values)
+            if value is not _OMITTED:
+                fields[key] = value
+        return fields
+    if is_list(template):
+        elements = [filled(entry, values) for entry in template]
+        return [element for element in elements if element is not _OMITTED]
+    return template
+
+
+def _filled_text(template: str, values: Mapping[str, object]) -> object:
+    """A text with its placeholders replaced; the value itself where it is one placeholder alone."""
+    whole = _PLACEHOLDER.fullmatch(template)
+    if whole is not None and whole["name"] is not None:
+        value = values[whole["name"]]
+        return _OMITTED if value is None else value
+
+    def replaced(match: re.Match[str]) -> str:
+        """The value of a placeholder within a longer text."""
+        if match["literal"] is not None:
+            return f"{{{match['literal']}}}"
+        return _as_text(values[match["name"]])
+
+    return _PLACEHOLDER.sub(replaced, template)
+
+
+def _as_text(value: object) -> str:
+    """A value within a longer text; of messages a line each."""
+    if value is None:
+        return ""
+    if is_list(value):
+        messages = cast("Sequence[Mapping[str, str]]", value)
+        return "\n".join(f"{message['role']}: {message['content']}" for message in messages)
+    return str(value)
+
+
+# --- what users write
+
+
+def read_send(lines: Sequence[str]) -> dict[str, Any]:
+    """The fields of ``--send``: KEY=VALUE, an object of JSON, or @FILE with one; later ones win.
+
+    Raises:
+        ConfigError: a line is none of these, or two do not go together.
+    """
+    fields: dict[str, Any] = {}
+    for line in lines:
+        text = line.strip()
+        if text.startswith(("@", "{")):
+            fields = merged_fields(fields, _object_of(text))
+            continue
+        # A quoted key may hold the sign: ["a=b"]=1.
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(
+                f"--send {line}: expected KEY=VALUE such as question={{query}}, an object of JSON, "
+                "or @body.json"
+            )
+        _put(fields, parse_path(key), _value_of(value), line)
+    return fields
+
+
+def _object_of(text: str) -> dict[str, Any]:
+    """The object of a JSON text, or of a file that is named behind an @."""
+    source = "--send"
+    content: str | bytes = text
+    if text.startswith("@"):
+        path = Path(text[1:])
+        source = f"--send {text}"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{source}: {error.strerror or error}") from None
+    try:
+        value = cast("object", orjson.loads(content))
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(
+            f"{source} is not JSON: {error}. Expected an object such as "
+            '{"question": "{query}"}, in single quotes for the shell'
+        ) from None
+    if not is_object(value):
+        raise ConfigError(f'{source} must hold an object such as {{"question": "{{query}}"}}')
+    return dict(value)
+
+
+def _value_of(text: str) -> object:
+    """A value as JSON where it is JSON (5, true, ["a"], "5" in quotes), and else as a text."""
+    try:
+        return cast("object", orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return text
+
+
+def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
+    """The lines of ``--send`` for fields; lines stay as they are.
+
+    Example:
+        >>> send_lines({"question": "{query}", "k": 5, "zip": "5"})
+        ['question={query}', 'k=5', 'zip="5"']
+    """
+    if not is_object(fields):
+        return list(fields or ())
+    lines: list[str] = []
+    for key, value in fields.items():
+        text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        if isinstance(value, str) and _value_of(text) != value:
+            text = orjson.dumps(value).decode()
+        lines.append(f"{text_of([key])[1:]}={text}")
+    return lines
+
+
+def _put(fields: dict[str, Any], path: JsonPath, value: object, line: str) -> None:
+    """Puts a value where a path leads, and builds the objects and lists on the way."""
+    if not path.steps or isinstance(path.steps[0], int):
+        raise ConfigError(f"--send {line}: a key is missing before '='")
+    holder: Any = fields
+    for step, next_step in zip(path.steps, (*path.steps[1:], None), strict=True):
+        if isinstance(step, Each):
+            raise ConfigError(f"--send {line}: [] has no position; write [0], or a JSON list")
+        _make_place(holder, step, line)
+        if next_step is None:
+            holder[step] = value
+        elif holder[step] is None:
+            holder[step] = [] if isinstance(next_step, int) else {}
+        holder = holder[step]
+
+
+def _make_place(holder: Any, step: str | int, line: str) -> None:
+    """Makes the place for a step in an object or a list, empty where it is new."""
+    if isinstance(step, str) and isinstance(holder, dict):
+        cast("dict[str, object]", holder).setdefault(step, None)
+        return
+    if isinstance(step, int) and isinstance(holder, list):
+        elements = cast("list[object]", holder)
+        if step == len(elements):
+            elements.append(None)
+        if 0 <= step < len(elements):
+            return
+    raise ConfigError(f"--send {line}: another --send puts something else in place of this")
+
+
+def merged_fields(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields with further ones in them; objects are merged, anything else is replaced."""
+    merged = dict(fields)
+    for key, value in more.items():
+        present = merged.get(key)
+        if is_object(present) and is_object(value):
+            merged[key] = merged_fields(present, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def read_headers(lines: Sequence[str]) -> dict[str, str]:
+    """The headers of ``--header``: NAME=VALUE, or NAME: VALUE as curl has them.
+
+    Raises:
+        ConfigError: a line is neither.
+    """
+    headers: dict[str, str] = {}
+    for line in lines:
+        match = re.match(r"\s*([A-Za-z0-9!#$%&'*+.^_`|~-]+?)\s*[=:]\s*(.*)", line, re.DOTALL)
+        if match is None:
+            # The line itself may hold a credential.
+            raise ConfigError(
+                '--header expects NAME=VALUE, such as "Authorization=Bearer ${API_KEY}"'
+            )
+        headers[match[1]] = match[2]
+    return headers
+
+
+def with_variables(text: str, where: str) -> str:
+    """A text with ``${NAME}`` replaced by environment variables, which become secrets.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        """The value of a variable."""
+        value = os.environ.get(match["name"])
+        if not value:
+            raise ConfigError(
+                f"{where} needs the environment variable {match['name']}, which is not set"
+            )
+        hide(value)
+        return value
+
+    return _VARIABLE.sub(replaced, text)
+
+
+def values_with_variables(template: object, where: str) -> Any:
+    """A template with the environment variables in its texts; only ``${NAME}`` alone is replaced.
+
+    A longer text may be a template of another language, with such signs of its own.
+    """
+    if isinstance(template, str) and _VARIABLE.fullmatch(template):
+        return with_variables(template, where)
+    if is_object(template):
+        return {key: values_with_variables(value, where) for key, value in template.items()}
+    if is_list(template):
+        return [values_with_variables(value, where) for value in template]
+    return template
+
+
+# --- what is sent
+
+
+class Request(Record):
+    """A request as it goes out."""
+
+    method: str
+    address: str
+    json: object = None
+    """The body as JSON; None where there is none."""
+    form: Mapping[str, object] | None = None
+    """The body as a form."""
+
+
+def request_of(
+    method: str,
+    address: str,
+    template: Mapping[str, object],
+    headers: Mapping[str, str],
+    question: Question,
+) -> Request:
+    """The request for a question: fields in the address, as a form, or as JSON."""
+    values = question.values()
+    address = _filled_address(address, values)
+    fields = filled(template, values)
+    if method in _BODILESS:
+        return Request(method=method, address=_with_parameters(address, fields))
+    for name, value in headers.items():
+        if name.lower() == "content-type" and FORM in value.lower():
+            return Request(method=method, address=address, form=_flat(fields))
+    return Request(method=method, address=address, json=fields)
+
+
+def _filled_address(address: str, values: Mapping[str, object]) -> str:
+    """An address with its placeholders replaced, each escaped."""
+    return _PLACEHOLDER.sub(
+        lambda match: quote(_as_text(values.get(match["name"] or "")), safe=""), address
+    )
+
+
+def _with_parameters(address: str, fields: Mapping[str, object]) -> str:
+    """An address with fields as further parameters."""
+    if not fields:
+        return address
+    sign = "&" if "?" in address else "?"
+    return f"{address}{sign}{urlencode(_flat(fields), doseq=True)}"
+
+
+def _flat(fields: Mapping[str, object]) -> dict[str, object]:
+    """Fields as forms and parameters have them.
+
+    A list repeats its key, an object is JSON, and true and false are written as JSON has them.
+    """
+    flat: dict[str, object] = {}
+    for key, value in fields.items():
+        if is_list(value) and not any(is_object(element) for element in value):
+            flat[key] = [_plain(element) for element in value]
+        else:
+            flat[key] = _plain(value)
+    return flat
+
+
+def _plain(value: object) -> str:
+    """A value as the text of a form's field."""
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()

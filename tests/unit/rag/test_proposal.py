@@ -1,0 +1,137 @@
+"""Proposals of a mapping: from responses of many shapes, and from refusals."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ragbench.rag.proposal import missing_fields, proposed_take, send_line, take_lines, tree_of
+from ragbench.rag.response_body import read_body
+
+PROSE = "Returns are accepted within thirty days."
+
+
+def lines(response: Any, question: str = "") -> list[str]:
+    return take_lines(read_body(json.dumps(response)), question)
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (
+            {"answer": PROSE, "hits": [{"id": 1, "text": PROSE, "score": 0.5}]},
+            ["answer=.answer", "contexts=.hits[].text", "ids=.hits[].id", "scores=.hits[].score"],
+        ),
+        (
+            {"reply": PROSE, "id": "a b", "hits": [{"doc": {"body": PROSE, "uri": "kb://1"}}]},
+            ["answer=.reply", "contexts=.hits[].doc.body", "ids=.hits[].doc.uri"],
+        ),
+        (
+            {"question": PROSE + PROSE, "result": PROSE, "context": [PROSE, PROSE]},
+            ["answer=.result", "contexts=.context[]"],
+        ),
+        (
+            {"choices": [{"message": {"role": "assistant", "content": PROSE}}]},
+            ["answer=.choices[0].message.content"],
+        ),
+        (
+            {"data": {"bot_reply": "Yes.", "title": PROSE}, "model": "gpt 4"},
+            ["answer=.data.bot_reply"],
+        ),
+        ({"ergebnis": PROSE, "nr": 5}, ["answer=.ergebnis"]),
+        (
+            {"results": [{"content": PROSE, "_id": "x", "_distance": 0.1}]},
+            ["contexts=.results[].content", "ids=.results[]._id"],
+        ),
+        (
+            {"answer": "a", "sources": [{"text": PROSE, "id": 1}, {"text": PROSE}]},
+            ["answer=.answer", "contexts=.sources[].text"],
+        ),
+        (
+            {"output": json.dumps({"answer": PROSE, "documents": [{"page_content": PROSE}]})},
+            ["answer=.output.answer", "contexts=.output.documents[].page_content"],
+        ),
+        ({"status": "ok", "request_id": "0c1a", "n": 3}, []),
+        ({"error": "question is required"}, []),
+        ([], []),
+    ],
+)
+def test_options_fit_a_response(response: Any, expected: list[str]) -> None:
+    assert lines(response) == expected
+
+
+def test_the_repeated_question_is_no_answer() -> None:
+    assert lines({"text": "Do bees fly?", "out": PROSE}, "Do bees fly?") == ["answer=.out"]
+
+
+def test_pieces_of_a_stream_are_an_answer() -> None:
+    events = [
+        {"type": "token", "data": {"delta": "Thirty"}},
+        {"type": "token", "data": {"delta": " days."}},
+        {"type": "sources", "documents": [{"page_content": PROSE, "metadata": {"source": "kb"}}]},
+    ]
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    assert take_lines(read_body(text)) == [
+        "answer=.data.delta",
+        "contexts=.documents[].page_content",
+        "ids=.documents[].metadata.source",
+    ]
+
+
+def test_a_text_is_its_own_answer() -> None:
+    assert take_lines(read_body("Thirty days.")) == ["answer=."]
+
+
+def test_paths_are_quoted_for_a_shell() -> None:
+    response = json.dumps({"my answer": PROSE})
+    assert proposed_take(read_body(response)) == """Try: --take 'answer=.["my answer"]'"""
+
+
+def test_without_a_proposal_the_paths_are_listed() -> None:
+    assert proposed_take(read_body('{"a": {"b": 1}, "c": null}')) == "It holds .a.b, .c"
+
+
+def test_a_huge_response_is_cut() -> None:
+    response = {f"key {number}": "x" * 1000 for number in range(1000)}
+    tree = tree_of(read_body(json.dumps(response)))
+    assert len(tree) == 41
+    assert max(len(sample) for _, sample in tree) < 100
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ('{"detail": [{"loc": ["body", "question"], "type": "missing"}]}', ["question"]),
+        ('{"detail": [{"loc": ["body", "in", "text"]}, {"loc": ["body", "k"]}]}', ["in.text", "k"]),
+        ('{"detail": [{"loc": ["body"]}]}', []),
+        ('{"detail": "Not Found"}', []),
+        ('{"question": ["This field is required."]}', ["question"]),
+        ('{"errors": {"query": ["The query field is required."]}}', ["query"]),
+        ('{"error": "Missing required field: message"}', ["message"]),
+        ('{"message": "\\"prompt\\" is required"}', ["prompt"]),
+        ('{"error": {"message": "Missing required parameter: \'messages\'."}}', ["messages"]),
+        ("query is required", ["query"]),
+        ("KeyError: 'user_input'", ["user_input"]),
+        ('{"error": "content filter"}', []),
+        ("", []),
+    ],
+)
+def test_a_refusal_names_fields(body: str, names: list[str]) -> None:
+    assert [field.name for field in missing_fields(body)] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "is_only", "line"),
+    [
+        ("question", False, "question={query}"),
+        ("inputs.query", False, "inputs.query={query}"),
+        ("messages", False, "messages={messages}"),
+        ("chat_history", False, "chat_history={history}"),
+        ("top_k", False, "top_k=5"),
+        ("sessionId", False, "sessionId={session_id}"),
+        ("frage", True, "frage={query}"),
+        ("model", False, "model=VALUE"),
+    ],
+)
+def test_a_field_is_sent_by_its_name(name: str, is_only: bool, line: str) -> None:
+    assert send_line(name, is_only=is_only) == line
