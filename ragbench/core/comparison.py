@@ -5,7 +5,7 @@ The gate package makes them, views print them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from ragbench.core.attribution import Cause, CauseFlow
@@ -271,8 +271,8 @@ class Against(Record):
     source: str
     """Where the earlier run was read from."""
     rag: str
-    cases: Mapping[str, CaseBefore]
-    """By id, the cases that are the same."""
+    read_cases: Callable[[Sequence[str]], Mapping[str, CaseBefore]]
+    """Reads the cases with some ids, by id; those that are not the same in both are left out."""
     changed: tuple[CaseDifference, ...]
     """Cases that fail in one run alone: newly failing ones first, then mixed, then fixed ones."""
     pair: RunPair

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Literal
@@ -341,8 +342,15 @@ def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
 
 
-def cases_beside(run: RunScores, earlier: RunScores) -> Against:
-    """A run next to an earlier one, over the cases that are the same in both."""
+def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = None) -> Against:
+    """A run next to an earlier one, over the cases that are the same in both.
+
+    Args:
+        max_texts: of how many changed cases of each kind the texts are read; None: of all.
+
+    Raises:
+        RunMismatchError: no case is the same in both.
+    """
     earlier, _ = under_ids_of(run, earlier)  # a case may have another id now
     same_ids = int((earlier.table.places(run.table.ids) >= 0).sum())
     unchanged_ids = unchanged(run, earlier)
@@ -354,13 +362,14 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     now = run.on(unchanged_ids)
     before = earlier.beside(now)
     columns = [column for column in run.metrics if earlier.measures(column)]
-    pair, changed = case_changes(before, now, SIDES, main_metrics(columns))
+    main = main_metrics(columns)
+    pair, changed = case_changes(before, now, SIDES, main, max_texts=max_texts)
     kinds = {case.id: case.kind for case in changed}
     names = [column.name for column in columns if column.has_cells]
     return Against(
         source=earlier.source,
         rag=earlier.rag,
-        cases=_cases_before(before, now, names, kinds),
+        read_cases=partial(_cases_before, before, now, names, kinds),
         changed=changed,
         pair=pair,
         flows=tuple(cause_flows((SIDES[0], before), (SIDES[1], now))),
@@ -373,33 +382,34 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _cases_before(
     run_before: RunScores,
     run_now: RunScores,
-    names: Sequence[str],
+    metrics: Sequence[str],
     kinds: Mapping[str, CaseKind],
+    ids: Sequence[str],
 ) -> dict[str, CaseBefore]:
-    """By id, each case of a run as it was in an earlier one with the same cases.
+    """By id, some cases of a run as they were in an earlier one with the same cases.
 
     Args:
-        names: metrics that both measure.
-        kinds: of the cases that turned.
+        metrics: names of those that both measure.
+        kinds: of the cases that turned, by id.
+        ids: of the cases; those of no case of the run are left out.
     """
-    every_place = range(len(run_now.cases))
-    texts_before = run_before.table.texts_of(every_place)
-    texts_now = run_now.table.texts_of(every_place)
-    causes = run_before.table.fact("cause") or (None,) * len(run_now.cases)
+    places = [place for place in run_now.table.places(ids).tolist() if place >= 0]
+    texts_before = run_before.table.texts_of(places)
+    texts_now = run_now.table.texts_of(places)
+    causes = run_before.table.fact("cause")
     cases: dict[str, CaseBefore] = {}
     # Not strict: of a baseline file the texts are empty ones, without end.
-    for place, id_, before, now in zip(
-        every_place, run_now.table.ids, texts_before, texts_now, strict=False
-    ):
+    for place, before, now in zip(places, texts_before, texts_now, strict=False):
+        id_ = run_now.table.ids[place]
         scores: list[tuple[str, Cell, Cell]] = []
-        for name in names:
-            old_cell = run_before.cells(name).cell(place)
-            new_cell = run_now.cells(name).cell(place)
+        for metric in metrics:
+            old_cell = run_before.cells(metric).cell(place)
+            new_cell = run_now.cells(metric).cell(place)
             if (old_cell.status, old_cell.value) != (new_cell.status, new_cell.value):
-                scores.append((name, old_cell, new_cell))
+                scores.append((metric, old_cell, new_cell))
         cases[id_] = CaseBefore(
             kind=kinds.get(id_),
-            cause=causes[place],
+            cause=causes[place] if causes else None,
             response=before.response,
             tells_texts=before.query is not None,
             ids=id_change(before.retrieved_ids, now.retrieved_ids),

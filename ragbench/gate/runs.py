@@ -28,7 +28,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline
-from ragbench.ledger.codec import case_facts, decoded, right_answer
+from ragbench.ledger.codec import case_facts, decode_case, decoded, right_answer
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
@@ -55,12 +55,14 @@ _VALUE_OF_STAGE = (
 """A part of what a stage gave, by its key; null where the stage gave nothing."""
 _CASES_QUERY = (
     "SELECT number, cases.id, cases.digest, cases.body, causes.cause, "
-    f"(SELECT group_concat(stage || '=' || status) {_CASE_OUTCOMES}), cells.status{{values}} "
+    f"(SELECT group_concat(stage || '=' || status) {_CASE_OUTCOMES}), cells.status, "
+    "cells.notes{values} "
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
-_NOTES_QUERY = "SELECT number, metric, detail FROM notes"
-_TEXTS_QUERY = "SELECT cases.body, {} FROM cases WHERE number = ?"
+_NOTES_QUERY = "SELECT digest, metric, detail FROM notes"
+_TEXTS_QUERY = "SELECT body, {ids}, {response} FROM cases WHERE number = ?"
+_MARKS_QUERY = "SELECT number, {ids}, {response} FROM cases ORDER BY number"
 _BATCH_CASES = 2_000
 
 
@@ -249,7 +251,7 @@ def _case_table(
         "stages": stages,
         "cause": causes,
     }
-    cells = reader.cells(numbers)
+    cells = reader.cells()
     repeats = [_read_repeat(folder, metrics) for folder in folders]
     if repeats:
         cases = [*zip(ids, digests, strict=True)]
@@ -286,36 +288,40 @@ class _JournalTexts(Record, kw_only=False):
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         """The texts of the cases at some places."""
-        for body, ids, response in self._rows(self.numbers[place] for place in places):
-            _, case = case_facts(body)
-            yield CaseTexts(
-                query=case.query,
-                response=response,
-                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
-                gold=case.reference_context_ids or (),
-                right=right_answer(body),
-            )
+        query = self._filled(_TEXTS_QUERY)
+        with read_only(RunFolder(path=self.path).journal) as db:
+            for place in places:
+                body, ids, response = db.execute(query, (self.numbers[place],)).fetchone()
+                case = decode_case("", body)
+                yield CaseTexts(
+                    query=case.query,
+                    response=response,
+                    retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                    gold=case.reference_context_ids or (),
+                    right=right_answer(body),
+                )
 
     def marks(self) -> Integers:
         """A row a case: the hashes of its retrieved ids and of its answer."""
+        numbers = array("q")
         marks = array("q")
-        for _, ids, response in self._rows(self.numbers):
-            marks.extend((hash(ids), hash(response)))
-        return np.frombuffer(marks, np.int64).reshape(-1, 2)
+        with read_only(RunFolder(path=self.path).journal) as db:
+            for number, ids, response in db.execute(self._filled(_MARKS_QUERY)):
+                numbers.append(number)
+                marks.extend((hash(ids), hash(response)))
+        marks_by_number: Integers = np.array(marks, np.int64).reshape(-1, 2)
+        return marks_by_number[np.searchsorted(np.array(numbers), self.numbers)]
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
         """The texts of a table that has the cases at these places alone."""
         return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
 
-    def _rows(self, numbers: Iterable[int]) -> Iterator[tuple[bytes, str | None, str | None]]:
-        """Of each case its body, its retrieved ids as JSON, and its answer."""
-        ids = _VALUE_OF_STAGE.format(key="context_ids", stage=self.context)
-        query = _TEXTS_QUERY.format(
-            f"{ids}, {_VALUE_OF_STAGE.format(key='response', stage='generate')}"
+    def _filled(self, query: str) -> str:
+        """A query with the parts that give a case's retrieved ids, as JSON, and its answer."""
+        return query.format(
+            ids=_VALUE_OF_STAGE.format(key="context_ids", stage=self.context),
+            response=_VALUE_OF_STAGE.format(key="response", stage="generate"),
         )
-        with read_only(RunFolder(path=self.path).journal) as db:
-            for number in numbers:
-                yield db.execute(query, (number,)).fetchone()
 
 
 class _CellReader:
@@ -328,19 +334,29 @@ class _CellReader:
         """Of the journal's columns, by metric."""
         self._parts: list[list[Cells]] = [[] for _ in self._numbers]
         """Of each metric the batches that were read."""
+        self._notes: dict[bytes, tuple[int, int]] = {}
+        """By digest, of all notes of a case: their place in this dictionary, and that of the first
+        case that has them."""
+        self._notes_of_cases = array("l")
+        """Of each case the place of its notes."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of the cases, batch by batch; their cells are collected for `cells`.
 
         A row has number, id, digest, body and cause of a case, how its stages ended, its cells'
-        statuses as letters, and their values from the eighth column on.
+        statuses as letters, the digest of the notes on them, and their values from the ninth column
+        on.
         """
         numbers = [*self._numbers.values()]
         width = max(numbers, default=0) + 1
         columns = "".join(f", cells.m{number}" for number in numbers)
         rows = self._db.execute(_CASES_QUERY.format(values=columns))
         while batch := rows.fetchmany(_BATCH_CASES):
-            values = np.array([row[7:] for row in batch], float).T.copy()
+            values = np.array([row[8:] for row in batch], float).T.copy()
+            for row in batch:
+                first_place = len(self._notes_of_cases)
+                place, _ = self._notes.setdefault(row[7], (len(self._notes), first_place))
+                self._notes_of_cases.append(place)
             # A letter for each metric of the journal; those that were added later have none.
             letters = "".join(row[6][:width].ljust(width) for row in batch).encode()
             states = np.frombuffer(letters, np.uint8).reshape(-1, width).T[numbers]
@@ -350,16 +366,12 @@ class _CellReader:
                 parts.append(Cells.packed(column, state))
             yield batch
 
-    def cells(self, numbers: Sequence[int]) -> dict[str, Cells]:
-        """The cells by metric, once all batches are read.
-
-        Args:
-            numbers: of the cases, in order.
-        """
-        if not numbers:
+    def cells(self) -> dict[str, Cells]:
+        """The cells by metric, once all batches are read."""
+        if not self._notes_of_cases:
             return {name: Cells.of([], {}) for name in self._numbers}
         columns = [Cells.joined(parts) for parts in self._parts]
-        reasons, why = self._reasons(numbers, [column.states for column in columns])
+        reasons, why = self._reasons([column.states for column in columns])
         cells: dict[str, Cells] = {}
         for position, name in enumerate(self._numbers):
             cells[name] = replace(
@@ -368,29 +380,33 @@ class _CellReader:
         return cells
 
     def _reasons(
-        self, numbers: Sequence[int], states: Sequence[NDArray[np.uint8]]
+        self, states: Sequence[NDArray[np.uint8]]
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
         """Why cells have no value: each reason once, and by metric the place of each case's."""
-        places = np.full(max(numbers) + 1, -1, np.int32)
-        places[numbers] = np.arange(len(numbers))
         positions = {number: position for position, number in enumerate(self._numbers.values())}
         reasons: dict[tuple[bytes, bool], int] = {}
-        why: dict[int, NDArray[np.int32]] = {}
-        for number, metric, detail in self._db.execute(_NOTES_QUERY):
-            place = places[number] if number < len(places) else -1
+        # By metric, of each distinct notes the place of its reason.
+        reasons_of_notes: dict[int, NDArray[np.int32]] = {}
+        for notes, metric, detail in self._db.execute(_NOTES_QUERY):
             position = positions.get(metric)
-            if place < 0 or position is None:  # of a case or a metric that is gone
+            if position is None or notes not in self._notes:  # of a metric or cases that are gone
                 continue
-            if position not in why:
-                why[position] = np.full(len(numbers), -1, np.int32)
-            has_failed = bool(states[position][place] == ord("f"))
-            why[position][place] = reasons.setdefault((detail, has_failed), len(reasons))
+            if position not in reasons_of_notes:
+                reasons_of_notes[position] = np.full(len(self._notes), -1, np.int32)
+            place, first_case = self._notes[notes]
+            has_failed = bool(states[position][first_case] == ord("f"))
+            reason = reasons.setdefault((detail, has_failed), len(reasons))
+            reasons_of_notes[position][place] = reason
         texts: list[str] = []
         for detail, has_failed in reasons:
             texts.append(str(decoded(Failure, detail)) if has_failed else detail.decode())
         # Few bytes each: a run has many cases, and few reasons.
         kind = np.min_scalar_type(-len(texts) - 1)
-        return texts, {position: column.astype(kind) for position, column in why.items()}
+        notes_of_cases = np.array(self._notes_of_cases)
+        why: dict[int, NDArray[np.signedinteger[Any]]] = {}
+        for position, column in reasons_of_notes.items():
+            why[position] = column.astype(kind)[notes_of_cases]
+        return texts, why
 
 
 _STATUS_LETTERS = [ord(status.value[0]) for status in Status]
@@ -411,14 +427,12 @@ def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
     if [metric.name for metric in repeat_metrics] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     places: dict[tuple[str, bytes], int] = {}
-    numbers: list[int] = []
     with read_only(RunFolder(path=folder).journal) as db:
         reader = _CellReader(db, metrics)
         for batch in reader.batches():
-            for number, id_, digest, *_ in batch:
-                places[id_, digest] = len(numbers)
-                numbers.append(number)
-        return _Repeat(places, reader.cells(numbers))
+            for _, id_, digest, *_ in batch:
+                places[id_, digest] = len(places)
+        return _Repeat(places, reader.cells())
 
 
 def _repeated_cells(

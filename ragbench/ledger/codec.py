@@ -6,7 +6,7 @@ retrieve them and however many stages hand them on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -123,15 +123,22 @@ def _values_of(record: Record, names: Sequence[str]) -> list[object]:
 
 def decode_case(case_id: str, body: bytes) -> Case:
     """A case as the journal stores it: nested records are lists of values, by position."""
-    raw = dict(zip(_STORED, orjson.loads(body), strict=False))
+    return _case_of(case_id, dict(zip(_STORED, orjson.loads(body), strict=False)))
+
+
+def _case_of(case_id: str, stored: Mapping[str, Any]) -> Case:
+    """A case of its stored values; those of nested records get their names again."""
+    raw = {"id": case_id, **stored}
     if raw["evidence"]:
         raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
     if "history" in raw:
         raw["history"] = [dict(zip(_TURN, turn, strict=True)) for turn in raw["history"]]
     if "expectations" in raw:
-        stored = raw["expectations"]
-        raw["expectations"] = [dict(zip(_EXPECTATION, values, strict=True)) for values in stored]
-    return msgspec.convert({"id": case_id, **raw}, Case)
+        expectations = raw["expectations"]
+        raw["expectations"] = [
+            dict(zip(_EXPECTATION, values, strict=True)) for values in expectations
+        ]
+    return msgspec.convert(raw, Case)
 
 
 _RIGHT = tuple(name for name in _CASE if name not in ("query", "cluster", "tags", "language"))
@@ -150,7 +157,7 @@ def case_facts(body: bytes) -> tuple[str, Case]:
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     without_labels = {**raw, "cluster": None, "tags": (), "language": None}
     question = jsonable(list(without_labels.values()))
-    return digest((question,)).hex(), decode_case("", body)
+    return digest((question,)).hex(), _case_of("", raw)
 
 
 def right_answer(body: bytes) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -33,11 +33,12 @@ from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
+from ragbench.ledger.fingerprint import digest
 from ragbench.masking import hidden
 from ragbench.private_files import make_private_file
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 7
+_VERSION = 8
 
 _NO_SCORES = "SELECT '' AS case_id, '' AS metric, '' AS status, 0.0 AS value, '' AS reason WHERE 0"
 _SCHEMA = f"""
@@ -249,9 +250,9 @@ _LETTER_OF_STATUS = {status: status.value[0] for status in Status}
 _STATUS_BY_LETTER = {letter: status for status, letter in _LETTER_OF_STATUS.items()}
 _NO_CELL = "."
 """The letter of a metric that gave a case no cell."""
-_CELL_COLUMNS = 5
-"""Columns of the table of cells before those of the metrics: number, epoch, question, answer and
-status."""
+_CELL_COLUMNS = 6
+"""Columns of the table of cells before those of the metrics: number, epoch, question, answer,
+status and notes."""
 _MAX_METRICS = 400
 """Each has a column; SQLite limits how many there may be."""
 _METRICS = "SELECT identity, judge, metric FROM metrics"
@@ -264,7 +265,7 @@ _METRIC_SCORES = (
     "ELSE 'failed' END AS status, cells.m{number} AS value, "
     "CAST(notes.detail AS TEXT) AS reason "
     "FROM cells JOIN cases ON cases.number = cells.number "
-    "LEFT JOIN notes ON notes.number = cells.number AND notes.metric = {number} "
+    "LEFT JOIN notes ON notes.digest = cells.notes AND notes.metric = {number} "
     "WHERE cases.position IS NOT NULL "
     "AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
     "AND substr(cells.status, {place}, 1) NOT IN ('.', '')"
@@ -316,27 +317,26 @@ class ScoreTables:
         db = self._db
         new_cells: dict[int, CaseCells] = self.new["cells"]
         if not self.were_empty:
-            # A new row replaces one of the same key. But a case may now have fewer notes (why a
-            # cell has no value) or matched contexts than before, and no cause: those go first.
+            # A new row replaces one of the same key. But a case may now have fewer matched contexts
+            # than before, and no cause: those go first.
             rescored = [(number,) for number in new_cells]
-            db.executemany("DELETE FROM notes WHERE number = ?", rescored)
             db.executemany("DELETE FROM causes WHERE number = ?", rescored)
             compared = [(number,) for number in self.compared]
             db.executemany("DELETE FROM matched WHERE number = ?", compared)
         rows: list[tuple[object, ...]] = []
-        notes: list[tuple[int, int, bytes]] = []
+        notes = _NewNotes()
         for number, (question, answer, cells) in new_cells.items():
             letters = [
                 _NO_CELL if cell is None else _LETTER_OF_STATUS[cell.status] for cell in cells
             ]
             values = [None if cell is None else cell.value for cell in cells]
-            rows.append((number, epoch, question, answer, "".join(letters), *values))
-            for metric, cell in enumerate(cells):
-                if cell is not None and cell.value is None:
-                    notes.append((number, metric, _detail(cell)))
+            digest_of_notes = notes.add(cells)
+            rows.append(
+                (number, epoch, question, answer, "".join(letters), digest_of_notes, *values)
+            )
         question_marks = ",".join("?" * (_CELL_COLUMNS + self.columns))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({question_marks})", rows)
-        db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
+        db.executemany("INSERT OR IGNORE INTO notes VALUES (?, ?, ?)", notes.rows)
         for table in _TABLES_BESIDE:
             # Each has a key of two columns, or of one and a body of two.
             rows = [(*key, *body) for key, body in self.new[table].items()]
@@ -411,22 +411,27 @@ class ScoreTables:
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         """The cells of these cases, by case number."""
-        details = {
-            (number, metric): body for number, metric, body in self._rows_of_cases("notes", numbers)
-        }
+        rows = self._rows_of_cases("cells", numbers).fetchall()
+        details = self._details({notes for _, _, _, _, _, notes, *_ in rows})
         cells_of: dict[int, CaseCells] = {}
-        for number, _, question, answer, letters, *values in self._rows_of_cases("cells", numbers):
+        for number, _, question, answer, letters, notes, *values in rows:
             cells: list[Cell | None] = []
             # A case that was scored before a metric came has no letter for it.
             for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
                 cell = None
                 if letter != _NO_CELL:
-                    cell = _stored_cell(letter, values[metric], details.get((number, metric)))
+                    cell = _stored_cell(letter, values[metric], details.get((notes, metric)))
                 cells.append(cell)
             cells_of[number] = CaseCells(question, answer, cells)
         return cells_of
 
-    def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
+    def _details(self, digests: Collection[bytes]) -> dict[tuple[bytes, int], bytes]:
+        """Why cells have no value, by the digest of a case's notes and the metric."""
+        query = f"SELECT digest, metric, detail FROM notes WHERE digest IN ({marks(digests)})"
+        rows = self._db.execute(query, tuple(digests))
+        return {(notes, metric): detail for notes, metric, detail in rows}
+
+    def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> sqlite3.Cursor:
         """The rows of a table that are of these cases."""
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
@@ -454,6 +459,42 @@ class ScoreTables:
         return {
             (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
         }
+
+
+class _NewNotes:
+    """Why cells have no value, as rows of the table of notes: what many cases share only once."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[bytes, int, bytes]] = []
+        """Digest of all notes of a case, metric, and why its cell has no value."""
+        self._digests: dict[tuple[tuple[int, Cell], ...], bytes] = {}
+        """By the cells without a value and their metrics."""
+
+    def add(self, cells: Iterable[Cell | None]) -> bytes:
+        """The digest of the notes on a case's cells; empty where every cell has a value."""
+        unmeasured: list[tuple[int, Cell]] = []
+        for metric, cell in enumerate(cells):
+            if cell is not None and cell.value is None:
+                unmeasured.append((metric, cell))
+        if not unmeasured:
+            return b""
+        key = tuple(unmeasured)
+        if key not in self._digests:
+            self._digests[key] = self._add_rows(key)
+        return self._digests[key]
+
+    def _add_rows(self, unmeasured: Iterable[tuple[int, Cell]]) -> bytes:
+        """The digest of notes that are new."""
+        details: list[tuple[int, bytes]] = []
+        parts: list[bytes] = []
+        for metric, cell in unmeasured:
+            detail = _detail(cell)
+            details.append((metric, detail))
+            # The status is a part: a failure and a reason may be written alike.
+            parts += (str(metric).encode(), cell.status.value.encode(), detail)
+        notes = digest(parts)
+        self.rows += [(notes, metric, detail) for metric, detail in details]
+        return notes
 
 
 def _detail(cell: Cell) -> bytes:

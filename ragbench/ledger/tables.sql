@@ -53,13 +53,14 @@ CREATE TABLE cells (
     epoch INTEGER NOT NULL,   -- the latest one in which they were found valid
     question BLOB NOT NULL,   -- digest of what cells depend on that read no answer
     answer BLOB NOT NULL,     -- and of those that read it
-    status TEXT NOT NULL      -- a letter per metric: m a s f, and a point where there is no cell
+    status TEXT NOT NULL,     -- a letter per metric: m a s f, and a point where there is no cell
+    notes BLOB NOT NULL       -- digest of the notes on them; empty where every cell has a value
 );
-CREATE TABLE notes (
-    number INTEGER NOT NULL,
+CREATE TABLE notes (          -- many cases share them, and they are stored once
+    digest BLOB NOT NULL,
     metric INTEGER NOT NULL,
-    detail BLOB NOT NULL,     -- why a cell has no value
-    PRIMARY KEY (number, metric)
+    detail BLOB NOT NULL,     -- why its cell has no value
+    PRIMARY KEY (digest, metric)
 ) WITHOUT ROWID;
 CREATE TABLE matched (
     number INTEGER NOT NULL,

@@ -176,6 +176,7 @@ def begin(
         anew: why nothing that is stored may be used again; empty where it may.
     """
     draft = draft_manifest(evaluation, selected)
+    fresh = fresh and folder.exists  # in a new folder there is nothing to put aside
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
             new.replace_cases(selected)

@@ -62,7 +62,9 @@ class DoctorTally:
     scores: array[float] = field(default_factory=lambda: array("d"))
     """Of the chunk that holds the answer, a query each."""
     chunks: int = 0
+    """All that were retrieved."""
     duplicates: int = 0
+    """Chunks with the text of an earlier one."""
     sources: Counter[str] = field(default_factory=Counter[str])
     relevant: Counter[str] = field(default_factory=Counter[str])
     weakest: list[tuple[float, int, WeakQuery]] = field(
@@ -84,6 +86,10 @@ class DoctorTally:
         warnings = verdict.inspection or ()
         relevant_ids = set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
+        for warning in dump.warnings:
+            # The reader of the dump left these out: they were retrieved all the same.
+            if warning.kind is WarningKind.DUPLICATE_TEXT:
+                self.chunks += warning.count
         for warning in warnings:
             if warning.kind is WarningKind.DUPLICATE_TEXT:
                 self.duplicates += warning.count

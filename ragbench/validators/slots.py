@@ -569,6 +569,9 @@ _FEWEST_WORDS = 3
 answers it, and are no repeated question."""
 _ANSWER_WITHIN = 400
 """Characters behind a repeated question that are looked at for a reply: room for a sentence."""
+_CLAIM_WITHIN = 1_000
+"""Characters before a repeated question that are looked at for a claim to answer it: room for a
+long sentence, and not for a whole text without a full stop."""
 
 
 def without_echo(query: str, text: str) -> str:
@@ -586,11 +589,17 @@ def without_echo(query: str, text: str) -> str:
     if len(lower_text) != len(text):
         return text  # a letter such as "İ" is two in small letters: positions would move
     letters = list(text)
+    start = 0
+    echo_before = 0
+    blanked = 0
     for echo in re.finditer(re.escape(question) + r"[ ?!.]*", lower_text):
-        # The sentence with the question begins behind the mark that ends the one before.
-        start = max(lower_text.rfind(mark, 0, echo.start()) for mark in ".?!\n|") + 1
+        # The sentence with the question begins behind the mark that ends the one before. Up to the
+        # last echo every letter was looked at: a text may be one long sentence full of echoes.
+        last_mark = max(lower_text.rfind(mark, echo_before, echo.start()) for mark in ".?!\n|")
+        start = max(start, last_mark + 1)
+        echo_before = echo.start()
         end = echo.end()
-        before = lower_text[start : echo.start()]
+        before = lower_text[max(start, echo.start() - _CLAIM_WITHIN) : echo.start()]
         behind = lower_text[end : end + _ANSWER_WITHIN]
         # "This passage answers it" behind the question, unless a yes or a no comes first.
         promise = None
@@ -605,7 +614,9 @@ def without_echo(query: str, text: str) -> str:
             continue
         if promise:
             end += promise.end()
-        letters[start:end] = " " * (end - start)
+        first = max(start, blanked)
+        letters[first:end] = " " * (end - first)
+        blanked = end
     return "".join(letters)
 
 

@@ -23,6 +23,8 @@ _LONGEST = 300
 """Letters of a text in Markdown."""
 _LONGEST_LINE = 1000
 """Letters of a line of a section in Markdown."""
+MOST_CHANGED_CASES = 500
+"""Cases of a kind that a page spells out: the texts of no more of them need to be read."""
 _MOST_IDS = 5
 """How many ids of a kind are named."""
 _LONGEST_TEXT = 200

@@ -56,6 +56,7 @@ def command(options: CompareOptions, output: Output) -> None:
     from ragbench.metrics.registry import split_metrics
     from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
+    from ragbench.views.document import MOST_CHANGED_CASES
     from ragbench_cli.comparison_tables import MOST_NAMED, comparison_blocks
 
     if len(options.runs) > 1 and is_one_run(options.runs):
@@ -65,10 +66,14 @@ def command(options: CompareOptions, output: Output) -> None:
     # So many cases of each kind are spelled out.
     cases_on_screen = 0 if options.cases is None else options.cases
     cases_in_document = 20 if options.cases is None else options.cases
-    # JSON and a page have all; their texts are read only as far as they are shown.
-    read_texts: int | None = None
-    if not output.json and not output.page.is_wanted:
-        read_texts = max(cases_on_screen, MOST_NAMED) if output.md is None else cases_in_document
+    # Of the cases that are not spelled out no text is read. JSON spells out all.
+    read_texts: int | None = max(cases_on_screen, MOST_NAMED)
+    if output.json:
+        read_texts = None
+    elif output.page.is_wanted:
+        read_texts = max(cases_in_document, MOST_CHANGED_CASES)
+    elif output.md is not None:
+        read_texts = max(cases_in_document, MOST_NAMED)
     comparison = compare(
         runs,
         metrics=None if options.metrics is None else split_metrics(options.metrics),

@@ -197,6 +197,7 @@ def _document(verdict: GateResult, labels: Sequence[str]) -> Document:
     from ragbench.gate.runs import read_run
     from ragbench.io.people import LabelBook
     from ragbench.verbs.label import with_labels
+    from ragbench.views.document import MOST_CHANGED_CASES
     from ragbench.views.gate import gate_document
 
     book = LabelBook.read(labels) if labels else None
@@ -205,5 +206,5 @@ def _document(verdict: GateResult, labels: Sequence[str]) -> Document:
     if verdict.baseline is not None:
         with suppress(RunMismatchError):  # no case in common, which the verdict says
             baseline = with_labels(read_run(verdict.baseline.source), book)
-            against = cases_beside(run, baseline)
+            against = cases_beside(run, baseline, max_texts=MOST_CHANGED_CASES)
     return gate_document(verdict, run.causes, against)

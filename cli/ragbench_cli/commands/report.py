@@ -64,7 +64,8 @@ def command(options: ReportOptions, page: Page, json: JsonOption = False) -> Non
         beside = None
         if options.baseline is not None:
             baseline = with_labels(read_run(options.baseline), book)
-            beside = cases_beside(with_labels(read_run(run), book), baseline)
+            # The page shows no text of the changes: it has the cases themselves.
+            beside = cases_beside(with_labels(read_run(run), book), baseline, max_texts=0)
         page.write(run_page(report, beside))
     if json:
         console.write_json([report_json(report)])

@@ -7,7 +7,7 @@ longer. `CaseBlocks` is called for each case of `ragbench.views.html.run_page`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote as percent_encoded
@@ -28,7 +28,7 @@ from ragbench.views.html.page import clean
 from ragbench.views.words import presence_text
 
 if TYPE_CHECKING:
-    from ragbench.core.comparison import Against, CaseBefore
+    from ragbench.core.comparison import CaseBefore
 
 _LONGEST = 20_000
 """Letters of one text in a page."""
@@ -74,12 +74,14 @@ class CaseBlocks:
 
     Args:
         metrics: those of the run, in the order of a row's cells.
-        against: the run that the cases are compared with; None for none.
+        cases_before: by id, the cases as they were in the run that this one is compared with.
     """
 
-    def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
+    def __init__(
+        self, metrics: Sequence[Metric], cases_before: Mapping[str, CaseBefore] | None = None
+    ) -> None:
         self._metrics = metrics
-        self._against = against
+        self._cases_before = cases_before or {}
         self._safe_names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
         """The chunks whose texts the page holds, by id and text."""
@@ -89,9 +91,7 @@ class CaseBlocks:
         """A case as HTML: a line when it is closed, everything that is known when it is open."""
         story = row.story
         assert story is not None
-        before = None
-        if self._against is not None:
-            before = self._against.cases.get(row.id)
+        before = self._cases_before.get(row.id)
         headline_scores, all_scores = self._scores(row)
         parts: list[str] = []
         parts.extend(_summary_line(row, before, headline_scores))

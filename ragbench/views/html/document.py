@@ -9,12 +9,16 @@ from typing import Any
 from urllib.parse import quote
 
 from ragbench.core.comparison import CaseDifference, CaseKind
-from ragbench.views.document import Document, cause_text, flip_text, ids_text
+from ragbench.views.document import (
+    MOST_CHANGED_CASES,
+    Document,
+    cause_text,
+    flip_text,
+    ids_text,
+)
 from ragbench.views.html.case import anchor, compared_texts
 from ragbench.views.html.page import Page, render
 
-_MOST = 500
-"""Cases of a kind that a page holds."""
 _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED: "passes"}
 
 
@@ -23,7 +27,7 @@ def document_page(document: Document, folder: Path = Path()) -> Page:
     values = {
         "document": document,
         "case_values": partial(_case_values, folder),
-        "most": _MOST,
+        "most": MOST_CHANGED_CASES,
         "tones": _TONES,
     }
     body = render("document.html.jinja", values)

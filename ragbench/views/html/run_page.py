@@ -43,7 +43,7 @@ from ragbench.views.run_document import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.core.comparison import Against, CaseKind
+    from ragbench.core.comparison import Against, CaseBefore, CaseKind
 
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
@@ -92,8 +92,12 @@ class RunPage:
             self._main_metric = metrics[self._main_position]
         self._counts: Counter[Cause] = Counter()
         """How many cases of each cause came that went no other way."""
+        self._kinds: dict[str, CaseKind] = {}
+        """By id, how the cases went that went another way than in the other run."""
+        if against is not None:
+            self._kinds = {case.id: case.kind for case in against.changed}
         self._changed: dict[CaseKind, list[CaseRow]] = {}
-        """Cases that went another way than in the other run."""
+        """Of these cases those that the page has room for."""
         self._worst: dict[Cause, list[_PlacedCase]] = {}
         """The worst of the other cases by cause, in no order."""
         self._worst_size = 0
@@ -105,7 +109,7 @@ class RunPage:
         self._confidences: list[tuple[float, bool]] = []
         """How sure the system was of an answer, and whether it is right."""
         self._lost = LostCases()
-        self._blocks = CaseBlocks(metrics, against)
+        self._metrics = metrics
 
     def case(self, row: CaseRow) -> None:
         """Takes in a case: every figure counts it, and the page keeps it where there is room."""
@@ -126,11 +130,9 @@ class RunPage:
         case_badness = badness(value, self._main_metric)
         self._lost.add(row, attribution, case_badness)
 
-        before = None
-        if self.against is not None:
-            before = self.against.cases.get(row.id)
-        if before is not None and before.kind is not None:
-            changed = self._changed.setdefault(before.kind, [])
+        kind = self._kinds.get(row.id)
+        if kind is not None:
+            changed = self._changed.setdefault(kind, [])
             if len(changed) < MOST_CASES:
                 changed.append(row)
             return
@@ -181,9 +183,16 @@ class RunPage:
         rows_with_stories: Iterator[CaseRow] = iter(rows)
         if any(row.tell is None for row in rows):
             rows_with_stories = self.report.find([row.id for row in rows])
+        blocks = CaseBlocks(self._metrics, self._cases_before(rows))
         for row in rows_with_stories:
-            yield self._blocks.block(row)
-        yield render("run.html.jinja", {"chunks": list(self._blocks.shelf.values())})
+            yield blocks.block(row)
+        yield render("run.html.jinja", {"chunks": list(blocks.shelf.values())})
+
+    def _cases_before(self, rows: Sequence[CaseRow]) -> Mapping[str, CaseBefore]:
+        """The cases of the page as they were in the other run; none where there is no other run."""
+        if self.against is None:
+            return {}
+        return self.against.read_cases([row.id for row in rows])
 
     def _shown_cases(self) -> list[CaseRow]:
         """The cases of the page: those that went another way, then the others as in the run."""

@@ -592,7 +592,8 @@ def beside_the_earlier_run() -> Against:
 def test_each_case_is_put_beside_the_same_one_of_the_earlier_run() -> None:
     against = beside_the_earlier_run()
 
-    kinds = {name: beside.kind for name, beside in against.cases.items()}
+    cases = against.read_cases(["lost", "same", "won", "new", "edited"])
+    kinds = {name: beside.kind for name, beside in cases.items()}
     assert kinds == {"lost": CaseKind.FAILING, "same": None, "won": CaseKind.FIXED}
     assert [changed.id for changed in against.changed] == ["lost", "won"]
 
@@ -613,25 +614,37 @@ def test_the_pair_counts_the_cases_that_turned_and_those_with_other_ids_or_answe
 def test_a_case_beside_the_earlier_one_has_its_cause_answer_and_scores_of_then() -> None:
     against = beside_the_earlier_run()
 
-    lost = against.cases["lost"]
+    cases = against.read_cases(["lost", "same"])
+    lost = cases["lost"]
     assert lost.cause is Cause.RIGHT
     assert lost.response == "27"
     assert against.changed[0].response_after == "30"
     [(metric, score_before, score_now)] = lost.scores
     assert (metric, score_before.value, score_now.value) == ("recall@5", 1.0, 0.0)
     # Scores that are as before are left out.
-    assert against.cases["same"].scores == ()
+    assert cases["same"].scores == ()
 
 
 def test_a_case_beside_the_earlier_one_has_the_change_of_its_retrieved_ids() -> None:
     """From a, b, c to b, z, c."""
-    ids = beside_the_earlier_run().cases["lost"].ids
+    ids = beside_the_earlier_run().read_cases(["lost"])["lost"].ids
 
     assert ids is not None
     assert ids.gained == (("z", 2),)
     assert ids.lost == (("a", 1),)
     assert ids.moved == (("b", 2, 1),)
     assert ids.kept == 1
+
+
+def test_texts_are_read_of_as_many_changed_cases_as_are_shown() -> None:
+    texts = {"lost": CaseTexts("Which day?"), "lost too": CaseTexts("Which week?")}
+    earlier = with_texts(recall_run(case("lost", 1.0), case("lost too", 1.0)), texts)
+    later = with_texts(recall_run(case("lost", 0.0), case("lost too", 0.0)), texts)
+
+    against = cases_beside(later, earlier, max_texts=1)
+
+    queries = {case.id: case.query for case in against.changed}
+    assert queries == {"lost": "Which day?", "lost too": None}
 
 
 def test_a_run_whose_cases_were_all_edited_has_none_beside_it() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ragbench import Chunk
 from ragbench.core.validation import RetrievalDoctor, RetrievalDump
+from ragbench.io.joined import open_dump
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.validate import validate_query
 from ragbench.validators.lexical import LexicalValidator
@@ -69,6 +70,18 @@ def test_repeated_chunks_are_counted(doctor: RetrievalDoctor) -> None:
     # The last query has a text twice, of 2 + 2 + 7 + 2 chunks.
     assert doctor.duplicates.count == 1
     assert doctor.duplicates.total == 13
+
+
+def test_repeated_chunks_that_the_reader_left_out_were_retrieved(tmp_path: Path) -> None:
+    path = lines(tmp_path / "dump.jsonl", [{"query": QUERY, "contexts": [LEAVE, LEAVE, LEAVE]}])
+    tally = DoctorTally()
+
+    with open_dump(path) as dump:
+        for retrieval in dump:
+            tally.add(retrieval, validate_query(LexicalValidator(), retrieval))
+
+    duplicates = tally.result().duplicates
+    assert (duplicates.count, duplicates.total) == (2, 3)
 
 
 def test_chunks_and_relevant_ones_are_counted_by_source(doctor: RetrievalDoctor) -> None:

@@ -1,5 +1,6 @@
 """Slots: a near miss says a rival of what the question names; an answer does not."""
 
+import time
 from typing import Any
 
 import pytest
@@ -126,6 +127,28 @@ def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: s
     assert len(found) == len(text)
     assert (found == text) if left is None else found.endswith(left)
     assert left is None or ASKED not in found
+
+
+def test_each_echo_of_one_long_sentence_is_removed() -> None:
+    echoes = "when does the pool close and " * 3
+
+    text = without_echo(ASKED, f"The pool is deep. {echoes}")
+
+    # What stands in front of the last echo goes with it, and what is behind it stays.
+    blanks = " " * (len(echoes) - len("and "))
+    assert text == f"The pool is deep.{blanks} and "
+
+
+def test_many_echoes_in_one_sentence_take_what_their_letters_need() -> None:
+    """Of 20,000 echoes; where each is looked at back to the first, they take minutes."""
+    text = "when does the pool close " * 20_000
+
+    started = time.process_time()
+    found = without_echo(ASKED, text)
+    seconds = time.process_time() - started
+
+    assert not found.strip()
+    assert seconds < 20
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ragbench.core.attribution import (
     Cause,
     CauseCount,
 )
-from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
+from ragbench.core.comparison import CaseBefore, CaseKind, IdChange
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
 from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
@@ -409,34 +409,13 @@ def claimed(row: CaseRow, text: str) -> CaseRow:
     return replace(row, tell=lambda: story)
 
 
-def against(row: CaseRow, text: str) -> Against:
-    before = CaseBefore(
+def before_with_text(text: str) -> CaseBefore:
+    return CaseBefore(
         kind=CaseKind.FAILING,
         cause=Cause.DECLINED,
         response=text,
         ids=IdChange(gained=((text, 1),), lost=((text, 2),), moved=((text, 1, 2),), kept=0),
         scores=((text, Cell.measured(1.0), Cell.skipped(text)),),
-    )
-    pair = RunPair(
-        first="baseline",
-        second="run",
-        cases=1,
-        newly_failing=1,
-        mixed=0,
-        newly_fixed=0,
-        other_ids=1,
-        other_response=1,
-    )
-    return Against(
-        source=text,
-        rag=text,
-        cases={row.id: before},
-        changed=(),
-        pair=pair,
-        flows=(),
-        edited=0,
-        added=0,
-        gone=0,
     )
 
 
@@ -445,7 +424,8 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(
     shown: tuple[Report, CaseRow], payload: str
 ) -> None:
     report, row = shown
-    block = CaseBlocks(report.metrics, against(row, payload)).block(claimed(row, payload))
+    blocks = CaseBlocks(report.metrics, {row.id: before_with_text(payload)})
+    block = blocks.block(claimed(row, payload))
     parser = _Elements()
     parser.feed(block)
     assert {tag for tag, _ in parser.found} <= OWN
@@ -459,14 +439,14 @@ def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report,
     report, row = shown
     row = replace(row, response="You get 27 days.")
 
-    def block(before: Against | None = None) -> str:
-        return CaseBlocks(report.metrics, before).block(row)
+    def block(before: CaseBefore | None = None) -> str:
+        cases_before = {} if before is None else {row.id: before}
+        return CaseBlocks(report.metrics, cases_before).block(row)
 
-    found = against(row, "You get 30 days.")
-    assert "You get <u>30 </u>days." in block(found)
-    assert re.search(r"In the baseline: declined\. .* 1 → skipped", block(found))
-    bare = replace(found.cases[row.id], tells_texts=False, response=None, ids=None)
-    without_texts = block(replace(found, cases={row.id: bare}))
+    before = before_with_text("You get 30 days.")
+    assert "You get <u>30 </u>days." in block(before)
+    assert re.search(r"In the baseline: declined\. .* 1 → skipped", block(before))
+    without_texts = block(replace(before, tells_texts=False, response=None, ids=None))
     assert "<h3>In the baseline</h3>" not in without_texts
     assert "You get 30 days. 1 → skipped" in without_texts
     assert not re.search("baseline|class=claims", block())
