@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from ragbench.core.reading import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 
@@ -25,14 +26,6 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
 _MAX_EXPANSION = 200
 """Times its size to which a file may unpack. Texts are packed to a tenth, tables of repeated words
 to a hundredth; what unpacks to more was made to fill memory: deflate can reach 1,032 times."""
-
-
-class UnreadableError(OSError):
-    """A source cannot be read as what it is taken for; says why, in words for its owner."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.strerror = message
 
 
 @cache
