@@ -38,7 +38,7 @@ from ragbench.ledger.folder import (
     repeat_folders,
     run_around,
 )
-from ragbench.ledger.tables import read_only
+from ragbench.ledger.tables import read_only, reading_journal
 from ragbench.plugins import Integers, NDArray, np
 
 _REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
@@ -286,15 +286,17 @@ class _JournalTexts(Record, kw_only=False):
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         """The texts of the cases at some places."""
-        for body, ids, response in self._rows(self.numbers[place] for place in places):
-            _, case = case_facts(body)
-            yield CaseTexts(
-                query=case.query,
-                response=response,
-                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
-                gold=case.reference_context_ids or (),
-                right=right_answer(body),
-            )
+        rows = self._rows(self.numbers[place] for place in places)
+        with reading_journal(RunFolder(path=self.path).journal):
+            for body, ids, response in rows:
+                _, case = case_facts(body)
+                yield CaseTexts(
+                    query=case.query,
+                    response=response,
+                    retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                    gold=case.reference_context_ids or (),
+                    right=right_answer(body),
+                )
 
     def marks(self) -> Integers:
         """A row a case: the hashes of its retrieved ids and of its answer."""

@@ -16,7 +16,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import Entry, RunCase, StageOutcome
-from ragbench.errors import DataError, Problem, RunError, RunMismatchError
+from ragbench.errors import DataError, Problem
 from ragbench.ledger.codec import (
     CODECS,
     TAGS,
@@ -38,7 +38,15 @@ from ragbench.ledger.codec import (
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.tables import RunTables, ScoreTables, connect, marks, transaction
+from ragbench.ledger.tables import (
+    RunTables,
+    ScoreTables,
+    connect,
+    journal_error,
+    marks,
+    reading_journal,
+    transaction,
+)
 from ragbench.masking import hidden
 
 _STATUS_BY_VALUE = {status.value: status for status in Status}
@@ -132,12 +140,17 @@ class Journal(AbstractContextManager["Journal"]):
         epoch, number of the case, stage and key, as `_CONFIRM` takes them."""
         self.before_flush: Callable[[], None] | None = None
         """Called before new outcomes are stored: what they came from is stored ahead of them."""
+        self.reading = reading_journal(path)
+        """The context in which whatever is stored is decoded: it may be damaged."""
         self._db = connect(path)
-        self.runs = RunTables(self._db)
-        """The runs that it holds outcomes of."""
-        self.scores = ScoreTables(self._db, self.flush)
-        """The cells."""
-        self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
+        with self.reading, ExitStack() as opened:
+            opened.callback(self._db.close)
+            self.runs = RunTables(self._db)
+            """The runs that it holds outcomes of."""
+            self.scores = ScoreTables(self._db, self.flush, self.reading)
+            """The cells."""
+            self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
+            opened.pop_all()
         """Whether no outcome was stored when it was opened; once its cases are placed, whether none
         was by then (`placed` drops recorded ones, and stores the new). Then none need be looked up.
         """
@@ -161,7 +174,7 @@ class Journal(AbstractContextManager["Journal"]):
         finally:
             self._db.close()
         if isinstance(error, sqlite3.Error):
-            raise RunError(f"{self._path} cannot be used: {error}") from error
+            raise journal_error(self._path, error) from error
 
     def flush(self, *, if_due: bool = False) -> None:
         """Makes everything recorded so far survive a crash of the process.
@@ -323,8 +336,9 @@ class Journal(AbstractContextManager["Journal"]):
             if not rows:
                 break
             window: list[RunCase] = []
-            for number, case_id, _, case_digest, body in rows:
-                window.append(RunCase(number, decode_case(case_id, body), case_digest))
+            with self.reading:
+                for number, case_id, _, case_digest, body in rows:
+                    window.append(RunCase(number, decode_case(case_id, body), case_digest))
             yield window
             last_position = rows[-1][2]
 
@@ -338,8 +352,9 @@ class Journal(AbstractContextManager["Journal"]):
                 tuple(batch),
             )
             run_cases: dict[str, RunCase] = {}
-            for number, case_id, case_digest, body in rows:
-                run_cases[case_id] = RunCase(number, decode_case(case_id, body), case_digest)
+            with self.reading:
+                for number, case_id, case_digest, body in rows:
+                    run_cases[case_id] = RunCase(number, decode_case(case_id, body), case_digest)
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
@@ -443,8 +458,9 @@ class Journal(AbstractContextManager["Journal"]):
             f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
             (stage, *numbers),
         )
-        stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
-        self.load_texts(stored.values())
+        with self.reading:
+            stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
+            self.load_texts(stored.values())
         return stored
 
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
@@ -454,7 +470,8 @@ class Journal(AbstractContextManager["Journal"]):
             f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
             (stage, self.runs.epoch, *numbers),
         )
-        return {row[0]: _stored_outcome(row) for row in rows}
+        with self.reading:
+            return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
         """Reads the texts of a window's outcomes, whose `texts` are then at hand."""
@@ -474,12 +491,13 @@ class Journal(AbstractContextManager["Journal"]):
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
         if not self._loaded_texts.keys() >= {*keys}:
             self.load_texts([stored])
-        try:
-            return [self._loaded_texts[key] for key in keys]
-        except KeyError:
-            raise RunMismatchError(
-                "the run folder is damaged: journal.sqlite lacks a text. Use --fresh to start over"
-            ) from None
+        texts: list[str] = []
+        with self.reading:
+            for key in keys:
+                if key not in self._loaded_texts:
+                    raise ValueError("it lacks a text of an outcome")
+                texts.append(self._loaded_texts[key])
+        return texts
 
 
 class _PlacedCase(NamedTuple):

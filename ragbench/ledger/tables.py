@@ -17,10 +17,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Sized
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
-from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.core.reading import Reading, words_of
+from ragbench.errors import ConfigError, RunError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
 from ragbench.masking import hidden
 
@@ -53,12 +54,46 @@ COMMIT;
 @contextmanager
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
     """A journal that may lie where nothing can be written."""
-    try:
-        with closing(sqlite3.connect(_to_read(path), uri=True)) as db:
-            _check_version(db, path)
-            yield db
-    except sqlite3.Error as error:
-        raise RunMismatchError(f"{path} cannot be read as a journal: {error}") from error
+    with reading_journal(path), closing(sqlite3.connect(_to_read(path), uri=True)) as db:
+        _check_version(db, path)
+        yield db
+
+
+_NO_DAMAGE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+"""Results of SQLite that blame the system and not the file: a full disk, a lock, a right."""
+_PRIMARY = 0xFF
+"""The bits of a result that say its kind; those above say more of it."""
+
+
+def reading_journal(path: Path | None) -> Reading:
+    """A context in which a journal, or anything stored in it, is read.
+
+    A damaged page makes SQLite raise, or gives it a value that no decoder takes.
+    """
+    return Reading(partial(journal_error, path))
+
+
+def journal_error(path: Path | None, error: Exception) -> RunError:
+    """The error of a journal that cannot be used: it is damaged, or the system does not let us."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, OSError) or (code is not None and code & _PRIMARY in _NO_DAMAGE):
+        return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
+    if code == sqlite3.SQLITE_NOTADB:
+        return RunMismatchError(f"{path} is not a journal of ragbench: {words_of(error)}")
+    return RunMismatchError(
+        f"{path} is damaged: {words_of(error)}. Nothing that it holds was overwritten. Restore the "
+        "file from a copy, or use --fresh to start over"
+    )
 
 
 def _to_read(path: Path) -> str:
@@ -77,13 +112,11 @@ def connect(path: Path | None) -> sqlite3.Connection:
     place: Path | str = path or ":memory:"
     if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
         place = _to_read(path)
-    try:
+    with reading_journal(path), ExitStack() as opened:
         db = sqlite3.connect(
             place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
         )
-    except sqlite3.Error as error:
-        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
-    try:
+        opened.callback(db.close)
         if path is not None and path.is_file() and path.stat().st_size:
             _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
@@ -92,15 +125,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         if db.execute("PRAGMA user_version").fetchone() == (0,):
             tables = get_data("ragbench.ledger", "tables.sql") or b""
             db.executescript(_SCHEMA.format(tables.decode()))
-    except sqlite3.OperationalError as error:  # locked, read-only, disk full
-        db.close()
-        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise RunMismatchError(f"{path} is not a journal of ragbench: {error}") from error
-    except RunMismatchError:
-        db.close()
-        raise
+        opened.pop_all()
     return db
 
 
@@ -286,9 +311,11 @@ class ScoreTables:
     New rows are held back until `write`; ``flush`` has the journal write them before it reads.
     """
 
-    def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
+    def __init__(self, db: sqlite3.Connection, flush: Callable[[], None], reading: Reading) -> None:
         self._db = db
         self._flush = flush
+        self._reading = reading
+        """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
         """What was recorded and is not written yet: by table and key the rest of the row."""
         self.compared: set[int] = set()
@@ -411,16 +438,18 @@ class ScoreTables:
         details = {
             (number, metric): body for number, metric, body in self._rows_of_cases("notes", numbers)
         }
+        rows = self._rows_of_cases("cells", numbers)
         cells_of: dict[int, CaseCells] = {}
-        for number, _, question, answer, letters, *values in self._rows_of_cases("cells", numbers):
-            cells: list[Cell | None] = []
-            # A case that was scored before a metric came has no letter for it.
-            for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
-                cell = None
-                if letter != _NO_CELL:
-                    cell = _stored_cell(letter, values[metric], details.get((number, metric)))
-                cells.append(cell)
-            cells_of[number] = CaseCells(question, answer, cells)
+        with self._reading:
+            for number, _, question, answer, letters, *values in rows:
+                cells: list[Cell | None] = []
+                # A case that was scored before a metric came has no letter for it.
+                for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
+                    cell = None
+                    if letter != _NO_CELL:
+                        cell = _stored_cell(letter, values[metric], details.get((number, metric)))
+                    cells.append(cell)
+                cells_of[number] = CaseCells(question, answer, cells)
         return cells_of
 
     def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
@@ -431,15 +460,18 @@ class ScoreTables:
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
+        rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
-        for number, stage, body in self._rows_of_cases("matched", numbers):
-            matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
+        with self._reading:
+            for number, stage, body in rows:
+                matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
         return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
         rows = self._rows_of_cases("causes", numbers)
-        return {number: decoded(Attribution, body) for number, _, body in rows}
+        with self._reading:
+            return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""
@@ -448,9 +480,11 @@ class ScoreTables:
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""
         rows = self._rows_of_cases("judgements", numbers)
-        return {
-            (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
-        }
+        judgements_of: dict[tuple[int, int], tuple[Judgement, ...]] = {}
+        with self._reading:
+            for number, metric, body in rows:
+                judgements_of[number, metric] = decoded(tuple[Judgement, ...], body)
+        return judgements_of
 
 
 def _detail(cell: Cell) -> bytes:
