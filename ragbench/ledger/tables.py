@@ -188,7 +188,9 @@ class RunTables:
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
         self.number, is_complete, notes = row
-        self.is_interrupted = not is_complete
+        # Its files belong to it: a disk may have failed, or the process ended, while they were
+        # written.
+        self.is_interrupted = not is_complete or self.kept.get("unwritten") == self.number
         """Whether the latest run, which has that number, did not get to its end."""
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
         """What it asked again, and why."""
@@ -225,6 +227,9 @@ class RunTables:
                 masked_notes = hidden(orjson.dumps(list(notes)).decode())
                 self.number = self._db.execute(insert, (started, masked_notes)).lastrowid or 0
                 self.notes = tuple(orjson.loads(masked_notes))
+            else:
+                update = "UPDATE runs SET complete = 0 WHERE run = ?"
+                self._db.execute(update, (self.number,))
         self.is_interrupted = True
 
     def origins(self) -> dict[str, tuple[int, str]]:
@@ -249,20 +254,33 @@ class RunTables:
         row = self._db.execute(query, (self.number,)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def complete(self, report: bytes | None = None, asked: bytes = b"") -> None:
+    def complete(
+        self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
+    ) -> None:
         """Says that the latest run got to its end; the next one reuses what it asked for.
 
         Args:
             report: all of its report but the cases.
             asked: what the report depends on beside what is asked, see `stands`.
+            has_files: whether files of the report are still to be written: until `written`, the
+                next command goes on with this run.
         """
         with transaction(self._db):
-            self.keep(asked=asked)
+            self.keep(asked=asked, unwritten=self.number if has_files else 0)
             if report is not None:
                 row = (self.number, report)
                 self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", row)
             self._db.execute("UPDATE runs SET complete = 1 WHERE run = ?", (self.number,))
         self.is_interrupted = False
+
+    def written(self, state: str) -> None:
+        """Says that the files of the latest run's report are there.
+
+        Args:
+            state: a fingerprint of them, by which a later command knows them again.
+        """
+        with transaction(self._db):
+            self.keep(written=state, unwritten=0)
 
 
 # --- cells: what every metric gave for every case, and what it rests on

@@ -341,12 +341,15 @@ class ReportBuilder:
         if journal is not None:
             journal.scores.record(run_case.number, cause=attribution)
 
-    def report(self, journal: Journal, finished_under: bytes | None = None) -> Report:
+    def report(
+        self, journal: Journal, finished_under: bytes | None = None, *, has_files: bool = False
+    ) -> Report:
         """The report of all cases that were counted.
 
         Args:
             finished_under: a digest of the request, with which the journal keeps the report: the
                 run is complete then. None keeps nothing; empty is a run that no request finds.
+            has_files: whether the caller writes files of the report, which complete the run.
         """
         tally = self._tally
         summaries = self._summaries.summaries()
@@ -388,7 +391,7 @@ class ReportBuilder:
         if finished_under is not None:
             body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
             journal.flush()
-            journal.runs.complete(hidden_bytes(body), finished_under)
+            journal.runs.complete(hidden_bytes(body), finished_under, has_files=has_files)
         return self.cases.report(report)
 
 

@@ -172,6 +172,7 @@ def written_by_us() -> dict[str, bytes]:
     return {**files, **dict(responses())}
 
 
+EMBEDDER = ("--embedder", "hashing:16")
 OWN: tuple[Arguments, ...] = (
     ("eval", "cases.jsonl", "-m", "recall@3,token_f1", "--out", "run"),
     ("export", "run", "--to", "jsonl", "-o", "export.jsonl"),
@@ -179,7 +180,7 @@ OWN: tuple[Arguments, ...] = (
     ("export", "run", "--to", "parquet", "-o", "export.parquet"),
     ("baseline", "set", "run", "-o", "baseline.json"),
     ("validate", "cases.jsonl", "--validator", "lexical", "-o", "verdicts.jsonl"),
-    ("index", "corpus.jsonl", "--store", "memory:store", "--collection", "office"),
+    ("index", "corpus.jsonl", "--store", "memory:store", "--collection", "office", *EMBEDDER),
 )
 """The commands that write the files which ragbench reads again."""
 
