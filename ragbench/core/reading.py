@@ -69,6 +69,26 @@ def is_in_words(error: Exception) -> bool:
     return isinstance(error, (RagbenchError, UnreadableError))
 
 
+_SYSTEM_RESULTS = (
+    "BUSY",
+    "CANTOPEN",
+    "FULL",
+    "INTERRUPT",
+    "IOERR",
+    "LOCKED",
+    "NOMEM",
+    "PERM",
+    "READONLY",
+)
+"""Results of SQLite that blame the system and not the file: a full disk, a lock, a right."""
+
+
+def is_of_the_system(error: Exception) -> bool:
+    """Whether the system did not let us read, or write, a file that may be in order."""
+    result = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
+    return isinstance(error, (OSError, MemoryError)) or result.startswith(_SYSTEM_RESULTS)
+
+
 def words_of(error: Exception) -> str:
     """Why a file cannot be read, in words for its owner."""
     text = str(error)

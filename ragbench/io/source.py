@@ -19,7 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
-from ragbench.core.reading import UnreadableError, is_in_words, words_of
+from ragbench.core.reading import Reading, UnreadableError, is_in_words, words_of
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import is_address, open_address
 from ragbench.io.limits import ReadLimits, Unpacked
@@ -308,6 +308,15 @@ class noting_read_errors:  # a context, named as those of contextlib are
             return False
         self._problems.add(reading_problem(error), path=self._name, line=self._line)
         return True
+
+
+def looking_at(name: str) -> Reading:
+    """A context for a first look at a source, which recognises its form and its fields."""
+
+    def refusal(error: Exception) -> DataError:
+        return DataError([Problem(message=reading_problem(error), path=name)])
+
+    return Reading(refusal)
 
 
 def reading_problem(error: Exception, *, after: int | None = None) -> str:

@@ -31,7 +31,7 @@ from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
-from ragbench.core.reading import Reading, words_of
+from ragbench.core.reading import Reading, is_of_the_system, words_of
 from ragbench.errors import ConfigError, RunError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
 from ragbench.masking import hidden
@@ -59,22 +59,6 @@ def read_only(path: Path) -> Generator[sqlite3.Connection]:
         yield db
 
 
-_NO_DAMAGE = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
-"""Results of SQLite that blame the system and not the file: a full disk, a lock, a right."""
-_PRIMARY = 0xFF
-"""The bits of a result that say its kind; those above say more of it."""
-
-
 def reading_journal(path: Path | None) -> Reading:
     """A context in which a journal, or anything stored in it, is read.
 
@@ -85,10 +69,9 @@ def reading_journal(path: Path | None) -> Reading:
 
 def journal_error(path: Path | None, error: Exception) -> RunError:
     """The error of a journal that cannot be used: it is damaged, or the system does not let us."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if isinstance(error, OSError) or (code is not None and code & _PRIMARY in _NO_DAMAGE):
+    if is_of_the_system(error):
         return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
-    if code == sqlite3.SQLITE_NOTADB:
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return RunMismatchError(f"{path} is not a journal of ragbench: {words_of(error)}")
     return RunMismatchError(
         f"{path} is damaged: {words_of(error)}. Nothing that it holds was overwritten. Restore the "

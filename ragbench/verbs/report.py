@@ -80,7 +80,8 @@ def report_of(path: str | Path) -> Report:
     if body is not None:
         # `len` stands for the functions, which are not kept: formulas, and what reads the cases.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
-        with suppress(msgspec.ValidationError):  # kept by another version: counted again
+        # What another version kept is counted again.
+        with journal.reading, suppress(msgspec.ValidationError):
             stored = cases.report(decoder.decode(body))
         # A report of an earlier version did not count the answers.
         is_counted = stored is not None and stored.answers is not None

@@ -29,7 +29,8 @@ from typing import NamedTuple
 
 from ragbench.errors import RagbenchError
 from ragbench_cli.main import main
-from tests.fuzz.targets import Arguments, Target, targets, write_all
+from tests.fuzz.targets import ANSWER_KEYS, Arguments, Target, targets, write_all
+from tests.unit.llm.builders import reply
 
 MOST_SECONDS = 10.0
 """Seconds of the processor's time: those of the clock depend on what else the machine does."""
@@ -57,10 +58,10 @@ class Failure(NamedTuple):
     reason: str
 
 
-def damage(seed: str, number: int, every: Sequence[Target], folder: Path) -> Damage:
+def damage(seed: str, number: int, families: Sequence[Sequence[Target]], folder: Path) -> Damage:
     """The damage of a number, independent of all others."""
     chance = Random(f"{seed}:{number}")
-    target = every[number % len(every)]
+    target = chance.choice(families[number % len(families)])
     content = (folder / target.file).read_bytes()
     mutation = chance.choice(target.mutations)
     content = mutation(content, chance)
@@ -129,7 +130,16 @@ def _labels(path: str) -> None:
     read_people(path)
 
 
-READERS = {"documents": _documents, "dump": _dump, "labels": _labels}
+def _answers(path: str) -> None:
+    from ragbench.llm.cache import ResponseCache
+
+    with ResponseCache(Path(path)) as cache:
+        for name in ANSWER_KEYS:
+            cache.get(reply(name).key)
+        cache.dialect("j")
+
+
+READERS = {"answers": _answers, "documents": _documents, "dump": _dump, "labels": _labels}
 """What is read by the library, as the commands that read them take far longer."""
 
 
@@ -172,17 +182,17 @@ def _records(damaged: Damage) -> int | None:
 def fuzz(seed: str, numbers: Sequence[int], folder: Path) -> Iterator[Failure]:
     """Reads the damages of these numbers, batch by batch in processes of their own."""
     os.chdir(folder)
-    every = targets()
+    families = targets()
     numbers_left = list(numbers)
     while numbers_left:
         batch = numbers_left[:BATCH]
-        done, failures = _in_a_process(seed, batch, every, folder)
+        done, failures = _in_a_process(seed, batch, families, folder)
         yield from failures
         numbers_left = numbers_left[done:]
 
 
 def _in_a_process(
-    seed: str, batch: Sequence[int], every: Sequence[Target], folder: Path
+    seed: str, batch: Sequence[int], families: Sequence[Sequence[Target]], folder: Path
 ) -> tuple[int, list[Failure]]:
     """How many damages of a batch were read, and the failures; an end of the process is one."""
     read_end, write_end = os.pipe()
@@ -190,7 +200,7 @@ def _in_a_process(
     if pid == 0:
         os.close(read_end)
         with os.fdopen(write_end, "w") as results, tempfile.TemporaryDirectory() as scratch:
-            _read_all(seed, batch, every, folder, Path(scratch) / "x", results)
+            _read_all(seed, batch, families, folder, Path(scratch) / "x", results)
             os.chdir(folder)
         os._exit(0)
     os.close(write_end)
@@ -200,10 +210,11 @@ def _in_a_process(
     failures: list[Failure] = []
     for number, reason in zip(batch, reasons, strict=False):
         if reason:
-            failures.append(Failure(number, described(damage(seed, number, every, folder)), reason))
+            shown = described(damage(seed, number, families, folder))
+            failures.append(Failure(number, shown, reason))
     if len(reasons) < len(batch):
         number = batch[len(reasons)]
-        shown = described(damage(seed, number, every, folder))
+        shown = described(damage(seed, number, families, folder))
         ended = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else str(status)
         failures.append(Failure(number, shown, f"the process ended: {ended}"))
         return len(reasons) + 1, failures
@@ -217,7 +228,7 @@ def described(damaged: Damage) -> str:
 def _read_all(
     seed: str,
     batch: Sequence[int],
-    every: Sequence[Target],
+    families: Sequence[Sequence[Target]],
     folder: Path,
     scratch: Path,
     results: io.TextIOBase,
@@ -226,7 +237,7 @@ def _read_all(
     for alarm in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(alarm, signal.SIG_DFL)
     for number in batch:
-        damaged = damage(seed, number, every, folder)
+        damaged = damage(seed, number, families, folder)
         lay_out(damaged, folder, scratch)
         signal.alarm(LONGEST_WAIT)
         signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragbench.llm.cache import ResponseCache
 from ragbench.plugins import require
 from ragbench_cli.main import main
 from tests.fuzz.mutations import BYTES, GZIP, JSON, LINES, SQLITE, TEXT, ZIP, Mutation
 from tests.unit.io.trace_forms import FORMS, Asked
+from tests.unit.llm.builders import reply
 
 Arguments = tuple[str, ...]
 
@@ -70,6 +72,7 @@ VARIANTS = """variants:
 """
 TREC_RUN = "c1 Q0 leave 1 0.9 mine\nc2 Q0 desk 1 0.9 mine\nc3 Q0 badge 1 0.9 mine\n"
 QRELS = "c1 0 leave 1\nc2 0 desk 1\nc3 0 badge 1\n"
+ANSWER_KEYS = ("a", "b", "c")
 PAGE = b"<html><title>T</title><body><h1>Leave</h1><p>Everyone has 27 days.</p></body></html>"
 
 
@@ -193,6 +196,9 @@ def write_all() -> None:
     """
     for name, content in written_by_us().items():
         Path(name).write_bytes(content)
+    with ResponseCache(Path("calls.sqlite")) as cache:
+        for name in ANSWER_KEYS:
+            cache.put(reply(name), judge="j", model="m", purpose="faithfulness")
     for arguments in OWN:
         code = main([*arguments])
         if code != 0:
@@ -205,6 +211,17 @@ READ_DUMP = ("dump", "FILE")
 READ_LABELS = ("labels", "FILE")
 EVALUATE = ("eval", "FILE", "-m", "recall@3,token_f1", "--out", "out")
 """`FILE` stands for the damaged file."""
+ASK_A_PIPELINE = ("eval", "cases.jsonl", "--pipeline", "FILE", "--corpus", "corpus.jsonl")
+OPERATE = ("eval", "cases.jsonl", "--post-retrieval", "FILE", "--out", "out")
+LABELLED = ("report", "run", "--labels", "FILE")
+GATE = ("gate", "run", "--baseline", "FILE")
+VALIDATE = ("validate", "cases.jsonl", "--validator", "lexical", "-o", "verdicts.jsonl")
+SEARCH = ("search", "leave", "--store", "memory:store", "--collection", "office")
+CACHE_COMMANDS = (
+    ("cache", "stats", "--cache", "FILE"),
+    ("cache", "prune", "--cache", "FILE", "--all"),
+    ("answers", "FILE"),
+)
 EVALUATE_CASES = ("eval", "cases.jsonl", "-m", "recall@3,token_f1", "--out", "out")
 GATED = ("run", "baseline.json", "cases.jsonl")
 RUN_COMMANDS: tuple[Arguments, ...] = (
@@ -219,71 +236,66 @@ RUN_COMMANDS: tuple[Arguments, ...] = (
 )
 
 
-def targets() -> list[Target]:
-    """Every file with what reads it."""
+def targets() -> list[list[Target]]:
+    """Every file with what reads it, in families: each family gets as much damage as another."""
     of_cases = (READ_CASES, READ_CASES, EVALUATE)
-    found = [
-        Target("cases.jsonl", LINES, of_cases),
-        Target("cases.json", JSON, of_cases),
-        Target("cases.yaml", JSON, of_cases),
-        Target("cases.csv", TEXT, of_cases),
-        Target("cases.tsv", TEXT, of_cases),
-        Target("wide.csv", TEXT, of_cases),
-        Target("cases.jsonl.gz", GZIP, of_cases),
-        Target("cases.xlsx", ZIP, of_cases),
-        Target("cases.parquet", BYTES, of_cases),
-        Target("talk.jsonl", LINES, of_cases),
-        Target("export.jsonl", LINES, of_cases),
-        Target("export.csv", TEXT, of_cases),
-        Target("export.parquet", BYTES, of_cases),
-        Target("run/report.json", JSON, of_cases),
-        Target("run/cases.csv", TEXT, of_cases),
-        Target("verdicts.jsonl", LINES, of_cases),
-        Target("corpus.jsonl", LINES, (READ_DOCUMENTS,)),
-        Target("page.docx", ZIP, (READ_DOCUMENTS,)),
-        Target("page.html", TEXT, (READ_DOCUMENTS,)),
-        Target("page.md", TEXT, (READ_DOCUMENTS,)),
-        Target("run.trec", TEXT, (READ_CASES, READ_DUMP)),
-        Target("gold.qrels", TEXT, (("eval", "run.trec", "--qrels", "FILE"),), ("run.trec",)),
-        Target("labels.csv", TEXT, (READ_LABELS, ("report", "run", "--labels", "FILE")), ("run",)),
-        Target(
-            "rag.yaml",
-            TEXT,
-            (("eval", "cases.jsonl", "--pipeline", "FILE", "--corpus", "corpus.jsonl"),),
-            ("cases.jsonl", "corpus.jsonl"),
-        ),
-        Target("ragbench.yaml", TEXT, (("gate", "run"), EVALUATE_CASES), GATED),
-        Target("pyproject.toml", TEXT, (EVALUATE_CASES,), ("cases.jsonl",)),
-        Target("variants.yaml", TEXT, (("ablate", "run", "--variants", "FILE"),), ("run",)),
-        Target(
-            "operators.yaml",
-            TEXT,
-            (("eval", "cases.jsonl", "--post-retrieval", "FILE", "--out", "out"),),
-            ("cases.jsonl",),
-        ),
-        Target(
-            "baseline.json",
-            JSON,
-            (("gate", "run", "--baseline", "FILE"), ("history", "FILE")),
-            ("run",),
-        ),
-        Target("run/journal.sqlite", SQLITE, RUN_COMMANDS, GATED),
-        Target("run/manifest.json", JSON, RUN_COMMANDS, GATED),
-        Target(
-            "verdicts.jsonl.journal",
-            SQLITE,
-            (("validate", "cases.jsonl", "--validator", "lexical", "-o", "verdicts.jsonl"),),
-            ("cases.jsonl", "verdicts.jsonl"),
-        ),
+    of_documents = (READ_DOCUMENTS,)
+    families = [
+        [
+            Target("cases.jsonl", LINES, of_cases),
+            Target("cases.json", JSON, of_cases),
+            Target("cases.yaml", JSON, of_cases),
+            Target("cases.csv", TEXT, of_cases),
+            Target("cases.tsv", TEXT, of_cases),
+            Target("wide.csv", TEXT, of_cases),
+            Target("cases.jsonl.gz", GZIP, of_cases),
+            Target("cases.xlsx", ZIP, of_cases),
+            Target("cases.parquet", BYTES, of_cases),
+            Target("talk.jsonl", LINES, of_cases),
+            Target("run.trec", TEXT, (READ_CASES, READ_DUMP)),
+            Target("gold.qrels", TEXT, (("eval", "run.trec", "--qrels", "FILE"),), ("run.trec",)),
+        ],
+        [
+            Target("corpus.jsonl", LINES, of_documents),
+            Target("page.docx", ZIP, of_documents),
+            Target("page.html", TEXT, of_documents),
+            Target("page.md", TEXT, of_documents),
+        ],
+        [
+            Target("export.jsonl", LINES, of_cases),
+            Target("export.csv", TEXT, of_cases),
+            Target("export.parquet", BYTES, of_cases),
+            Target("run/report.json", JSON, of_cases),
+            Target("run/cases.csv", TEXT, of_cases),
+            Target("verdicts.jsonl", LINES, of_cases),
+        ],
+        [
+            Target("rag.yaml", TEXT, (ASK_A_PIPELINE,), ("cases.jsonl", "corpus.jsonl")),
+            Target("ragbench.yaml", TEXT, (("gate", "run"), EVALUATE_CASES), GATED),
+            Target("pyproject.toml", TEXT, (EVALUATE_CASES,), ("cases.jsonl",)),
+            Target("variants.yaml", TEXT, (("ablate", "run", "--variants", "FILE"),), ("run",)),
+            Target("operators.yaml", TEXT, (OPERATE,), ("cases.jsonl",)),
+            Target("labels.csv", TEXT, (READ_LABELS, LABELLED), ("run",)),
+            Target("baseline.json", JSON, (GATE, ("history", "FILE")), ("run",)),
+        ],
+        [
+            Target("run/journal.sqlite", SQLITE, RUN_COMMANDS, GATED),
+            Target("run/journal.sqlite", SQLITE, RUN_COMMANDS, GATED),
+            Target("run/manifest.json", JSON, RUN_COMMANDS, GATED),
+            Target("verdicts.jsonl.journal", SQLITE, (VALIDATE,), ("cases.jsonl",)),
+            Target("calls.sqlite", SQLITE, CACHE_COMMANDS),
+        ],
     ]
+    store: list[Target] = []
     for path in sorted(Path("store").rglob("*")):
         if path.is_file() and not path.name.startswith("."):
             mutations = JSON if path.suffix == ".json" else TEXT
-            search = ("search", "leave", "--store", "memory:store", "--collection", "office")
-            found.append(Target(str(path), mutations, (search,), ("store",)))
+            store.append(Target(str(path), mutations, (SEARCH,), ("store",)))
+    traces: list[Target] = []
     for path in sorted(Path().glob("traces-*")):
         mutations = LINES if path.suffix == ".jsonl" else JSON
-        found.append(Target(str(path), mutations, (READ_CASES, READ_DUMP, EVALUATE)))
+        traces.append(Target(str(path), mutations, (READ_CASES, READ_DUMP, EVALUATE)))
+    dumps: list[Target] = []
     for path in sorted(Path().glob("dump-*")):
-        found.append(Target(str(path), JSON, (READ_DUMP,)))
-    return found
+        dumps.append(Target(str(path), JSON, (READ_DUMP,)))
+    return [*families, store, traces, dumps]
