@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from random import Random
@@ -102,13 +102,20 @@ def read(damaged: Damage) -> str:
         return ""
     except Exception:  # noqa: BLE001  # what is looked for
         return traceback.format_exc()
-    printed = io.BytesIO()
-    out = io.TextIOWrapper(printed, "utf-8", write_through=True)
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    with printed() as text:
         main([name, *arguments])
-    out.flush()
-    shown = printed.getvalue().decode("utf-8", "replace")
+    shown = text()
     return shown if BUG in shown or "Traceback (most recent" in shown else ""
+
+
+@contextlib.contextmanager
+def printed() -> Generator[Callable[[], str]]:
+    """Holds back what a command prints; gives the function that tells what it was."""
+    content = io.BytesIO()
+    out = io.TextIOWrapper(content, "utf-8", write_through=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        yield lambda: content.getvalue().decode("utf-8", "replace")
+    out.detach()  # else the content is closed with it, before it is asked for
 
 
 def _documents(path: str) -> None:
@@ -199,9 +206,12 @@ def _in_a_process(
     pid = os.fork()
     if pid == 0:
         os.close(read_end)
-        with os.fdopen(write_end, "w") as results, tempfile.TemporaryDirectory() as scratch:
-            _read_all(seed, batch, families, folder, Path(scratch) / "x", results)
-            os.chdir(folder)
+        try:
+            with os.fdopen(write_end, "w") as results, tempfile.TemporaryDirectory() as scratch:
+                _read_all(seed, batch, families, folder, Path(scratch) / "x", results)
+        except BaseException:  # noqa: BLE001  # the parent's code must never run in a child
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
     os.close(write_end)
     with os.fdopen(read_end) as results:
@@ -258,12 +268,14 @@ def valid_files(folder: Path) -> None:
     if pid == 0:
         os.chdir(folder)
         code = 1
-        try:
-            with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        with printed() as text:
+            try:
                 write_all()
-            code = 0
-        except Exception:  # noqa: BLE001  # said by the exit code
-            traceback.print_exc()
+                code = 0
+            except Exception:  # noqa: BLE001  # the exit code says so
+                traceback.print_exc()
+        if code != 0:
+            print(text())
         os._exit(code)
     _, status = os.waitpid(pid, 0)
     if status != 0:
