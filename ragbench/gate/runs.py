@@ -32,6 +32,7 @@ from ragbench.ledger.codec import case_facts, decoded, right_answer
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
+    check_count,
     metrics_of,
     path_of,
     read_manifest,
@@ -242,6 +243,7 @@ def _case_table(
             if folders:
                 digests.append(digest)
         fingerprints.append(np.array(batch_fingerprints, np.bytes_))
+    check_count(path, manifest, len(ids))
     facts: dict[str, Sequence[Any]] = {
         "cluster": [*clusters_of(clusters, gold)],
         "tags": tags,

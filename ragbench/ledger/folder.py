@@ -360,6 +360,21 @@ def _no_manifest(path: Path, error: Exception) -> RunMismatchError:
     )
 
 
+def check_count(folder: Path, manifest: Manifest, count: int) -> None:
+    """Refuses a run whose journal has lost cases, or has those of another dataset.
+
+    Args:
+        count: the cases that were read from the journal.
+    """
+    expected = manifest.dataset.cases
+    if count != expected:
+        raise RunMismatchError(
+            f"{folder} is damaged, or its run ended too early: its manifest is of {expected:,} "
+            f"cases, and its journal holds {count:,}. Continue it with the same eval command, or "
+            "restore the folder from a copy"
+        )
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     """Writes a file so that a reader sees the old content or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -124,7 +124,8 @@ class Journal(AbstractContextManager["Journal"]):
             path: its file. None keeps it in memory, without the outcomes that are asked for: they
                 are stored for a later command, and it could not read them.
         """
-        self._path = path
+        self.path = path
+        """Its file; None for one in memory."""
         self._flushed = time.monotonic()
         """When recorded outcomes were last written: they are due some time after that."""
         self._at_risk = 0.0
@@ -174,7 +175,7 @@ class Journal(AbstractContextManager["Journal"]):
         finally:
             self._db.close()
         if isinstance(error, sqlite3.Error):
-            raise journal_error(self._path, error) from error
+            raise journal_error(self.path, error) from error
 
     def flush(self, *, if_due: bool = False) -> None:
         """Makes everything recorded so far survive a crash of the process.
@@ -338,7 +339,7 @@ class Journal(AbstractContextManager["Journal"]):
             window: list[RunCase] = []
             with self.reading:
                 for number, case_id, _, case_digest, body in rows:
-                    window.append(RunCase(number, decode_case(case_id, body), case_digest))
+                    window.append(_run_case(number, case_id, case_digest, body))
             yield window
             last_position = rows[-1][2]
 
@@ -354,7 +355,7 @@ class Journal(AbstractContextManager["Journal"]):
             run_cases: dict[str, RunCase] = {}
             with self.reading:
                 for number, case_id, case_digest, body in rows:
-                    run_cases[case_id] = RunCase(number, decode_case(case_id, body), case_digest)
+                    run_cases[case_id] = _run_case(number, case_id, case_digest, body)
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
@@ -412,7 +413,7 @@ class Journal(AbstractContextManager["Journal"]):
         known = Known.RECORDED
         if key != RECORDED:
             # A journal in memory is never continued: nobody would read what was asked.
-            if self._path is None:
+            if self.path is None:
                 return
             self._at_risk += outcome.seconds or 0.0
             epoch = self.runs.epoch
@@ -526,7 +527,23 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
     return _PlacedCase((case.id, body, case_digest, position), case, recorded)
 
 
+def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> RunCase:
+    """A row of the table of cases; SQLite keeps whatever type a damaged cell has."""
+    return RunCase(number, decode_case(case_id, body), bytes(case_digest))
+
+
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
     """A row of `_SELECT_OUTCOMES`, whose first column is the case's number."""
-    _, key, status, known, *columns = row
-    return StoredOutcome(key, _STATUS_BY_VALUE[status], _KNOWN_BY_VALUE[known], *columns)
+    _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
+    return StoredOutcome(
+        key,
+        _STATUS_BY_VALUE[status],
+        _KNOWN_BY_VALUE[known],
+        bytes(texts),
+        bytes(body),
+        seconds,
+        sharing,
+        bytes(output),
+        epoch,
+        run,
+    )

@@ -51,6 +51,10 @@ COMMIT;
 """Around what ``tables.sql`` holds."""
 
 
+class OtherVersionError(RunMismatchError):
+    """A journal of another version of ragbench: it is in order, and this version cannot read it."""
+
+
 @contextmanager
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
     """A journal that may lie where nothing can be written."""
@@ -124,7 +128,7 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
     if application != _APPLICATION:
         raise RunMismatchError(f"{path} is not a journal of ragbench: something else wrote it")
     if version != _VERSION:
-        raise RunMismatchError(
+        raise OtherVersionError(
             f"{path} was written by another version of ragbench (journal version {version}, "
             f"this one reads {_VERSION}): use --fresh to evaluate again in this folder"
         )
@@ -450,7 +454,7 @@ class ScoreTables:
                     if letter != _NO_CELL:
                         cell = _stored_cell(letter, values[metric], details.get((number, metric)))
                     cells.append(cell)
-                cells_of[number] = CaseCells(question, answer, cells)
+                cells_of[number] = CaseCells(bytes(question), bytes(answer), cells)
         return cells_of
 
     def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> Iterable[Any]:
