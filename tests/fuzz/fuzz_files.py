@@ -23,6 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -39,6 +40,24 @@ LONGEST_WAIT = 120
 MOST_BYTES = 1 << 30
 BATCH = 20
 """Damaged files that one process reads: to start one takes longer than to read a file."""
+LOADED_ONCE = [
+    "docx",
+    "numpy",
+    "openpyxl",
+    "pyarrow.parquet",
+    "ragbench.gate.gate",
+    "ragbench.io.detect",
+    "ragbench.metrics.registry",
+    "ragbench.search.pipeline.search_engine",
+    "ragbench.validators.local",
+    "ragbench.verbs.evaluate",
+    "ragbench.views.html.page",
+    "ragbench_cli.commands.evaluate",
+    "ragbench_cli.commands.report",
+    "trafilatura",
+    "yaml",
+]
+"""Modules that each process would load: they are in memory before the first one is forked."""
 BUG = "This is a bug in ragbench"
 
 
@@ -190,6 +209,8 @@ def fuzz(seed: str, numbers: Sequence[int], folder: Path) -> Iterator[Failure]:
     """Reads the damages of these numbers, batch by batch in processes of their own."""
     os.chdir(folder)
     families = targets()
+    for name in LOADED_ONCE:
+        import_module(name)
     numbers_left = list(numbers)
     while numbers_left:
         batch = numbers_left[:BATCH]

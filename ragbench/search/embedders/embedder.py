@@ -293,6 +293,8 @@ _QUANTILE = 0.98
 """Of the cosines of unrelated pairs: the one that scores 0."""
 _FLAT = 1e-6
 """A curve that rises less than this from the background on says nothing: a line is used."""
+_LARGEST_EXPONENT = 700.0
+"""What `math.exp` takes: a stored scale may be so steep that its curve is a step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,7 +337,8 @@ class CosineScale:
 
     def _curve(self, cosine: float) -> float:
         """How probable it is that a pair with this cosine belongs together, in (0, 1)."""
-        return 1 / (1 + math.exp(-self.slope * (cosine - self.midpoint)))
+        exponent = -self.slope * (cosine - self.midpoint)
+        return 1 / (1 + math.exp(min(exponent, _LARGEST_EXPONENT)))
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
