@@ -20,8 +20,10 @@ from typing import Any
 Mutation = Callable[[bytes, Random], bytes]
 
 NUMBERS = [b"0", b"-1", b"1e400", b"-0.0", b"NaN", b"Infinity", b"1" * 4301, b"9223372036854775808"]
-VALUES: list[Any] = [None, True, 0, -1, 1e308, 10**30, "", "\u202e\x00", "x" * 5000, [], {}]
-VALUES += [[[]], {"": ""}, [None], "\ud800", "2024-13-01", [1, "a", {}]]
+VALUES: list[Any] = [
+    *(None, True, 0, -1, 1e308, 10**30, "", "\u202e\x00", "x" * 5000, [], {}),
+    *([[]], {"": ""}, [None], "\ud800", "2024-13-01", [1, "a", {}]),
+]
 NAMES = ["", "id", "query", "text", "\x00", "x" * 300]
 ENCODINGS = ["utf-16", "utf-16-le", "utf-32", "latin-1", "utf-8-sig", "cp1252", "shift_jis"]
 DEEP = 3000
