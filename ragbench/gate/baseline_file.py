@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -21,6 +22,7 @@ from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import RunMismatchError
@@ -147,14 +149,16 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
                 f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
             )
         raise RunMismatchError(f"{path} {otherwise}")
-    try:
+    with Reading(partial(_no_baseline, path)):
         return baseline_from(cast("Json", content), str(path))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise RunMismatchError(
-            f"{path} is not a baseline of this ragbench: {problem}. If another version wrote it, "
-            "make it anew with: ragbench baseline set RUN"
-        ) from error
+
+
+def _no_baseline(path: Path, error: Exception) -> RunMismatchError:
+    """The error of a file whose parts are not those of a baseline."""
+    return RunMismatchError(
+        f"{path} is not a baseline of this ragbench: {words_of(error)}. If another version wrote "
+        "it, make it anew with: ragbench baseline set RUN"
+    )
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:

@@ -32,13 +32,14 @@ from ragbench.ledger.codec import case_facts, decode_case, decoded, right_answer
 from ragbench.ledger.folder import (
     Manifest,
     RunFolder,
+    check_count,
     metrics_of,
     path_of,
     read_manifest,
     repeat_folders,
     run_around,
 )
-from ragbench.ledger.tables import read_only
+from ragbench.ledger.tables import read_only, reading_journal
 from ragbench.plugins import Integers, NDArray, np
 
 _REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
@@ -244,6 +245,7 @@ def _case_table(
             if folders:
                 digests.append(digest)
         fingerprints.append(np.array(batch_fingerprints, np.bytes_))
+    check_count(path, manifest, len(ids))
     facts: dict[str, Sequence[Any]] = {
         "cluster": [*clusters_of(clusters, gold)],
         "tags": tags,
@@ -289,7 +291,8 @@ class _JournalTexts(Record, kw_only=False):
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
         """The texts of the cases at some places."""
         query = self._filled(_TEXTS_QUERY)
-        with read_only(RunFolder(path=self.path).journal) as db:
+        journal = RunFolder(path=self.path).journal
+        with reading_journal(journal), read_only(journal) as db:
             for place in places:
                 body, ids, response = db.execute(query, (self.numbers[place],)).fetchone()
                 case = decode_case("", body)

@@ -14,11 +14,12 @@ from typing import Any, cast
 
 import orjson
 
+from ragbench.core.reading import Reading, UnreadableError, words_of
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
-from ragbench.io.limits import ReadLimits, UnreadableError
+from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_list, is_object
 from ragbench.plugins import require
@@ -63,7 +64,13 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
         raise UnreadableError("expected a name such as hf:owner/name or hf:owner/name:test")
     datasets: Any = require("datasets", extra="hf")
     number = 0
-    try:
+
+    def damaged(error: Exception) -> UnreadableError:
+        # The package raises what its many back ends raise, whose types say more than their words.
+        reason = f"{type(error).__name__}: {words_of(error)}"
+        return UnreadableError(f"cannot be read after record {number}: {reason}")
+
+    with Reading(damaged):
         if source.hub is None:
             loaded = datasets.load_from_disk(str(source.path))
         else:
@@ -79,11 +86,6 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
             for values in json_rows(table):
                 number += 1
                 yield Row(source.name, number, values)
-    except UnreadableError:
-        raise
-    except Exception as error:  # the package raises what its many back ends raise
-        problem = f"{type(error).__name__}: {error}"
-        raise UnreadableError(f"cannot be read after record {number}: {problem}") from error
 
 
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -97,7 +99,12 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
     with source.opened(problems) as stream:
         if stream is None:
             return
-        try:
+
+        def damaged(error: Exception) -> UnreadableError:
+            reason = f"not a readable Parquet file after record {number}: {words_of(error)}"
+            return UnreadableError(reason)
+
+        with Reading(damaged):
             whole_file = stream
             if not stream.seekable():
                 whole_file = io.BytesIO(source.limits.read_all(stream))
@@ -105,17 +112,14 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 for batch in file.iter_batches(batch_size=_batch_rows(file, source.limits)):
                     for values in json_rows(batch):
                         number += 1
-                        source.limits.check_cells(_cells(values))
+                        try:
+                            source.limits.check_cells(_cells(values))
+                        except UnreadableError as error:
+                            problems.add(str(error), path=source.name, line=number)
+                            return
                         yield Row(source.name, number, values)
-        except UnreadableError as error:
-            problems.add(str(error), path=source.name, line=number or None)
-        except _ARROW_ERRORS as error:
-            message = f"not a readable Parquet file after record {number}: {error}"
-            problems.add(message, path=source.name)
 
 
-_ARROW_ERRORS = (ValueError, OSError)
-"""What Arrow's own errors are subclasses of, memory apart; bad UTF-8 is a ValueError, too."""
 _MAX_ROWS = 100
 """In memory at a time while a file is read; a thousand take no less time."""
 

@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ragbench.errors import RagbenchError
+from ragbench.core.reading import Reading, UnreadableError, words_of
 from ragbench.io.json_files import Line, decode_line, read_bytes
-from ragbench.io.limits import ReadLimits, UnreadableError
+from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require, silenced
-from ragbench.safe_text import shortened_line
 
 EXTRA = "documents"
 """The extra of this package that installs what converts documents."""
@@ -121,15 +120,13 @@ def _markdown_table(table: Any) -> str:
 
 @contextmanager
 def _reported(kind: str) -> Generator[None]:
-    """What a package raises over a damaged file, in one line; they raise whatever comes to them."""
-    try:
-        with silenced("pypdf", "trafilatura", "htmldate"):
-            yield
-    except (OSError, MemoryError, RagbenchError):
-        raise
-    except Exception as error:
-        reason = shortened_line(str(error)) or type(error).__name__
-        raise UnreadableError(f"it is no {kind} document that can be read: {reason}") from error
+    """What a package raises over a damaged file, in one line; what it prints is held back."""
+
+    def damaged(error: Exception) -> UnreadableError:
+        return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
+
+    with Reading(damaged), silenced("pypdf", "trafilatura", "htmldate"):
+        yield
 
 
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]] = {

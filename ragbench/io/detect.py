@@ -10,7 +10,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, cast
 import msgspec
 import orjson
 
+from ragbench.core.reading import Reading, UnreadableError
 from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io import arrow, converted
@@ -43,8 +44,16 @@ from ragbench.io.json_files import (
     shown_rows_of_split,
     shown_value,
 )
-from ragbench.io.limits import UnreadableError
-from ragbench.io.source import HEAD_BYTES, JOURNAL_FILE, Kind, Problems, Row, RowReader, Source
+from ragbench.io.source import (
+    HEAD_BYTES,
+    JOURNAL_FILE,
+    Kind,
+    Problems,
+    Row,
+    RowReader,
+    Source,
+    reading_problem,
+)
 from ragbench.io.trec import looks_like_a_run, trec_qrels
 from ragbench.io.values import as_list, as_object, is_list, is_object
 from ragbench.io.yaml_file import parse_yaml_data
@@ -599,7 +608,21 @@ def reader_of(name: str) -> RowReader:
     Raises:
         ConfigError: there is no such format.
     """
-    return cast("RowReader", readers().load(name))
+    return partial(_rows_before_damage, cast("RowReader", readers().load(name)))
+
+
+def _rows_before_damage(
+    read: RowReader, source: Source, *, kind: Kind, problems: Problems
+) -> Iterator[Row]:
+    """The rows of a reader; what it raises over a damaged file names the last of them."""
+    row: Row | None = None
+
+    def damaged(error: Exception) -> UnreadableError:
+        return UnreadableError(reading_problem(error, after=None if row is None else row.line))
+
+    with Reading(damaged):
+        for row in read(source, kind=kind, problems=problems):
+            yield row
 
 
 def container_rows(

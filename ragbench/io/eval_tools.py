@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
+from ragbench.core.reading import UnreadableError
 from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.expected import promptfoo_expectations
 from ragbench.io.fields import case_fields, field_names, outcome_fields, read_table
-from ragbench.io.limits import UnreadableError
 from ragbench.io.promptfoo_asserts import references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 import orjson
 
+from ragbench.core.reading import UnreadableError
 from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
-from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
 
@@ -279,7 +279,9 @@ def _repeated_key(raw: bytes) -> tuple[int, str] | None:
 
     try:
         # Each key carries its place, behind the last NUL in it.
-        json.loads(_TEXT.sub(with_place, raw), object_pairs_hook=look)
+        # Values do not count here: a number of any length may stay a text.
+        text = _TEXT.sub(with_place, raw)
+        json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:  # nested deeper than anything that is read
         return None
     return min(repeated, default=None)
@@ -310,7 +312,7 @@ def shown_value(text: str) -> object:
         return cast("object", json.loads(text))
     except json.JSONDecodeError as error:
         text = text[: error.pos]
-    except RecursionError:
+    except Exception:  # noqa: BLE001  # a look decides nothing: the reader reports what is wrong
         return None
     end = 0
     brackets = ""  # those that close what is open, the innermost first

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from ragbench.core.reading import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.core.sizes import long_record, record_limit, size_of, size_text
 
@@ -19,14 +20,6 @@ FILE_VARIABLE = "RAGBENCH_MAX_FILE"
 _MAX_EXPANSION = 200
 """Times its size to which a file may unpack. Texts are packed to a tenth, tables of repeated words
 to a hundredth; what unpacks to more was made to fill memory: deflate can reach 1,032 times."""
-
-
-class UnreadableError(OSError):
-    """A source cannot be read as what it is taken for; says why, in words for its owner."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.strerror = message
 
 
 class ReadLimits(Record):

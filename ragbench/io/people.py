@@ -135,13 +135,11 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     with closing(source), noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
-            try:
+            # All labels of a row, or none: half a record would be a vote of its own.
+            with noting_read_errors(row.path, problems, row.line):
                 for label in _labels(row):
                     labels_of_row[(*label.item, label.by)] = label
-            except ValueProblem as problem:
-                problems.add(str(problem), path=row.path, line=row.line)
-                continue
-            labels |= labels_of_row
+                labels |= labels_of_row
     problems.raise_if_any()
     if not labels:
         raise DataError([Problem(message="holds no label", path=str(path))])

@@ -25,11 +25,11 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
+from ragbench.core.reading import UnreadableError
 from ragbench.io.detect import CONTAINERS, container_rows, detect_container, reader_of
 from ragbench.io.expected import expectation_kinds, promptfoo_expectations
 from ragbench.io.fields import field_names, outcome_fields
 from ragbench.io.json_files import load
-from ragbench.io.limits import UnreadableError
 from ragbench.io.promptfoo_asserts import is_read, kinds_of_assertions, references
 from ragbench.io.read import FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors

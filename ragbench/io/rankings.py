@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from ragbench.core.reading import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
@@ -22,7 +23,6 @@ from ragbench.io.fields import (
     read_table,
 )
 from ragbench.io.json_files import decode_head, decode_line, load, read_bytes, read_lines
-from ragbench.io.limits import UnreadableError
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Row, Source, noting_read_errors

@@ -391,9 +391,16 @@ class RowDecoder(ABC, Generic[RecordT]):
         if is_raised:
             problems.raise_if_any()
 
-    @abstractmethod
     def decode(self, row: Row) -> RecordT | None:
         """The record of a row; None if something is wrong with it, which is then noted."""
+        self._count += 1
+        with noting_read_errors(row.path, self.problems, row.line):
+            return self._decoded(row)
+        return None
+
+    @abstractmethod
+    def _decoded(self, row: Row) -> RecordT | None:
+        """The same for one kind of records; whatever it raises is noted as the row's problem."""
 
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """Converts the fields of a row, metadata included. None when one is wrong."""
@@ -514,13 +521,12 @@ class EntryDecoder(RowDecoder[Entry]):
     chunks: Retrieved = field(default_factory=Retrieved)
     """How retrieved chunks that are objects are read."""
 
-    def decode(self, row: Row) -> Entry | None:
+    def _decoded(self, row: Row) -> Entry | None:
         """The case of a row, with what a system did where `outcomes` asks for it.
 
         The order counts: paths become names before a plan is chosen by the names, and fields that
         only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.
         """
-        self._count += 1
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
         plan = self.plans[tuple(row.values)]
@@ -642,9 +648,8 @@ class DocumentDecoder(RowDecoder[Document]):
     KIND: ClassVar[Kind] = "documents"
     MAIN: ClassVar[str] = "text"
 
-    def decode(self, row: Row) -> Document | None:
+    def _decoded(self, row: Row) -> Document | None:
         """The document of a row; the readers of text files have mended its line ends already."""
-        self._count += 1
         plan = self.plans[tuple(row.values)]
         record = self._read(row, plan)
         if record is None or not self._has_identity(record, row, plan):

@@ -10,18 +10,20 @@ import sys
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
+from ragbench.core.reading import Reading, UnreadableError, is_in_words, words_of
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import is_address, open_address
-from ragbench.io.limits import ReadLimits, Unpacked, UnreadableError
+from ragbench.io.limits import ReadLimits, Unpacked
+from ragbench.io.values import ValueProblem
 from ragbench.masking import mask_url
 
 
@@ -277,30 +279,62 @@ def _stdin() -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", stream), HEAD_BYTES))
 
 
-def _noting_read_errors(name: str, problems: Problems) -> Generator[None]:
-    """Ends its block on an error of reading, and turns the error into a problem."""
-    try:
-        yield
-    except (EOFError, zlib.error, MemoryError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            message = "no such file or folder"
-        elif isinstance(error, IsADirectoryError):
-            message = "expected a file, found a folder"
-        elif isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
-            message = f"the gzip data is damaged or cut off ({error})"
-        elif isinstance(error, UnreadableError):
-            message = str(error)
-        elif isinstance(error, MemoryError):
-            message = "cannot be read: there is not enough memory for it"
-        else:
-            message = f"cannot be read: {error.strerror or error}"
-        problems.add(message, path=name)
+class noting_read_errors:  # a context, named as those of contextlib are
+    """Ends its block on an error of reading, whatever its type, and notes it as a problem.
+
+    Errors of ragbench pass: they say already what to do.
+    """
+
+    __slots__ = ("_line", "_name", "_problems")
+
+    def __init__(self, name: str, problems: Problems, line: int | None = None) -> None:
+        """Takes the place that the problem names, and the list that it is added to."""
+        self._name = name
+        self._problems = problems
+        self._line = line
+
+    def __enter__(self) -> None:
+        """Begins the reading, with nothing to prepare."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if is_in_words(error) and not isinstance(error, UnreadableError):
+            return False
+        self._problems.add(reading_problem(error), path=self._name, line=self._line)
+        return True
 
 
-noting_read_errors = cast(  # which ends its block, and raises nothing
-    "Callable[[str, Problems], AbstractContextManager[None, bool]]",
-    contextmanager(_noting_read_errors),
-)
+def looking_at(name: str) -> Reading:
+    """A context for a first look at a source, which recognises its form and its fields."""
+
+    def refusal(error: Exception) -> DataError:
+        return DataError([Problem(message=reading_problem(error), path=name)])
+
+    return Reading(refusal)
+
+
+def reading_problem(error: Exception, *, after: int | None = None) -> str:
+    """Why a file cannot be read, as a problem says it.
+
+    Args:
+        after: the line of the last record that could be read, if there is one.
+    """
+    if isinstance(error, (UnreadableError, ValueProblem)):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return "no such file or folder"
+    if isinstance(error, IsADirectoryError):
+        return "expected a file, found a folder"
+    if isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
+        return f"the gzip data is damaged or cut off ({error})"
+    place = "" if after is None else f" after record {after:,}"
+    return f"cannot be read{place}: {words_of(error)}"
 
 
 Kind = Literal["cases", "documents"]

@@ -58,7 +58,7 @@ from ragbench.io.overrides import Overrides, joined_rows, meant_fields
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.roles import Roles, dump_roles
-from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import STDIN, Problems, Row, Source, looking_at, noting_read_errors
 from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
 
@@ -143,7 +143,8 @@ def open_source(
             is_join=is_join,
             stack=stack,
         )
-        opened = opening.open(form)
+        with looking_at(place.name):
+            opened = opening.open(form)
         # Equal content lets a later run skip reading. Of other formats not all that is read is in
         # these files.
         is_of_files = opened.info.form in (*CONTAINERS, "beir")

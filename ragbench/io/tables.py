@@ -16,9 +16,9 @@ from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
-from xml.etree.ElementTree import ParseError
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
+from ragbench.core.reading import Reading, UnreadableError, words_of
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
@@ -28,7 +28,6 @@ from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.fields import squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text
-from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require
@@ -219,8 +218,6 @@ _OLD_EXCEL_MAGIC = b"\xd0\xcf\x11\xe0"
 """How files of Excel before 2007 begin, and workbooks with a password."""
 _MAX_ROWS = 1 << 20
 """Rows of a sheet in Excel; a damaged file may name a row far behind them."""
-_WORKBOOK_ERRORS = (BadZipFile, ParseError, KeyError, ValueError, TypeError, IndexError, EOFError)
-"""What the package raises for files that are none, or damaged."""
 
 
 def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -234,10 +231,13 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
     with source.opened(problems) as stream:
         if stream is None:
             return
-        try:
+        with Reading(_no_workbook):
             yield from _sheet_rows(openpyxl, _checked_workbook(stream, source), source, problems)
-        except _WORKBOOK_ERRORS as error:
-            raise UnreadableError(f"not a readable workbook: {error}") from error
+
+
+def _no_workbook(error: Exception) -> UnreadableError:
+    """The error of a file that is none, or damaged."""
+    return UnreadableError(f"not a readable workbook: {words_of(error)}")
 
 
 def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:

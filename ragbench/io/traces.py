@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -106,7 +106,10 @@ class TraceFile:
     def rows(self, source: Source, *, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
         if not self.is_filled:
-            self._fill(source)
+            self.is_filled = True
+            self.db.executescript(self.sql["tables"])
+            with noting_read_errors(source.name, self.problems):
+                self._fill(source)
         for body, session, turn, first_place in self.db.execute(self.sql["in_order"]):
             # `_fill` wrote it into a file that no one else can write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
@@ -134,8 +137,6 @@ class TraceFile:
 
     def _fill(self, source: Source) -> None:
         """Reads the source into the database: its spans, then a case for each trace of them."""
-        self.is_filled = True
-        self.db.executescript(self.sql["tables"])
         self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
         # After the spans: an index that grows with each of them takes far longer.
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
@@ -184,7 +185,10 @@ class TraceFile:
                 )
                 continue
             counts.form_summaries[form.summary] = None
-            for span in spans_of(form, value, record.line):
+            spans: list[Span] = []
+            with noting_read_errors(record.path, self.problems, record.line):
+                spans += spans_of(form, value, record.line)
+            for span in spans:
                 counts.spans += 1
                 counts.add_text(span.input)
                 counts.add_text(span.output)
@@ -200,11 +204,14 @@ class TraceFile:
             spans: list[Span] = []
             for (body,) in self.db.execute(self.sql["parts"], (trace,)):
                 spans += decode(body)
-            tree = Tree(spans)
-            searches = tree.innermost(RETRIEVER)
             counts.traces += 1
-            counts.searches += len(searches)
-            row = trace_row(source.name, tree, searches)
+            searches: Sequence[Span] = ()
+            row: Row | None = None
+            with noting_read_errors(source.name, self.problems, spans[0].line):
+                tree = Tree(spans)
+                searches = tree.innermost(RETRIEVER)
+                counts.searches += len(searches)
+                row = trace_row(source.name, tree, searches)
             if row is None:
                 continue
             counts.asked += 1

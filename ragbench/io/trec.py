@@ -18,6 +18,7 @@ from typing import NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from ragbench.core.case import Case
+from ragbench.core.reading import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError
@@ -25,7 +26,6 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.json_files import decode_line, read_json_lines, read_lines
-from ragbench.io.limits import UnreadableError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
 

@@ -14,17 +14,17 @@ import msgspec
 import orjson
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.reading import Reading, UnreadableError, words_of
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES
 from ragbench.core.validation import Verdict
-from ragbench.errors import InterfaceError, RunError
+from ragbench.errors import RunError
 from ragbench.io.csv_cells import unguarded
 from ragbench.io.detect import container_rows
 from ragbench.io.export import RETRIEVAL_COLUMNS, ColumnKind, encode_case, table_columns
-from ragbench.io.limits import UnreadableError
 from ragbench.io.recorded import ERROR
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
 from ragbench.plugins import load_attribute
 
@@ -33,15 +33,6 @@ Recorded = dict[str, Outcome[Any] | None]
 """Outcome by stage; how it came to be known is set where all of them pass."""
 Understood = tuple[Values, Recorded]
 """The fields of a case, and what is recorded of it."""
-_NOT_OURS = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    InterfaceError,
-    msgspec.MsgspecError,
-)
-"""How a row fails that another version wrote, or another program under the same names of fields."""
 
 _STAGES = {stage: name for stage, name in STAGES.items() if stage != "locate"}
 """Those whose outcome is written."""
@@ -292,18 +283,23 @@ def _read(
     A row that it does not is reported, and the others are read.
     """
     for row in container_rows(source, problems):
-        try:
-            values, outcomes = understand(row.values, row.cells)
-        except _NOT_OURS as error:
-            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-            problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
+        understood: Understood | None = None
+        with noting_read_errors(row.path, problems, row.line), Reading(_not_ours):
+            understood = understand(row.values, row.cells)
+        if understood is None:
             continue
+        values, outcomes = understood
         recorded: dict[str, Outcome[Any]] = {}
         for stage, outcome in outcomes.items():
             if outcome is not None and not _was_never_asked(outcome):
                 recorded[stage] = replace(outcome, known=Known.RECORDED)
         # The values are understood: they are no cells any more that spell lists as text.
         yield row._replace(values=values, cells=False, recorded=recorded)
+
+
+def _not_ours(error: Exception) -> UnreadableError:
+    """The error of a row of another version, or of another program under the same field names."""
+    return UnreadableError(f"not what this ragbench writes: {words_of(error)}")
 
 
 def _was_never_asked(outcome: Outcome[Any]) -> bool:

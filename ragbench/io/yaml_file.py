@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
@@ -112,14 +113,8 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
     Raises:
         DataError: it is no YAML, or holds more.
     """
-    import yaml
-
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
-    try:
-        loader = loader_class(text)
+    with Reading(lambda error: _no_yaml(path, error)):
+        loader = loader_class(raw.decode("utf-8-sig"))
         try:
             node = loader.get_single_node()
             if node is None:
@@ -129,16 +124,25 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
             value = loader.construct_document(node)
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = f"is not YAML: {error.problem or error.context}"
-        line = None if mark is None else mark.line + 1
-        raise _refusal(path, message, line) from error
-    except RecursionError as error:
-        raise _refusal(path, "is nested too deep") from error
-    except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
-        raise _refusal(path, f"is not YAML: {error}") from error
     return YamlFile(path=str(path), value=value, lines=lines)
+
+
+def _no_yaml(path: Path, error: Exception) -> DataError:
+    """The error of a file that is not YAML: what is wrong, and in which line where that is known.
+
+    PyYAML also raises what Python does, such as a ValueError for a date like 2024-13-01.
+    """
+    import yaml
+
+    if isinstance(error, UnicodeDecodeError):
+        return _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}")
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        return _refusal(path, f"is not YAML: {error.problem or error.context}", line)
+    if isinstance(error, RecursionError):
+        return _refusal(path, "is nested too deep")
+    return _refusal(path, f"is not YAML: {words_of(error)}")
 
 
 def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:

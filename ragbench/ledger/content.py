@@ -240,11 +240,11 @@ def tool_settings(folder: Path, name: str) -> Sequence[str]:
     if not file.is_file():
         return ()
     try:
-        tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return ()  # another program's to say
+        settings: Any = tomllib.loads(file.read_text("utf-8"))["tool"]["ragbench"][name]
+    except Exception:  # noqa: BLE001  # nothing for us; what is wrong is another program's to say
+        return ()
     try:
-        return msgspec.convert(tool.get("ragbench", {}).get(name, []), list[str])
+        return msgspec.convert(settings, list[str])
     except msgspec.ValidationError:
         raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts") from None
 

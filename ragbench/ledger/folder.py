@@ -16,6 +16,7 @@ import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from filelock import FileLock, Timeout
 from msgspec import structs
 
 from ragbench.core.metric import STORED_FACTS, Metric, metric_of
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import Record, field
 from ragbench.core.roles import FieldRole
 from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
@@ -205,7 +207,7 @@ def repeat_folders(run: Path) -> tuple[Path, ...]:
     path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
-    text = path.read_text("utf-8").strip()
+    text = path.read_text("utf-8", "replace").strip()
     if not (text.isascii() and text.isdigit() and int(text) >= 1):
         raise RunMismatchError(f"{path} holds no number of repeats: run eval again")
     return tuple(repeat_folder(run, number) for number in range(2, int(text) + 1))
@@ -328,7 +330,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         RunMismatchError: there is none, or it is another version's; the message says what is there.
     """
-    try:
+    with Reading(partial(_no_manifest, path)):
         raw = orjson.loads(path.read_bytes())
         if raw["schema_version"] != SCHEMA_VERSION:
             raise RunMismatchError(
@@ -338,18 +340,39 @@ def read_manifest(path: Path) -> Manifest:
         manifest = msgspec.convert(raw, Manifest)
         metrics_of(manifest)  # a definition that cannot be read is reported here
         return manifest
-    except FileNotFoundError as error:
+
+
+def _no_manifest(path: Path, error: Exception) -> RunMismatchError:
+    """The error of a run whose manifest is missing, cannot be read, or is none."""
+    if isinstance(error, FileNotFoundError):
         why = "is not a run folder"
         if RunFolder(path=path.parent).exists:
             why = "holds a run that ended too early; the command that began it continues"
-        raise RunMismatchError(f"{path.parent} {why}: it has no {path.name}") from error
-    except NotADirectoryError as error:
-        raise RunMismatchError(
+        return RunMismatchError(f"{path.parent} {why}: it has no {path.name}")
+    if isinstance(error, NotADirectoryError):
+        return RunMismatchError(
             f"{path.parent} is a file, not the folder of a run. Answers that it records are scored "
             f"by: ragbench eval {path.parent}"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunMismatchError(f"{path} is not a manifest of ragbench: {error}") from error
+        )
+    return RunMismatchError(
+        f"{path} is not a manifest of ragbench: {words_of(error)}. The same eval command writes it "
+        "anew, and reuses what was answered"
+    )
+
+
+def check_count(folder: Path, manifest: Manifest, count: int) -> None:
+    """Refuses a run whose journal has lost cases, or has those of another dataset.
+
+    Args:
+        count: the cases that were read from the journal.
+    """
+    expected = manifest.dataset.cases
+    if count != expected:
+        raise RunMismatchError(
+            f"{folder} is damaged, or its run ended too early: its manifest is of {expected:,} "
+            f"cases, and its journal holds {count:,}. Continue it with the same eval command, or "
+            "restore the folder from a copy"
+        )
 
 
 def write_atomic(path: Path, content: bytes) -> None:

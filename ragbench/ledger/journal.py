@@ -16,7 +16,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.record import replace
 from ragbench.core.trace import Entry, RunCase, StageOutcome
-from ragbench.errors import DataError, Problem, RunError, RunMismatchError
+from ragbench.errors import DataError, Problem
 from ragbench.ledger.codec import (
     CODECS,
     TAGS,
@@ -38,7 +38,15 @@ from ragbench.ledger.codec import (
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.tables import RunTables, ScoreTables, connect, marks, transaction
+from ragbench.ledger.tables import (
+    RunTables,
+    ScoreTables,
+    connect,
+    journal_error,
+    marks,
+    reading_journal,
+    transaction,
+)
 from ragbench.masking import hidden
 
 _STATUS_BY_VALUE = {status.value: status for status in Status}
@@ -116,7 +124,8 @@ class Journal(AbstractContextManager["Journal"]):
             path: its file. None keeps it in memory, without the outcomes that are asked for: they
                 are stored for a later command, and it could not read them.
         """
-        self._path = path
+        self.path = path
+        """Its file; None for one in memory."""
         self._flushed = time.monotonic()
         """When recorded outcomes were last written: they are due some time after that."""
         self._at_risk = 0.0
@@ -132,12 +141,17 @@ class Journal(AbstractContextManager["Journal"]):
         epoch, number of the case, stage and key, as `_CONFIRM` takes them."""
         self.before_flush: Callable[[], None] | None = None
         """Called before new outcomes are stored: what they came from is stored ahead of them."""
+        self.reading = reading_journal(path)
+        """The context in which whatever is stored is decoded: it may be damaged."""
         self._db = connect(path)
-        self.runs = RunTables(self._db)
-        """The runs that it holds outcomes of."""
-        self.scores = ScoreTables(self._db, self.flush)
-        """The cells."""
-        self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
+        with self.reading, ExitStack() as opened:
+            opened.callback(self._db.close)
+            self.runs = RunTables(self._db)
+            """The runs that it holds outcomes of."""
+            self.scores = ScoreTables(self._db, self.flush, self.reading)
+            """The cells."""
+            self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
+            opened.pop_all()
         """Whether no outcome was stored when it was opened; once its cases are placed, whether none
         was by then (`placed` drops recorded ones, and stores the new). Then none need be looked up.
         """
@@ -161,7 +175,7 @@ class Journal(AbstractContextManager["Journal"]):
         finally:
             self._db.close()
         if isinstance(error, sqlite3.Error):
-            raise RunError(f"{self._path} cannot be used: {error}") from error
+            raise journal_error(self.path, error) from error
 
     def flush(self, *, if_due: bool = False) -> None:
         """Makes everything recorded so far survive a crash of the process.
@@ -323,8 +337,9 @@ class Journal(AbstractContextManager["Journal"]):
             if not rows:
                 break
             window: list[RunCase] = []
-            for number, case_id, _, case_digest, body in rows:
-                window.append(RunCase(number, decode_case(case_id, body), case_digest))
+            with self.reading:
+                for number, case_id, _, case_digest, body in rows:
+                    window.append(_run_case(number, case_id, case_digest, body))
             yield window
             last_position = rows[-1][2]
 
@@ -338,8 +353,9 @@ class Journal(AbstractContextManager["Journal"]):
                 tuple(batch),
             )
             run_cases: dict[str, RunCase] = {}
-            for number, case_id, case_digest, body in rows:
-                run_cases[case_id] = RunCase(number, decode_case(case_id, body), case_digest)
+            with self.reading:
+                for number, case_id, case_digest, body in rows:
+                    run_cases[case_id] = _run_case(number, case_id, case_digest, body)
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
@@ -397,7 +413,7 @@ class Journal(AbstractContextManager["Journal"]):
         known = Known.RECORDED
         if key != RECORDED:
             # A journal in memory is never continued: nobody would read what was asked.
-            if self._path is None:
+            if self.path is None:
                 return
             self._at_risk += outcome.seconds or 0.0
             epoch = self.runs.epoch
@@ -443,8 +459,9 @@ class Journal(AbstractContextManager["Journal"]):
             f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
             (stage, *numbers),
         )
-        stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
-        self.load_texts(stored.values())
+        with self.reading:
+            stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
+            self.load_texts(stored.values())
         return stored
 
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
@@ -454,7 +471,8 @@ class Journal(AbstractContextManager["Journal"]):
             f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
             (stage, self.runs.epoch, *numbers),
         )
-        return {row[0]: _stored_outcome(row) for row in rows}
+        with self.reading:
+            return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
         """Reads the texts of a window's outcomes, whose `texts` are then at hand."""
@@ -474,12 +492,13 @@ class Journal(AbstractContextManager["Journal"]):
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
         if not self._loaded_texts.keys() >= {*keys}:
             self.load_texts([stored])
-        try:
-            return [self._loaded_texts[key] for key in keys]
-        except KeyError:
-            raise RunMismatchError(
-                "the run folder is damaged: journal.sqlite lacks a text. Use --fresh to start over"
-            ) from None
+        texts: list[str] = []
+        with self.reading:
+            for key in keys:
+                if key not in self._loaded_texts:
+                    raise ValueError("it lacks a text of an outcome")
+                texts.append(self._loaded_texts[key])
+        return texts
 
 
 class _PlacedCase(NamedTuple):
@@ -508,7 +527,23 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
     return _PlacedCase((case.id, body, case_digest, position), case, recorded)
 
 
+def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> RunCase:
+    """A row of the table of cases; SQLite keeps whatever type a damaged cell has."""
+    return RunCase(number, decode_case(case_id, body), bytes(case_digest))
+
+
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
     """A row of `_SELECT_OUTCOMES`, whose first column is the case's number."""
-    _, key, status, known, *columns = row
-    return StoredOutcome(key, _STATUS_BY_VALUE[status], _KNOWN_BY_VALUE[known], *columns)
+    _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
+    return StoredOutcome(
+        key,
+        _STATUS_BY_VALUE[status],
+        _KNOWN_BY_VALUE[known],
+        bytes(texts),
+        bytes(body),
+        seconds,
+        sharing,
+        bytes(output),
+        epoch,
+        run,
+    )

@@ -8,10 +8,12 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from ragbench.core.reading import Reading, is_of_the_system, words_of
 from ragbench.errors import RunError
 from ragbench.private_files import make_private_file
 
@@ -50,6 +52,14 @@ def digest(*texts: str) -> bytes:
     return hashed.digest()
 
 
+def _no_store(path: Path | None, error: Exception) -> RunError:
+    """The error of a file that is damaged, or that the system does not let us use."""
+    message = f"{path} cannot be used as a store of scores: {words_of(error)}"
+    if not is_of_the_system(error):
+        message += ". Delete it, or name another file: its scores are then asked for again"
+    return RunError(message)
+
+
 class ScoreStore(AbstractContextManager["ScoreStore"]):
     """Values of JSON by model, query and key, for any number of threads and processes.
 
@@ -62,7 +72,8 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.reused = 0
         """Scores that were known."""
         self._lock = threading.Lock()
-        try:
+        self._reading = Reading(partial(_no_store, path))
+        with self._reading:
             if path is not None:
                 make_private_file(path)
             self._db = sqlite3.connect(
@@ -70,15 +81,13 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
             )
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
     def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
         """What is kept of a query, by key; those that are given are counted as used again."""
-        with self._lock:
+        with self._lock, self._reading:
             rows = self._db.execute(
                 "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
             ).fetchall()
@@ -89,7 +98,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
     def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
         """Stores values of a query, and counts the scores among them as asked for."""
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
-        with self._lock, self._db:
+        with self._lock, self._reading, self._db:
             # One transaction: a commit a row would take longer than most rerankers.
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)

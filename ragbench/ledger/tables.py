@@ -17,10 +17,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence, Sized
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
-from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.core.reading import Reading, is_of_the_system, words_of
+from ragbench.errors import ConfigError, RunError, RunMismatchError
 from ragbench.ledger.codec import decoded, encode_judgements, encoded
 from ragbench.ledger.fingerprint import digest
 from ragbench.masking import hidden
@@ -52,15 +53,36 @@ COMMIT;
 """Around what ``tables.sql`` holds."""
 
 
+class OtherVersionError(RunMismatchError):
+    """A journal of another version of ragbench: it is in order, and this version cannot read it."""
+
+
 @contextmanager
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
     """A journal that may lie where nothing can be written."""
-    try:
-        with closing(sqlite3.connect(_to_read(path), uri=True)) as db:
-            _check_version(db, path)
-            yield db
-    except sqlite3.Error as error:
-        raise RunMismatchError(f"{path} cannot be read as a journal: {error}") from error
+    with reading_journal(path), closing(sqlite3.connect(_to_read(path), uri=True)) as db:
+        _check_version(db, path)
+        yield db
+
+
+def reading_journal(path: Path | None) -> Reading:
+    """A context in which a journal, or anything stored in it, is read.
+
+    A damaged page makes SQLite raise, or gives it a value that no decoder takes.
+    """
+    return Reading(partial(journal_error, path))
+
+
+def journal_error(path: Path | None, error: Exception) -> RunError:
+    """The error of a journal that cannot be used: it is damaged, or the system does not let us."""
+    if is_of_the_system(error):
+        return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+        return RunMismatchError(f"{path} is not a journal of ragbench: {words_of(error)}")
+    return RunMismatchError(
+        f"{path} is damaged: {words_of(error)}. Nothing that it holds was overwritten. Restore the "
+        "file from a copy, or use --fresh to start over"
+    )
 
 
 def _to_read(path: Path) -> str:
@@ -79,15 +101,13 @@ def connect(path: Path | None) -> sqlite3.Connection:
     place: Path | str = path or ":memory:"
     if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
         place = _to_read(path)
-    try:
+    with reading_journal(path), ExitStack() as opened:
         if path is not None and place == path:
             make_private_file(path)
         db = sqlite3.connect(
             place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
         )
-    except (OSError, sqlite3.Error) as error:
-        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
-    try:
+        opened.callback(db.close)
         if path is not None and path.is_file() and path.stat().st_size:
             _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
@@ -96,15 +116,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         if db.execute("PRAGMA user_version").fetchone() == (0,):
             tables = get_data("ragbench.ledger", "tables.sql") or b""
             db.executescript(_SCHEMA.format(tables.decode()))
-    except sqlite3.OperationalError as error:  # locked, read-only, disk full
-        db.close()
-        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise RunMismatchError(f"{path} is not a journal of ragbench: {error}") from error
-    except RunMismatchError:
-        db.close()
-        raise
+        opened.pop_all()
     return db
 
 
@@ -120,7 +132,7 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
     if application != _APPLICATION:
         raise RunMismatchError(f"{path} is not a journal of ragbench: something else wrote it")
     if version != _VERSION:
-        raise RunMismatchError(
+        raise OtherVersionError(
             f"{path} was written by another version of ragbench (journal version {version}, "
             f"this one reads {_VERSION}): use --fresh to evaluate again in this folder"
         )
@@ -167,7 +179,9 @@ class RunTables:
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
         self.number, is_complete, notes = row
-        self.is_interrupted = not is_complete
+        # Its files belong to it: a disk may have failed, or the process ended, while they were
+        # written.
+        self.is_interrupted = not is_complete or self.kept.get("unwritten") == self.number
         """Whether the latest run, which has that number, did not get to its end."""
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
         """What it asked again, and why."""
@@ -204,6 +218,9 @@ class RunTables:
                 masked_notes = hidden(orjson.dumps(list(notes)).decode())
                 self.number = self._db.execute(insert, (started, masked_notes)).lastrowid or 0
                 self.notes = tuple(orjson.loads(masked_notes))
+            else:
+                update = "UPDATE runs SET complete = 0 WHERE run = ?"
+                self._db.execute(update, (self.number,))
         self.is_interrupted = True
 
     def origins(self) -> dict[str, tuple[int, str]]:
@@ -228,20 +245,33 @@ class RunTables:
         row = self._db.execute(query, (self.number,)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def complete(self, report: bytes | None = None, asked: bytes = b"") -> None:
+    def complete(
+        self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
+    ) -> None:
         """Says that the latest run got to its end; the next one reuses what it asked for.
 
         Args:
             report: all of its report but the cases.
             asked: what the report depends on beside what is asked, see `stands`.
+            has_files: whether files of the report are still to be written: until `written`, the
+                next command goes on with this run.
         """
         with transaction(self._db):
-            self.keep(asked=asked)
+            self.keep(asked=asked, unwritten=self.number if has_files else 0)
             if report is not None:
                 row = (self.number, report)
                 self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", row)
             self._db.execute("UPDATE runs SET complete = 1 WHERE run = ?", (self.number,))
         self.is_interrupted = False
+
+    def written(self, state: str) -> None:
+        """Says that the files of the latest run's report are there.
+
+        Args:
+            state: a fingerprint of them, by which a later command knows them again.
+        """
+        with transaction(self._db):
+            self.keep(written=state, unwritten=0)
 
 
 # --- cells: what every metric gave for every case, and what it rests on
@@ -290,9 +320,11 @@ class ScoreTables:
     New rows are held back until `write`; ``flush`` has the journal write them before it reads.
     """
 
-    def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
+    def __init__(self, db: sqlite3.Connection, flush: Callable[[], None], reading: Reading) -> None:
         self._db = db
         self._flush = flush
+        self._reading = reading
+        """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
         """What was recorded and is not written yet: by table and key the rest of the row."""
         self.compared: set[int] = set()
@@ -411,18 +443,19 @@ class ScoreTables:
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         """The cells of these cases, by case number."""
-        rows = self._rows_of_cases("cells", numbers).fetchall()
-        details = self._details({notes for _, _, _, _, _, notes, *_ in rows})
         cells_of: dict[int, CaseCells] = {}
-        for number, _, question, answer, letters, notes, *values in rows:
-            cells: list[Cell | None] = []
-            # A case that was scored before a metric came has no letter for it.
-            for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
-                cell = None
-                if letter != _NO_CELL:
-                    cell = _stored_cell(letter, values[metric], details.get((notes, metric)))
-                cells.append(cell)
-            cells_of[number] = CaseCells(question, answer, cells)
+        with self._reading:
+            rows = self._rows_of_cases("cells", numbers).fetchall()
+            details = self._details({notes for _, _, _, _, _, notes, *_ in rows})
+            for number, _, question, answer, letters, notes, *values in rows:
+                cells: list[Cell | None] = []
+                # A case that was scored before a metric came has no letter for it.
+                for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
+                    cell = None
+                    if letter != _NO_CELL:
+                        cell = _stored_cell(letter, values[metric], details.get((notes, metric)))
+                    cells.append(cell)
+                cells_of[number] = CaseCells(bytes(question), bytes(answer), cells)
         return cells_of
 
     def _details(self, digests: Collection[bytes]) -> dict[tuple[bytes, int], bytes]:
@@ -439,15 +472,18 @@ class ScoreTables:
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
+        rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
-        for number, stage, body in self._rows_of_cases("matched", numbers):
-            matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
+        with self._reading:
+            for number, stage, body in rows:
+                matched_of.setdefault(number, {})[stage] = decoded(Matched, body)
         return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
         rows = self._rows_of_cases("causes", numbers)
-        return {number: decoded(Attribution, body) for number, _, body in rows}
+        with self._reading:
+            return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""
@@ -456,9 +492,11 @@ class ScoreTables:
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""
         rows = self._rows_of_cases("judgements", numbers)
-        return {
-            (number, metric): decoded(tuple[Judgement, ...], body) for number, metric, body in rows
-        }
+        judgements_of: dict[tuple[int, int], tuple[Judgement, ...]] = {}
+        with self._reading:
+            for number, metric, body in rows:
+                judgements_of[number, metric] = decoded(tuple[Judgement, ...], body)
+        return judgements_of
 
 
 class _NewNotes:

@@ -331,7 +331,7 @@ def _lines(path: Path) -> Iterator[Any]:
     """The JSON values of a file, a line each; lines that cannot be read are skipped."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         for raw in file:
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 yield msgspec.json.decode(raw)
 
 
@@ -347,7 +347,9 @@ def _spent(path: Path) -> Decimal:
     for receipt in _lines(path):
         with suppress(TypeError, KeyError, InvalidOperation):
             for line in receipt["lines"]:
-                spent += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
+                amount = Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
+                if amount.is_finite():
+                    spent += amount
     return spent
 
 

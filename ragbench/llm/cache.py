@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from pkgutil import get_data
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ragbench.core.chat import Message, Reply
+from ragbench.core.reading import Reading, is_of_the_system, words_of
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
@@ -74,20 +75,19 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
     return db
 
 
-@contextmanager
-def guarded(path: Path) -> Generator[None]:
-    """Turns what SQLite raises into one error that names the file."""
-    import sqlite3
+def guarded(path: Path) -> Reading:
+    """A context in which the file is used: whatever is raised becomes one error that names it."""
+    return Reading(partial(_no_cache, path))
 
-    try:
-        yield
-    except sqlite3.OperationalError as error:  # locked, read-only, disk full
-        raise LLMCacheError(f"the cache {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise LLMCacheError(
-            f"{path} is not a cache of ragbench, or is damaged: {error}. Delete it, or name "
-            "another file"
-        ) from error
+
+def _no_cache(path: Path, error: Exception) -> LLMCacheError:
+    """The error of a file that is damaged, or that the system does not let us use."""
+    if is_of_the_system(error):
+        return LLMCacheError(f"the cache {path} cannot be used: {words_of(error)}")
+    return LLMCacheError(
+        f"{path} is not a cache of ragbench, or is damaged: {words_of(error)}. Delete it, or name "
+        "another file"
+    )
 
 
 DEFAULT_BYTES = 1_000_000_000
@@ -164,7 +164,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         """The answer to a question, with the cost that its endpoint reported; None without one."""
         for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
-            if now - used > _DAY:  # precise enough to see what is in use, and seldom a write
+            with guarded(self.path):
+                is_old = now - used > _DAY
+            if is_old:  # precise enough to see what is in use, and seldom a write
                 self._rows("UPDATE replies SET used = ? WHERE key = ?", now, key)
             # A row that was changed by hand is not an answer.
             with suppress(ValueError, TypeError, KeyError):

@@ -21,7 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import MsgspecError, json
+from msgspec import json
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
@@ -396,7 +396,7 @@ class _Stored(Record, kw_only=False):
 
 def _stored(folder: Path) -> _Stored | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
-    with suppress(OSError, MsgspecError):
+    with suppress(Exception):  # whatever is wrong with it, they are asked anew
         return json.decode((folder / CANARIES).read_bytes(), type=_Stored)
     return None
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import Struct, json
 
 from ragbench.core.attribution import CorpusGold
 from ragbench.core.case import Case
@@ -127,7 +127,7 @@ def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) ->
 
 def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
     """What is kept of a run; None where there is nothing, or it is of another run."""
-    with suppress(OSError, MsgspecError):
+    with suppress(Exception):  # whatever is wrong with it, it is found anew
         stored = json.decode((folder / CORPUS_GOLD).read_bytes(), type=_Stored)
         if stored.run == _run_key(run):
             return CorpusGold(documents=stored.documents, absent=stored.absent)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import orjson
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.validation import (
     DoctorFinding,
     EarlierRetrieval,
@@ -276,17 +277,19 @@ def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -> dict[s
     """
     entries: dict[str, _Entry] = {}
     number = 0
-    try:
-        with path.open("rb") as file:  # a line at a time: of a million queries they are gigabytes
-            for line in file:
-                number += 1
-                row = orjson.loads(line)
-                if row["answer_present"] is not None:  # the validator failed on it
-                    entries.setdefault(str(row["query_id"]), read(row))
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise DataError([Problem(message=message, path=str(path))]) from error
-    except (KeyError, TypeError, ValueError) as error:
+
+    def no_verdict(error: Exception) -> DataError:
+        if isinstance(error, OSError):
+            return DataError(
+                [Problem(message=f"cannot be read: {words_of(error)}", path=str(path))]
+            )
         message = "expected a verdict of ragbench validate -o"
-        raise DataError([Problem(message=message, path=str(path), line=number)]) from error
+        return DataError([Problem(message=message, path=str(path), line=number)])
+
+    with Reading(no_verdict), path.open("rb") as file:
+        for line in file:  # a line at a time: of a million queries they are gigabytes
+            number += 1
+            row = orjson.loads(line)
+            if row["answer_present"] is not None:  # the validator failed on it
+                entries.setdefault(str(row["query_id"]), read(row))
     return entries

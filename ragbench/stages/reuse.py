@@ -15,13 +15,13 @@ from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import RunCase, StageOutcome
-from ragbench.errors import RunMismatchError
 from ragbench.ledger.codec import CODECS, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
 from ragbench.ledger.project import Project, named_origin
+from ragbench.ledger.tables import OtherVersionError
 from ragbench.ledger.watch import Watch, file_of
 from ragbench.safe_text import as_line
 from ragbench.stages.stage import LOCATE, AbsentStage, CallSettings, InLoop, restored, skipped
@@ -99,13 +99,14 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
         with Journal(RunFolder(path=folder).journal) as journal:
             if journal.runs.is_interrupted:
                 return (), False  # it is continued where it is
-            origins = journal.runs.origins().values()
-    except RunMismatchError:
+            with journal.reading:
+                bodies = [body for _, body in journal.runs.origins().values()]
+                origins = [Origin.from_json(orjson.loads(body)) for body in bodies]
+    except OtherVersionError:
         return ("another version of ragbench wrote it",), True
     reasons: dict[str, None] = {}
     is_changed = False
-    for _, body in origins:
-        origin = Origin.from_json(orjson.loads(body))
+    for origin in origins:
         project.knows(origin)
         reuse = may_reuse(origin, project.changed(origin))
         if not reuse.allowed or reuse.same_run_only:
@@ -183,7 +184,8 @@ class OutcomeReuse:
             generation: of the stored outcomes.
             body: their origin, as JSON.
         """
-        before = Origin.from_json(orjson.loads(body))
+        with self._journal.reading:
+            before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
         reuse = may_reuse(before, self._project.changed(before))
         now = self._origins[stage]()

@@ -342,16 +342,17 @@ def restored(
         texts = journal.texts(stored)
     else:
         texts = [""] * (len(stored.texts) // SIZE)  # `stored.texts` is their digests in a row
-    outcome = decode_outcome(
-        stage,
-        stored.status,
-        texts,
-        stored.body,
-        seconds=stored.seconds,
-        sharing=stored.sharing,
-        known=journal.how(stored),
-    )
-    return StageOutcome(outcome, stored.texts, stored.digest)
+    with journal.reading:
+        outcome = decode_outcome(
+            stage,
+            stored.status,
+            texts,
+            stored.body,
+            seconds=stored.seconds,
+            sharing=stored.sharing,
+            known=journal.how(stored),
+        )
+        return StageOutcome(outcome, stored.texts, stored.digest)
 
 
 def settle_stored(stage: str, row: RunCase, stored: StoredOutcome, journal: Journal) -> bool:

@@ -17,7 +17,7 @@ from ragbench.core.result import GenerationResult
 from ragbench.core.trace import STAGES, Entry, RunCase, StageOutcome
 from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import digest, fixed_digest
-from ragbench.ledger.folder import Manifest, RunFolder, read_manifest
+from ragbench.ledger.folder import Manifest, RunFolder, check_count, read_manifest
 from ragbench.ledger.journal import Journal, StoredOutcome
 from ragbench.stages.stage import (
     NO_CONTEXTS,
@@ -75,7 +75,9 @@ class StoredTraces:
         columns = scores.find(
             [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
         )
+        count = 0
         for window in self.journal.cases(self.ids):
+            count += len(window)
             numbers = [stored.number for stored in window]
             cells_by_case = scores.cells(numbers)
             matches = scores.matched(numbers)
@@ -105,6 +107,8 @@ class StoredTraces:
                     row.matches = matches.get(row.number, {})
                     row.attribution = causes.get(row.number)
                 yield row
+        if self.ids is None and self.journal.path is not None:
+            check_count(self.journal.path.parent, self.manifest, count)
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""
@@ -172,13 +176,16 @@ def entries(path: Path) -> Iterator[Entry]:
     manifest = read_manifest(folder.manifest)
     with Journal(folder.journal) as journal:
         run = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
+        count = 0
         for window in journal.cases():
+            count += len(window)
             for row in run.rows(window):
                 recorded: dict[str, Outcome[Any]] = {}
                 for stage, settled in row.settled.items():
                     if _is_recorded(settled.outcome):
                         recorded[stage] = replace(settled.outcome, known=Known.RECORDED)
                 yield Entry(case=row.case, recorded=recorded)
+        check_count(path, manifest, count)
 
 
 def _is_recorded(outcome: Outcome[Any]) -> bool:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+from ragbench.core.reading import words_of
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import Floats32, np, require
@@ -157,8 +158,8 @@ def stated_pooling(folder: Path) -> Pooling | None:
         stated: object = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be read: {words_of(error)}") from error
     settings = cast("dict[str, object]", stated) if isinstance(stated, dict) else {}
     modes = [
         name

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.plugins import Floats32, np, require
@@ -145,10 +146,8 @@ def _read_config(config: Path | None) -> _Config:
     """The configuration of a model; an empty one where there is no file."""
     if config is None:
         return _Config()
-    try:
+    with Reading(lambda error: ConfigError(f"{config} cannot be read: {words_of(error)}")):
         return msgspec.json.decode(config.read_bytes(), type=_Config)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{config} cannot be read: {error}") from error
 
 
 # --- readers in ONNX form

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ragbench.core.checked import AboveZero, Checked
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
@@ -131,14 +132,14 @@ def read_calibration(path: str, validator: str, model: str = "") -> Calibration:
         ConfigError: the file holds none, or one of another validator or model.
     """
     try:
-        stored = json.loads(ReadLimits().read_settings(Path(path)))
+        raw = ReadLimits().read_settings(Path(path))
+    except OSError as error:
+        raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
+    with Reading(lambda error: ConfigError(f"'{path}' holds no calibration: {words_of(error)}")):
+        stored = json.loads(raw)
         if stored["version"] != _VERSION:
             raise ValueError(f"version {stored['version']!r}, not {_VERSION}: run calibrate again")
         calibration = msgspec.convert(stored, Calibration)
-    except OSError as error:
-        raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"'{path}' holds no calibration: {error!r}") from error
     if calibration.validator != validator:
         raise ConfigError(
             f"the calibration '{path}' was made for the validator '{calibration.validator}', "

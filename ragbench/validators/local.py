@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
@@ -491,7 +490,8 @@ def kept_readings(
     store = _store(readings_file(), os.getpid())
     readings: dict[bytes, PairReading] = {}
     if store is not None:
-        with suppress(sqlite3.Error, ValueError, TypeError):
+        # What is damaged is read again by the model.
+        with suppress(RunError, ValueError, TypeError):
             for key, numbers in store.known(reader_key, query_key, ()).items():
                 readings[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
     missing = [number for number, key in enumerate(keys) if key not in readings]
@@ -502,7 +502,7 @@ def kept_readings(
     for number, reading in zip(missing, new_readings, strict=True):
         fresh[keys[number]] = reading
     if store is not None and not notes:  # a note on what was not read is due each time
-        with suppress(sqlite3.Error):
+        with suppress(RunError):
             rows = {key: astuple(reading) for key, reading in fresh.items()}
             store.keep(reader_key, query_key, rows)
     readings |= fresh

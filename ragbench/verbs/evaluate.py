@@ -339,7 +339,8 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         finished_under = b""
         if selected.content and _content_digest(cases, settings) == selected.content:
             finished_under = request_digest(begun.draft, selected, folder)
-        return builder.report(begun.journal, finished_under)
+        has_files = request.collect is not None
+        return builder.report(begun.journal, finished_under, has_files=has_files)
 
 
 def _evaluation(

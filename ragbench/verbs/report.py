@@ -80,7 +80,8 @@ def report_of(path: str | Path) -> Report:
     if body is not None:
         # `len` stands for the functions, which are not kept: formulas, and what reads the cases.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
-        with suppress(msgspec.ValidationError):  # kept by another version: counted again
+        # What another version kept is counted again.
+        with journal.reading, suppress(msgspec.ValidationError):
             stored = cases.report(decoder.decode(body))
         # A report of an earlier version did not count the answers.
         is_counted = stored is not None and stored.answers is not None
@@ -344,12 +345,15 @@ class ReportBuilder:
         if journal is not None:
             journal.scores.record(run_case.number, cause=attribution)
 
-    def report(self, journal: Journal, finished_under: bytes | None = None) -> Report:
+    def report(
+        self, journal: Journal, finished_under: bytes | None = None, *, has_files: bool = False
+    ) -> Report:
         """The report of all cases that were counted.
 
         Args:
             finished_under: a digest of the request, with which the journal keeps the report: the
                 run is complete then. None keeps nothing; empty is a run that no request finds.
+            has_files: whether the caller writes files of the report, which complete the run.
         """
         tally = self._tally
         summaries = self._summaries.summaries()
@@ -390,7 +394,7 @@ class ReportBuilder:
         if finished_under is not None:
             body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
             journal.flush()
-            journal.runs.complete(hidden_bytes(body), finished_under)
+            journal.runs.complete(hidden_bytes(body), finished_under, has_files=has_files)
         return self.cases.report(report)
 
 

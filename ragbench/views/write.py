@@ -166,7 +166,7 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
     run = RunFolder(path=folder)
     if run.exists:
         with Journal(run.journal) as journal:
-            journal.runs.keep(written=_state(report, folder, journal))
+            journal.runs.written(_state(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
 

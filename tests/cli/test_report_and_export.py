@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import os
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,32 @@ def test_an_export_of_an_interrupted_run_says_what_it_lacks(ragbench: Ragbench) 
 @pytest.mark.usefixtures("interrupted")
 def test_an_export_of_an_interrupted_run_as_json_counts_what_it_lacks(ragbench: Ragbench) -> None:
     assert ragbench("export", "part", "--json").ok().json["unfinished"] == 3
+
+
+# --- a run that is damaged
+
+
+def test_a_damaged_run_is_named_left_alone_and_begun_anew_with_fresh(ragbench: Ragbench) -> None:
+    asked = ("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run")
+    ragbench(*asked).ok()
+    journal = Path("run/journal.sqlite")
+    damaged = bytearray(journal.read_bytes())
+    damaged[4096:] = bytes(len(damaged) - 4096)
+    journal.write_bytes(damaged)
+
+    refused = ragbench(*asked)
+
+    refused.refused("run/journal.sqlite is damaged", "Nothing that it holds was overwritten")
+    assert journal.read_bytes() == damaged
+    ragbench(*asked, "--fresh").ok("3 cases")
+
+
+def test_a_run_that_lost_a_case_is_refused(ragbench: Ragbench) -> None:
+    ragbench("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run").ok()
+    with closing(sqlite3.connect("run/journal.sqlite", isolation_level=None)) as journal:
+        journal.execute("DELETE FROM cases WHERE id = 'c2'")
+
+    exported = ragbench("export", "run", "--to", "jsonl", "-o", "out.jsonl")
+
+    exported.refused("its manifest is of 3 cases, and its journal holds 2")
+    assert not Path("out.jsonl").exists()

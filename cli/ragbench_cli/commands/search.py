@@ -152,7 +152,7 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
         row: dict[str, Any] = {"query": line}
         if line.startswith("{"):
             row = {}
-            with suppress(ValueError):
+            with suppress(Exception):  # whatever it raises, the line is reported below
                 row = json.loads(line)
         query = row.get("query")
         if isinstance(query, str):

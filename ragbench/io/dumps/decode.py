@@ -30,7 +30,7 @@ from ragbench.io.dumps.form import (
 )
 from ragbench.io.dumps.forms import forms
 from ragbench.io.fields import field_names
-from ragbench.io.source import IdRegister, Problems
+from ragbench.io.source import IdRegister, Problems, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
     as_answers,
@@ -403,16 +403,18 @@ def raw_retrievals(
     seen = IdRegister()
     group: RawRetrieval | None = None
     for record in records:
-        try:
-            if decoder.mapping.layout == "queries":
+        if decoder.mapping.layout == "queries":
+            with noting_read_errors(record.path, problems, record.line):
                 yield from decoder.raw(record)
-                continue
+            continue
+        keys: Sequence[tuple[str | None, str | None]] = ()
+        with noting_read_errors(record.path, problems, record.line):
             if not is_object(record.values):
                 raise ValueProblem(f"expected an object, found {describe(record.values)}")
-            ((query, query_id),) = decoder.keys(record.values, 1)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=record.path, line=record.line)
+            keys = decoder.keys(record.values, 1)
+        if not keys:
             continue
+        ((query, query_id),) = keys
         if group is None or (query, query_id) != (group.query, group.query_id):
             if group is not None:
                 yield group
@@ -424,7 +426,8 @@ def raw_retrievals(
                     "query. These are judged as another retrieval"
                 )
                 problems.add(message, path=record.path, line=record.line)
-        if not decoder.is_empty(record.values):
-            cast("list[object]", group.hits).append(record.values)
+        hit = as_object(record.values)
+        if not decoder.is_empty(hit):
+            cast("list[object]", group.hits).append(hit)
     if group is not None:
         yield group

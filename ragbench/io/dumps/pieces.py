@@ -155,15 +155,14 @@ class SplitDump(Record):
         problems = Problems()
         for value in line_value(line, self.name, problems):
             record = DumpRecord(self.name, line.number, value)
-            try:
+            with noting_read_errors(self.name, problems, line.number):
                 for number, raw in enumerate(decoder.raw(record)):
                     retrieval = None
-                    problem = None
-                    try:
+                    own_problems = Problems()
+                    with noting_read_errors(self.name, own_problems, line.number):
                         if raw.query is not None:
                             retrieval = decoder.retrieval(raw, "", raw.query)
-                    except ValueProblem as error:
-                        problem = Problem(message=str(error), path=self.name, line=line.number)
+                    problem = next(iter(own_problems), None)
                     yield PlacedRetrieval(
                         place=Place(line.offset, len(line.raw), number),
                         line=line.number,
@@ -172,8 +171,6 @@ class SplitDump(Record):
                         retrieval=retrieval,
                         problem=problem,
                     )
-            except ValueProblem as error:
-                problems.add(str(error), path=self.name, line=line.number)
         yield from problems
 
 

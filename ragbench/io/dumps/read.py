@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from ragbench.core.chunk import Chunk, origin_of
+from ragbench.core.reading import UnreadableError
 from ragbench.core.roles import FieldRole
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
@@ -31,12 +32,17 @@ from ragbench.io.dumps.pieces import (
     read_records,
 )
 from ragbench.io.encoding import decoded
-from ragbench.io.limits import UnreadableError
 from ragbench.io.only import Only
 from ragbench.io.rankings import read_queries
 from ragbench.io.roles import dump_roles
-from ragbench.io.source import IdRegister, Problems, Source, derived_id, noting_read_errors
-from ragbench.io.values import ValueProblem
+from ragbench.io.source import (
+    IdRegister,
+    Problems,
+    Source,
+    derived_id,
+    looking_at,
+    noting_read_errors,
+)
 
 _SAMPLE = 20
 """Records from which the mapping is guessed."""
@@ -147,11 +153,13 @@ def open_responses(
         if only is not None:
             source.notes[f"Only records {only.described} are taken"] = None
             records = only.of(records, problems, source.name)
-        sample, records = _read_ahead(records, problems)
+        with looking_at(source.name):
+            sample, records = _read_ahead(records, problems)
         if not sample:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        decoder = guess_mapping(sample, form=form, overrides=overrides)
+        with looking_at(source.name):
+            decoder = guess_mapping(sample, form=form, overrides=overrides)
         if scores is not None and decoder.mapping.score is not None:
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
         if texts is None and decoder.mapping.query is None:
@@ -295,10 +303,8 @@ def _retrievals(
             continue
         if query_id is None:
             query_id = derived.add_derived(derived_id("q", query), number)
-        try:
+        with noting_read_errors(record.path, problems, record.line):
             yield decoder.retrieval(raw, query_id, query)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=record.path, line=record.line)
 
 
 def _retrievals_of_pieces(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 import msgspec
 
+from ragbench.core.reading import Reading
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import ModelPath, from_settings, placed, placed_model
 from ragbench.plugins import Floats, Floats32, Registry, load_target, np
@@ -292,6 +293,8 @@ _QUANTILE = 0.98
 """Of the cosines of unrelated pairs: the one that scores 0."""
 _FLAT = 1e-6
 """A curve that rises less than this from the background on says nothing: a line is used."""
+_LARGEST_EXPONENT = 700.0
+"""What `math.exp` takes: a stored scale may be so steep that its curve is a step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,17 +329,16 @@ class CosineScale:
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CosineScale:
         """The scale that a collection keeps; one that lacks a field is refused."""
-        # A missing field becomes None, which is no number: the defaults of the class would score
-        # wrongly in silence.
-        fields_or_none = {**dict.fromkeys(asdict(cls())), **value}
-        try:
+        with Reading(lambda _: ConfigError(f"no calibration of an embedder: {value!r}")):
+            # A missing field becomes None, which is no number: the defaults of the class would
+            # score wrongly in silence.
+            fields_or_none = {**dict.fromkeys(asdict(cls())), **value}
             return msgspec.convert(fields_or_none, cls)
-        except msgspec.ValidationError:
-            raise ConfigError(f"no calibration of an embedder: {dict(value)}") from None
 
     def _curve(self, cosine: float) -> float:
         """How probable it is that a pair with this cosine belongs together, in (0, 1)."""
-        return 1 / (1 + math.exp(-self.slope * (cosine - self.midpoint)))
+        exponent = -self.slope * (cosine - self.midpoint)
+        return 1 / (1 + math.exp(min(exponent, _LARGEST_EXPONENT)))
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:

@@ -221,7 +221,7 @@ class SparseStrategy:
         try:
             ids: list[str] = orjson.loads((folder / _IDS).read_bytes())
             scores = Bm25Scores.load(folder, len(ids))
-        except (OSError, ValueError, KeyError):
+        except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
             return None
 
         def metadata() -> Any:  # read late, because only filters need it

@@ -10,8 +10,11 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
+from ragbench.core.reading import Reading
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
@@ -95,16 +98,20 @@ class CollectionInfo(Record):
     @property
     def made_by(self) -> IndexIdentity:
         """What an indexing has written of itself."""
-        fields = {**self.identity}
-        try:
-            if fields.pop("ragbench_index") != _FORMAT:
-                raise TypeError
-            return IndexIdentity(**fields)
-        except (KeyError, TypeError) as error:  # another program's identity, or an older form
-            raise StoreError(
+
+        def not_ours(_: Exception) -> StoreError:
+            return StoreError(
                 f"the collection '{self.name}' was not made by 'ragbench index', or by another "
                 "release of it: index it anew under another name"
-            ) from error
+            )
+
+        # Another program's identity, an older form, or a damaged one.
+        with Reading(not_ours):
+            fields = {**self.identity}
+            has_our_form = fields.pop("ragbench_index") == _FORMAT
+            if not has_our_form or not fields.keys() <= {*IndexIdentity.__struct_fields__}:
+                raise ValueError("another form")
+            return msgspec.convert(fields, IndexIdentity)
 
 
 def checked_native(native: object, kind: type, engine: str, expected: str) -> Any:

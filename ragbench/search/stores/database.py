@@ -31,6 +31,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 from filelock import FileLock, Timeout
 
+from ragbench.core.reading import Reading
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.settings import beside
 from ragbench.masking import mask_url
@@ -239,7 +240,7 @@ def info_to_json(info: CollectionInfo) -> str:
 def info_from_json(text: str, address: str) -> CollectionInfo:
     """What `info_to_json` has written, by this release or another."""
     name = name_from_json(text, address)
-    try:
+    with Reading(lambda _: _damaged(address)):
         values: dict[str, Any] = json.loads(text)
         # A release to come may keep words in a way that this one would misread.
         word_settings = {setting.name for setting in fields(WordsForm)}
@@ -247,16 +248,12 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
         if values["version"] != _VERSION or not is_readable:
             raise other_form(address, name)
         return msgspec.convert(values, CollectionInfo)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(address) from error
 
 
 def name_from_json(text: str, address: str) -> str:
     """The collection's name, whichever release has written it."""
-    try:
+    with Reading(lambda _: _damaged(address)):
         return msgspec.convert(json.loads(text)["name"], str)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(address) from error
 
 
 def _damaged(address: str) -> StoreError:

@@ -22,6 +22,7 @@ import orjson
 
 from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
+from ragbench.core.reading import Reading, words_of
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.plugins import NDArray, np
@@ -138,7 +139,12 @@ class Memory:
         Raises:
             StoreError: another release wrote it, or a file is damaged or does not fit the others.
         """
-        try:
+
+        def damaged(error: Exception) -> StoreError:
+            problem = f"the collection '{name}' is damaged ({words_of(error)}): index anew"
+            return StoreError(f"{address}: {problem}")
+
+        with Reading(damaged):
             index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
             if index["version"] != _VERSION:
                 raise other_form(address, name)
@@ -159,9 +165,6 @@ class Memory:
             shape = (len(lines), info.dimension)
             if collection._vectors.shape != shape or len(lines) != index["count"]:
                 raise ValueError("its parts do not fit together")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"the collection '{name}' is damaged ({error}): index anew"
-            raise StoreError(f"{address}: {problem}") from error
         collection._number_chunks()
         collection._unsaved = False
         return collection

@@ -77,7 +77,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
 
     def names(self, connection: Any) -> list[str]:
         """The collections whose making was finished."""
-        texts = [path.read_text(encoding="utf-8") for path in self._path.glob(f"*/{_INFO}")]
+        texts = [path.read_text("utf-8", "replace") for path in self._path.glob(f"*/{_INFO}")]
         return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
@@ -162,7 +162,7 @@ class QdrantEmbedded(OwnPoints):
 
     def read_info(self) -> CollectionInfo:
         """What the file beside the points says: the engine keeps no such thing itself."""
-        return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
+        return info_from_json(self._info.read_text("utf-8", "replace"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         """Replaces the file, after the points that it is about are on the disk."""

@@ -294,3 +294,36 @@ def test_a_full_disk_loses_nothing_that_was_stored(path: Path) -> None:
     with Journal(path) as journal:
         assert ids(journal) == ["a"]
         assert journal.was_empty
+
+
+# --- damage
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE cases SET body = x'ff'", "not valid UTF-8"),
+        ("UPDATE cases SET body = '[]'", "it lacks"),
+        ("UPDATE runs SET notes = '{'", "unexpected end"),
+        ("DROP TABLE metrics", "no such table"),
+    ],
+)
+def test_a_damaged_journal_names_itself_and_the_ways_on(
+    path: Path, statement: str, words: str
+) -> None:
+    with Journal(path) as journal:
+        journal.replace_cases(cases("a"))
+        journal.runs.begin(b"setting")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(statement)
+
+    with pytest.raises(RunMismatchError) as refused, Journal(path) as journal:
+        ids(journal)
+
+    message = str(refused.value)
+    assert message.startswith(f"{path} is damaged: ")
+    assert words in message
+    assert message.endswith(
+        "Nothing that it holds was overwritten. Restore the file from a copy, or use --fresh to "
+        "start over"
+    )

@@ -1,0 +1,110 @@
+"""The boundary between a file and its reader: what a library raises becomes the reader's own error.
+
+A damaged file makes parsers raise anything: errors of their own, and a TypeError, a RecursionError
+or an AssertionError from their depths. A list of types is never complete, so none is kept: each
+reader puts one context around its reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from ragbench.errors import InterfaceError, RagbenchError
+from ragbench.safe_text import shown_line
+
+_LONGEST_REASON = 200
+"""Characters of a library's message: some repeat the data that they refuse."""
+_TOO_MANY_DIGITS = "set_int_max_str_digits"
+"""What Python names when it refuses a number of more than 4,300 digits, by a plain ValueError."""
+
+
+class UnreadableError(OSError):
+    """A source cannot be read as what it is taken for; says why, in words for its owner."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.strerror = message
+
+
+class Reading:
+    """A context in which a file is read: whatever is raised in it becomes an error of the reader.
+
+    Errors of ragbench pass, because they are in the reader's words already.
+
+    Example:
+        >>> with Reading(lambda error: UnreadableError(f"no table: {words_of(error)}")):
+        ...     int("x")
+        Traceback (most recent call last):
+        ragbench.core.reading.UnreadableError: no table: invalid literal for int() with base 10: 'x'
+    """
+
+    # A class, not a generator: it is entered for each row of files with millions of rows.
+    __slots__ = ("_refusal",)
+
+    def __init__(self, refusal: Callable[[Exception], Exception]) -> None:
+        """Takes the function that makes the reader's error of what was raised."""
+        self._refusal = refusal
+
+    def __enter__(self) -> None:
+        """Begins the reading, with nothing to prepare."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and not is_in_words(error):
+            raise self._refusal(error) from error
+
+
+def is_in_words(error: Exception) -> bool:
+    """Whether an error says already what is wrong with a file, and what to do.
+
+    What breaks the interface of a RAG is none of these: in a file, it is a damaged record.
+    """
+    if isinstance(error, InterfaceError):
+        return False
+    return isinstance(error, (RagbenchError, UnreadableError))
+
+
+_SYSTEM_RESULTS = (
+    "BUSY",
+    "CANTOPEN",
+    "FULL",
+    "INTERRUPT",
+    "IOERR",
+    "LOCKED",
+    "NOMEM",
+    "PERM",
+    "READONLY",
+)
+"""Results of SQLite that blame the system and not the file: a full disk, a lock, a right."""
+
+
+def is_of_the_system(error: Exception) -> bool:
+    """Whether the system did not let us read, or write, a file that may be in order."""
+    result = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
+    return isinstance(error, (OSError, MemoryError)) or result.startswith(_SYSTEM_RESULTS)
+
+
+def words_of(error: Exception) -> str:
+    """Why a file cannot be read, in words for its owner."""
+    text = str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, KeyError):
+        return f"it lacks {shown_line(text, longest=_LONGEST_REASON)}"
+    if _TOO_MANY_DIGITS in text:
+        return "a number in it has too many digits"
+    name = type(error).__name__
+    reason = shown_line(text, longest=_LONGEST_REASON) or name
+    # The parser went on where the data left the form that it expects.
+    if isinstance(error, (TypeError, AttributeError, IndexError, ArithmeticError, AssertionError)):
+        return f"its parts do not fit together ({name}: {reason})"
+    return reason
