@@ -136,7 +136,7 @@ def _read(path: Path, stamp: str) -> Content:
         return Content(f"dated:{size}:{modified}", size)
     if size <= _LARGEST_TEXT:
         data = path.read_bytes()
-        if _TEXT.search(path.name) is not None or path.name.startswith(".env"):
+        if is_text(path.name):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
         return Content(_digest(data + _log(path)), size)
     with path.open("rb") as file:
@@ -147,6 +147,11 @@ def _read(path: Path, stamp: str) -> Content:
     if _is_settled(stamp) and not log:
         detail = f"stamp {stamp}"
     return Content(file_hash.hexdigest()[:32], size, detail)
+
+
+def is_text(name: str) -> bool:
+    """Whether a file is a text by the end of its name, or settings of a shell."""
+    return _TEXT.search(name) is not None or os.path.basename(name).startswith(".env")  # noqa: PTH119
 
 
 def _chroma_state(path: Path) -> bytes:

@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -40,7 +40,9 @@ from ragbench.ledger.origin import (
     change_of,
     own_state,
 )
-from ragbench.ledger.watch import STARTED, Watch, file_of, files_of_streams
+from ragbench.ledger.unseen_writes import HeldFiles, Restless
+from ragbench.ledger.watch import STARTED, Watch, file_of
+from ragbench.ledger.writes import Before, Mark, files_of_streams
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
@@ -54,6 +56,11 @@ _MAX_FILES = 20_000
 """Files up to which a project is read."""
 _MAX_BYTES = 4 << 30
 """Bytes up to which a project is read; `_TOO_LARGE` says how to leave files of a larger one out."""
+WRITTEN = "written"
+"""The digest of a file that the code wrote itself: it is not compared."""
+PERHAPS_WRITTEN = "perhaps written"
+"""The digest of a file that changed while a run went on, perhaps by its doing: it is not compared
+while that run goes on."""
 _KIND_ORDER = ("unseen", "code", "file", "model", "package", "env")
 """The order in which changes are listed, by the kind of what changed."""
 
@@ -111,8 +118,8 @@ class Project:
         read again while its stamp is the same."""
         self._packages_before: dict[str, OriginPart] = {}
         """By name the installed packages in an earlier run, from `knows`; also to save reading."""
-        self._stamps: dict[OriginPart, tuple[Path, str]] = {}
-        """The files of the project with their stamps when they were read, for `moved`."""
+        self._files: dict[str, tuple[OriginPart, str]] = {}
+        """By path the files of the project as they were read, with their stamps."""
         self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings when its origin was first asked for: a setting that differs later
         was changed by the system itself, see `origin`."""
@@ -199,7 +206,7 @@ class Project:
             kind, name = self._kind_and_name(path)
             content = file_content(path, before=self._contents_before.get(name))
             part = OriginPart(kind, name, *content)
-            self._stamps[part] = (path, stamp)
+            self._files[str(path)] = (part, stamp)
             yield part
 
     def _kind_and_name(self, path: str | Path) -> tuple[PartKind, str]:
@@ -224,8 +231,9 @@ class Project:
         if not self._is_all_own:
             for part in self._seen_parts(dict(by_name)):
                 by_name[part.kind, part.name] = part
-        for path in self._watch.written:  # its own doing is not what it came from
-            by_name.pop(self._kind_and_name(path), None)
+        for path in list(self._watch.written):
+            if self._watch.is_own(path):  # its own doing is not what it came from
+                by_name.pop(self._kind_and_name(path), None)
         # A setting that the system changed while it was asked is its state: it is not compared.
         settings_now = setting_parts(settings or {})
         settings_before = self._settings_before.setdefault(stage, settings_now)
@@ -255,10 +263,11 @@ class Project:
             yield from self._opened_parts(path, "", known_parts)
         for path, stamp in list(self._watch.opened.items()):
             yield from self._opened_parts(path, stamp, known_parts)
-        for path in self._watch.written:
-            if os.path.exists(path):  # noqa: PTH110
-                name = self._kind_and_name(path)[1]
-                yield OriginPart("unseen", name, "written", 0, "written by the code itself")
+        for path in list(self._watch.written):
+            # A temporary file that no earlier command can have seen is left out.
+            is_or_was_there = path in self._files or os.path.exists(path)  # noqa: PTH110
+            if is_or_was_there and self._watch.is_own(path):
+                yield self._written_part(path, WRITTEN)
 
     def _opened_parts(
         self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
@@ -272,7 +281,7 @@ class Project:
                 not known.
         """
         is_module = not stamp
-        if path in self._watch.written or self._is_of_run(path):
+        if self._watch.is_own(path) or self._is_of_run(path):
             return
         if not is_module and _is_of_ragbench(path):
             return
@@ -309,12 +318,16 @@ class Project:
                 return True
         return False
 
-    def changed(self, origin: Origin) -> tuple[Changed, ...]:
+    def changed(self, origin: Origin, *, goes_on: bool = False) -> tuple[Changed, ...]:
         """What differs now from what outcomes came from.
 
         Nothing does where the system names its version itself: then its parts are settings alone.
+
+        Args:
+            goes_on: whether the outcomes are of a run that was interrupted and goes on. It may have
+                written more than was seen of it.
         """
-        if all(part.kind == "setting" for part in origin.parts):
+        if origin.is_named:
             return ()
         known_parts = self.known_parts
         kinds: tuple[PartKind, ...] = ("package",)
@@ -323,17 +336,16 @@ class Project:
         before: dict[tuple[PartKind, str], OriginPart] = {
             (part.kind, part.name): part for part in origin.parts if part.kind in kinds
         }
-        # What the code wrote itself.
-        own_doing = {part.name for part in origin.parts if part.digest == "written"}
+        is_own = _own_doing(origin, before, goes_on=goes_on)
         changes: list[Changed] = []
         for key, part in before.items():
-            if part.name in own_doing:
+            if is_own(part):
                 continue
             change = change_of(part, known_parts.get(key) or self._part_outside(part))
             if change is not None:
                 changes.append(change)
         for key, part in known_parts.items():
-            if part.kind in kinds and key not in before and part.name not in own_doing:
+            if part.kind in kinds and key not in before and not is_own(part):
                 changes.append(appeared(part))
         for part in known_parts.values():
             if part.digest == "open":
@@ -353,18 +365,108 @@ class Project:
     def moved(self) -> tuple[OriginPart, ...]:
         """Files of the project that changed while it was asked, and not by its own hand."""
         parts: list[OriginPart] = []
-        for part, (path, stamp) in self._stamps.items():
-            if str(path) in self._watch.written or stamp_of(path) == stamp:
+        for path, (part, stamp) in self._files.items():
+            if self._watch.is_own(path) or stamp_of(path) == stamp:
                 continue
-            if file_content(path).digest != part.digest:
+            if file_content(Path(path)).digest != part.digest:
                 parts.append(part._replace(digest=CHANGED_MEANWHILE))
         return tuple(parts)
+
+    def _written_part(self, path: str, digest: str) -> OriginPart:
+        """A file that is the code's own doing, as a part that is not compared."""
+        name = self._kind_and_name(path)[1]
+        return OriginPart("unseen", name, digest, 0, "written by the code itself")
+
+    def with_writes(self, origin: Origin, marks: Mapping[str, Mark]) -> Origin:
+        """The origin of an interrupted run, with what it wrote after its origin was stored."""
+        if origin.is_named:
+            return origin
+        parts = {(part.kind, part.name): part for part in origin.parts}
+        for path, mark in marks.items():
+            if mark == "=":
+                continue
+            part = self._written_part(path, WRITTEN if mark == "+" else PERHAPS_WRITTEN)
+            parts.setdefault((part.kind, part.name), part)
+        return origin._replace(parts=tuple(parts[key] for key in sorted(parts)))
+
+    def note_writes(self, *, is_last: bool) -> None:
+        """Notes what the code has written by now, as far as it can be seen."""
+        self._watch.note_writes()
+        if not self._is_all_own and not is_last:
+            self._restless.look()
+
+    @cached_property
+    def _restless(self) -> Restless:
+        """Files of the project that change while it is asked, and that nobody is seen to write."""
+        return Restless(self._project_files, self._watch)
+
+    def _project_files(self) -> Iterator[tuple[str, str]]:
+        """The files of the project by now, each with the stamp that it had when it was read first.
+
+        A new one has none.
+        """
+        for folder in self._folders:
+            for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):
+                name = str(path)
+                if _kind_by_ending().get(path.suffix) != "code":
+                    yield name, self._files[name][1] if name in self._files else ""
+
+    def held_files(self) -> HeldFiles:
+        """Looks at the files of the project that are held open for writing while it is asked."""
+        return HeldFiles(self._note_held)
+
+    def _note_held(self, path: str) -> None:
+        """Notes a file that this process or a program of it holds open for writing."""
+        if path in self._watch.written or not self._is_inside(path) or self._is_of_run(path):
+            return
+        if not _is_of_ragbench(path):
+            self._watch.hold(path, self._before(path))
+
+    def _is_inside(self, path: str) -> bool:
+        """Whether a file is in the project."""
+        return any(path.startswith(f"{folder}{os.sep}") for folder in self._folders)
+
+    def _before(self, path: str) -> Before:
+        """What a file of the project was before anything was asked."""
+        if path not in self._files:
+            return Before(ABSENT)
+        part, stamp = self._files[path]
+        return Before(stamp, part.digest)
 
 
 _TOO_LARGE = (
     "{name} holds more than 20,000 files or 4 GB: list what does not matter under [tool.ragbench] "
     "ignore in its pyproject.toml"
 )
+
+
+def _own_doing(
+    origin: Origin, before: Iterable[tuple[PartKind, str]], *, goes_on: bool
+) -> Callable[[OriginPart], bool]:
+    """Says of a file whether the code wrote it.
+
+    Args:
+        before: kinds and names of what outcomes came from.
+        goes_on: whether they are of a run that goes on.
+    """
+    marks = (WRITTEN, PERHAPS_WRITTEN) if goes_on else (WRITTEN,)
+    own = {part.name for part in origin.parts if part.digest in marks}
+    folders: set[str] = set()
+    if goes_on:
+        # Where all files are the code's own, such as in a cache, so is one that is new.
+        folders = {_folder_of(name) for name in own}
+        folders -= {_folder_of(name) for _, name in before if name not in own}
+
+    def is_own(part: OriginPart) -> bool:
+        folder = _folder_of(part.name)
+        return part.name in own or (folder != "" and folder in folders)
+
+    return is_own
+
+
+def _folder_of(name: str) -> str:
+    """The folder in the name of a file; empty for the project itself, and for what is no file."""
+    return name.rpartition("/")[0]
 
 
 def _is_apart(file: str) -> bool:

@@ -32,6 +32,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
+from ragbench.ledger.writes import WriteLog
 from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
@@ -181,7 +182,10 @@ def begin(
             new.replace_cases(selected)
     journal = stack.enter_context(Journal(folder.journal))
     own_files: list[str | Path] = [selected.source, folder.path]
-    reuse = OutcomeReuse(journal, evaluation, watch, leaving_out=own_files, anew=anew)
+    log = WriteLog(folder.writes)
+    reuse = OutcomeReuse(journal, evaluation, watch, log, leaving_out=own_files, anew=anew)
+    if evaluation.stages:
+        stack.enter_context(reuse.looking_on())
     begun = BegunRun(
         journal=journal,
         folder=folder,

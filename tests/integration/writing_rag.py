@@ -1,0 +1,228 @@
+"""A RAG that writes into its project whenever it is asked, in the ways in which systems do.
+
+The environment says in which way, where its calls are listed, and which of them ends the process.
+"""
+
+from __future__ import annotations
+
+import dbm.dumb
+import json
+import logging
+import os
+import pickle
+import shelve
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ragbench import RAGInterface
+
+HERE = Path(__file__).parent
+Write = Callable[[str], object]
+"""Writes something for a query."""
+
+
+def append(query: str) -> None:
+    """A log that is opened for each line."""
+    with (HERE / "calls.log").open("a") as log:
+        log.write(f"{query}\n")
+
+
+def handler() -> Write:
+    """The logger of the standard library, to a file that is open all the time."""
+    logger = logging.getLogger("writing")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(logging.FileHandler(HERE / "rag.log"))
+    return logger.info
+
+
+def printed(query: str) -> None:
+    """Standard output, which a shell may send to a file."""
+    print(query, flush=True)
+
+
+def insert(base: Any, query: str) -> None:
+    """Adds a row; the table is made when it is missing."""
+    base.execute("CREATE TABLE IF NOT EXISTS calls (query TEXT)")
+    base.execute("INSERT INTO calls VALUES (?)", (query,))
+
+
+def sqlite(query: str) -> None:
+    """A database that is opened for each query."""
+    with sqlite3.connect(HERE / "calls.sqlite") as base:
+        insert(base, query)
+    base.close()
+
+
+def sqlite_wal() -> Write:
+    """A database with a log of its own, that is open all the time."""
+    base = sqlite3.connect(HERE / "wal.sqlite", check_same_thread=False, isolation_level=None)
+    base.execute("PRAGMA journal_mode=WAL")
+    return lambda query: insert(base, query)
+
+
+def shelf(query: str) -> None:
+    """A shelf over whatever database this Python has."""
+    with shelve.open(str(HERE / "shelf")) as entries:  # noqa: S301
+        entries[query] = len(entries)
+
+
+def dumb(query: str) -> None:
+    """The database of pure Python."""
+    with dbm.dumb.open(str(HERE / "dumb"), "c") as entries:
+        entries[query] = str(len(entries))
+
+
+def state(query: str) -> None:
+    """A state that is read and written again under another name, which then replaces it."""
+    path = HERE / "state.json"
+    entries: list[str] = json.loads(path.read_text()) if path.exists() else []
+    partial = HERE / "state.json.partial"
+    partial.write_text(json.dumps([*entries, query]))
+    partial.replace(path)
+
+
+def pickled(query: str) -> None:
+    """A cache that is read and written in place."""
+    path = HERE / "cache.pkl"
+    entries: list[str] = pickle.loads(path.read_bytes()) if path.exists() else []  # noqa: S301
+    path.write_bytes(pickle.dumps([*entries, query]))
+
+
+def files(query: str) -> None:
+    """A cache with a file for each query."""
+    folder = HERE / "answers"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{query.replace(' ', '-')}.json").write_text(json.dumps(query))
+
+
+def program(query: str) -> None:
+    """A program that writes a log."""
+    script = "import sys; open('program.txt', 'a').write(sys.argv[1] + chr(10))"
+    subprocess.run([sys.executable, "-S", "-c", script, query], cwd=HERE, check=True)
+
+
+def program_files(query: str) -> None:
+    """A program that writes a file for each query."""
+    folder = HERE / "programs"
+    folder.mkdir(exist_ok=True)
+    script = f"open('programs/{query.replace(' ', '-')}.txt', 'w').write('x')"
+    subprocess.run([sys.executable, "-S", "-c", script], cwd=HERE, check=True)
+
+
+def memmap(query: str) -> None:
+    """An array in a file."""
+    import numpy as np
+
+    path = HERE / "vectors.npy"
+    mode: Any = "r+" if path.exists() else "w+"
+    vectors = np.memmap(path, dtype="float32", mode=mode, shape=(1000,))
+    vectors[hash(query) % 1000] = time.time() % 1000
+    vectors.flush()
+
+
+def faiss_index() -> Write:
+    """An index that a library in C++ writes when it is asked first."""
+    import faiss  # type: ignore[import-not-found]
+
+    path = HERE / "vectors.faiss"
+
+    def write(_: str) -> None:
+        if not path.exists():
+            index = faiss.IndexFlatL2(64)
+            index.add(__import__("numpy").random.rand(1000, 64).astype("float32"))
+            faiss.write_index(index, str(path))
+        faiss.read_index(str(path))
+
+    return write
+
+
+def duckdb_open() -> Write:
+    """A database in C++ that is open all the time."""
+    import duckdb  # type: ignore[import-not-found]
+
+    base = duckdb.connect(str(HERE / "calls.duckdb"))
+    return lambda query: insert(base.cursor(), query)
+
+
+def duckdb_each(query: str) -> None:
+    """A database in C++ that is opened for each query."""
+    import duckdb
+
+    with duckdb.connect(str(HERE / "each.duckdb")) as base:
+        insert(base, query)
+
+
+def apsw_each(query: str) -> None:
+    """SQLite without Python's module, opened for each query."""
+    import apsw  # type: ignore[import-not-found]
+
+    base = apsw.Connection(str(HERE / "apsw.db"))
+    insert(base, query)
+    base.close()
+
+
+def lmdb_open() -> Write:
+    """A database in C that is mapped into memory."""
+    import lmdb  # type: ignore[import-not-found]
+
+    base = lmdb.open(str(HERE / "lmdb"))
+
+    def write(query: str) -> None:
+        with base.begin(write=True) as transaction:
+            transaction.put(query.encode(), b"x")
+
+    return write
+
+
+WRITERS: dict[str, Write] = {
+    "append": append,
+    "printed": printed,
+    "sqlite": sqlite,
+    "shelf": shelf,
+    "dumb": dumb,
+    "state": state,
+    "pickled": pickled,
+    "files": files,
+    "program": program,
+    "program_files": program_files,
+    "memmap": memmap,
+    "duckdb_each": duckdb_each,
+    "apsw_each": apsw_each,
+}
+OPENED: dict[str, Callable[[], Write]] = {
+    "handler": handler,
+    "sqlite_wal": sqlite_wal,
+    "faiss_index": faiss_index,
+    "duckdb_open": duckdb_open,
+    "lmdb_open": lmdb_open,
+}
+"""Those that hold something open."""
+
+
+class Writing(RAGInterface):
+    """Writes for each query, and lists its calls outside of the project."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        name = os.environ["WRITER"]
+        self._write = OPENED[name]() if name in OPENED else WRITERS[name]
+        self._calls = 0
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        self._calls += 1
+        self._write(query)
+        time.sleep(float(os.environ.get("WRITER_SECONDS", "0.006")))  # such as a request
+        with Path(os.environ["WRITER_CALLS"]).open("a") as calls:
+            calls.write(f"{query}\n")
+        if self._calls == int(os.environ["RAGBENCH_WRITER_LAST_CALL"]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [f"text {query}"]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return f"answer {query}"
