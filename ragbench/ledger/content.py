@@ -195,6 +195,15 @@ def path_content(path: Path) -> Content:
     return Content(f"files:{_digest(text.encode())}", len(digests))
 
 
+def project_folder(file: str | Path = "") -> Path:
+    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
+    here = Path(file).resolve().parent if file else Path.cwd()
+    for folder in (here, *here.parents):
+        if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
+            return folder
+    return here
+
+
 def files_below(
     folder: Path, without: Collection[str] = (), ignored: Sequence[str] = ()
 ) -> Iterator[Path]:
@@ -230,6 +239,27 @@ def files_below(
             is_volatile = name.endswith("-wal") or _VOLATILE.search(name)
             if not is_volatile and name not in left_out:
                 yield here / name
+
+
+def is_below(folder: Path, path: Path) -> bool:
+    """Whether a path is in a project's folder, and is none of those that `files_below` leaves out.
+
+    A path that is not there yet is judged by its name.
+    """
+    try:
+        names = path.relative_to(folder).parts
+    except ValueError:
+        return False
+    ignored = tool_settings(folder, "ignore")
+    matches = re.compile("|".join(translate(pattern.rstrip("/")) for pattern in ignored)).match
+    place = folder
+    for name in names:
+        place /= name
+        if ignored and (matches(name) or matches(place.relative_to(folder).as_posix())):
+            return False
+        if place.is_dir() and not _holds_data(place):
+            return False
+    return bool(names) and _VOLATILE.search(path.name) is None
 
 
 def _holds_data(folder: Path) -> bool:

@@ -28,6 +28,7 @@ from ragbench.ledger.content import (
     file_content,
     files_below,
     packages,
+    project_folder,
     stamp_of,
     tool_settings,
 )
@@ -377,6 +378,11 @@ class Project:
         name = self._kind_and_name(path)[1]
         return OriginPart("unseen", name, digest, 0, "written by the code itself")
 
+    def reads_own(self, origin: Origin) -> bool:
+        """Whether it has read a file by now that an earlier run of it wrote."""
+        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
+
     def with_writes(self, origin: Origin, marks: Mapping[str, Mark]) -> Origin:
         """The origin of an interrupted run, with what it wrote after its origin was stored."""
         if origin.is_named:
@@ -478,15 +484,6 @@ def _is_apart(file: str) -> bool:
         if may_import and module_name.search(path.read_bytes()):
             return False
     return True
-
-
-def project_folder(file: str | Path = "") -> Path:
-    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
-    here = Path(file).resolve().parent if file else Path.cwd()
-    for folder in (here, *here.parents):
-        if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
-            return folder
-    return here
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")

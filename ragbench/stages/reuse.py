@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.call_stage import CallStage
 
+_IDENTITY = "identity of {stage}"
+"""Under which name the identity of a stage is stored."""
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
 
@@ -159,6 +161,8 @@ class OutcomeReuse:
             self._origins[stage] = _origin_of(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
+        self.identities = {**evaluation.stages}
+        """What outcomes of each stage are kept under; see `_stored_identity`."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
         self._changes_at_last_keep = -1
@@ -211,8 +215,24 @@ class OutcomeReuse:
         self.generations[stage] = generation
         self._earlier[stage] = before
         if holds:
-            return _changed_settings(before, now)
+            changed_settings = _changed_settings(before, now)
+            if not changed_settings:
+                return ""
+            stored_identity = self._journal.runs.kept.get(_IDENTITY.format(stage=stage))
+            if stored_identity and self._is_own_state(before, changed_settings):
+                self.identities[stage] = stored_identity
+                return ""
+            return f"asked again: another setting of {as_line(changed_settings, 3)}"
         return _TRUSTED.format(because=reuse.because)
+
+    def _is_own_state(self, before: Origin, changed_settings: Iterable[str]) -> bool:
+        """Whether settings differ only since the system has read what an earlier run of it wrote.
+
+        A command makes it anew from code, arguments and files that are all the same: an attribute
+        with another value is then a cache or a count that the system keeps in a file of its own.
+        """
+        are_attributes = all(name.startswith(("settings.", "adapts.")) for name in changed_settings)
+        return are_attributes and self._watch.is_command and self._project.reads_own(before)
 
     def drop(self, because: str) -> None:
         """Uses no stored outcome, but where the user names a version, and notes why.
@@ -242,6 +262,7 @@ class OutcomeReuse:
             if (earlier is not None or moved) and not origin.is_named:
                 origin = _together(earlier, origin, moved)
             self._journal.runs.keep_origin(origin, self.generations[stage])
+            self._journal.runs.keep(**{_IDENTITY.format(stage=stage): self.identities[stage]})
         if is_last:
             self._log.forget()
 
@@ -273,14 +294,11 @@ def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) 
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
-def _changed_settings(before: Origin, now: Origin) -> str:
+def _changed_settings(before: Origin, now: Origin) -> list[str]:
     """Which settings changed: they are part of the key of each outcome."""
     old = _setting_digests(before)
     new = _setting_digests(now)
-    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    if not names:
-        return ""
-    return f"asked again: another setting of {as_line(names, 3)}"
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _setting_digests(origin: Origin) -> dict[str, str]:

@@ -68,7 +68,7 @@ def sqlite_wal() -> Write:
 
 def shelf(query: str) -> None:
     """A shelf over whatever database this Python has."""
-    with shelve.open(str(HERE / "shelf")) as entries:  # noqa: S301
+    with shelve.open(str(HERE / "shelf")) as entries:
         entries[query] = len(entries)
 
 
@@ -90,7 +90,7 @@ def state(query: str) -> None:
 def pickled(query: str) -> None:
     """A cache that is read and written in place."""
     path = HERE / "cache.pkl"
-    entries: list[str] = pickle.loads(path.read_bytes()) if path.exists() else []  # noqa: S301
+    entries: list[str] = pickle.loads(path.read_bytes()) if path.exists() else []
     path.write_bytes(pickle.dumps([*entries, query]))
 
 
@@ -180,6 +180,32 @@ def lmdb_open() -> Write:
     return write
 
 
+class Cache:
+    """A cache that is read when the system is made, and written for each query."""
+
+    def __init__(self) -> None:
+        self.file = HERE / "cache.json"
+        self.entries: dict[str, int] = {}
+        if self.file.exists():
+            self.entries = json.loads(self.file.read_text())
+
+    def __call__(self, query: str) -> None:
+        self.entries[query] = len(self.entries)
+        self.file.write_text(json.dumps(self.entries))
+
+
+class Base:
+    """A database whose path is a setting."""
+
+    def __init__(self) -> None:
+        self.path = str(HERE / "named.sqlite")
+
+    def __call__(self, query: str) -> None:
+        with sqlite3.connect(self.path) as base:
+            insert(base, query)
+        base.close()
+
+
 WRITERS: dict[str, Write] = {
     "append": append,
     "printed": printed,
@@ -201,6 +227,8 @@ OPENED: dict[str, Callable[[], Write]] = {
     "faiss_index": faiss_index,
     "duckdb_open": duckdb_open,
     "lmdb_open": lmdb_open,
+    "cache_object": Cache,
+    "named_base": Base,
 }
 """Those that hold something open."""
 
