@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -43,7 +43,7 @@ from ragbench.ledger.origin import (
 )
 from ragbench.ledger.unseen_writes import HeldFiles, Restless
 from ragbench.ledger.watch import STARTED, Watch, file_of
-from ragbench.ledger.writes import Before, Mark, files_of_streams
+from ragbench.ledger.writes import Before, Mark, WriteLog, files_of_streams
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
@@ -337,16 +337,17 @@ class Project:
         before: dict[tuple[PartKind, str], OriginPart] = {
             (part.kind, part.name): part for part in origin.parts if part.kind in kinds
         }
-        is_own = _own_doing(origin, before, goes_on=goes_on)
+        own_marks = (WRITTEN, PERHAPS_WRITTEN) if goes_on else (WRITTEN,)
+        own_doing = {part.name for part in origin.parts if part.digest in own_marks}
         changes: list[Changed] = []
         for key, part in before.items():
-            if is_own(part):
+            if part.name in own_doing:
                 continue
             change = change_of(part, known_parts.get(key) or self._part_outside(part))
             if change is not None:
                 changes.append(change)
         for key, part in known_parts.items():
-            if part.kind in kinds and key not in before and not is_own(part):
+            if part.kind in kinds and key not in before and part.name not in own_doing:
                 changes.append(appeared(part))
         for part in known_parts.values():
             if part.digest == "open":
@@ -383,17 +384,34 @@ class Project:
         own = {part.name for part in origin.parts if part.digest == WRITTEN}
         return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
 
-    def with_writes(self, origin: Origin, marks: Mapping[str, Mark]) -> Origin:
+    def with_writes(self, origin: Origin, log: WriteLog) -> Origin:
         """The origin of an interrupted run, with what it wrote after its origin was stored."""
         if origin.is_named:
             return origin
         parts = {(part.kind, part.name): part for part in origin.parts}
-        for path, mark in marks.items():
-            if mark == "=":
-                continue
+        for path, mark in self._marks_of_new(origin, log):
             part = self._written_part(path, WRITTEN if mark == "+" else PERHAPS_WRITTEN)
             parts.setdefault((part.kind, part.name), part)
         return origin._replace(parts=tuple(parts[key] for key in sorted(parts)))
+
+    def _marks_of_new(self, origin: Origin, log: WriteLog) -> list[tuple[str, Mark]]:
+        """The files that a log names as written.
+
+        Where all files of a folder are the run's own, as in a cache, so is one that is new: a
+        program may have written it just before the kill.
+        """
+        marks = [(path, mark) for path, mark in log.marks.items() if mark != "="]
+        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        own |= {self._kind_and_name(path)[1] for path, _ in marks}
+        before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}
+        folders = _folders_of(own) - _folders_of(before - own)
+        _ = self.known_parts  # reads the files
+        for path, (part, _) in self._files.items():
+            is_new = part.name not in before and part.name not in own
+            if is_new and part.name.rpartition("/")[0] in folders:
+                log.note(path, "~")
+                marks.append((path, "~"))
+        return marks
 
     def note_writes(self, *, is_last: bool) -> None:
         """Notes what the code has written by now, as far as it can be seen."""
@@ -446,33 +464,9 @@ _TOO_LARGE = (
 )
 
 
-def _own_doing(
-    origin: Origin, before: Iterable[tuple[PartKind, str]], *, goes_on: bool
-) -> Callable[[OriginPart], bool]:
-    """Says of a file whether the code wrote it.
-
-    Args:
-        before: kinds and names of what outcomes came from.
-        goes_on: whether they are of a run that goes on.
-    """
-    marks = (WRITTEN, PERHAPS_WRITTEN) if goes_on else (WRITTEN,)
-    own = {part.name for part in origin.parts if part.digest in marks}
-    folders: set[str] = set()
-    if goes_on:
-        # Where all files are the code's own, such as in a cache, so is one that is new.
-        folders = {_folder_of(name) for name in own}
-        folders -= {_folder_of(name) for _, name in before if name not in own}
-
-    def is_own(part: OriginPart) -> bool:
-        folder = _folder_of(part.name)
-        return part.name in own or (folder != "" and folder in folders)
-
-    return is_own
-
-
-def _folder_of(name: str) -> str:
-    """The folder in the name of a file; empty for the project itself, and for what is no file."""
-    return name.rpartition("/")[0]
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """The folders in the names of some files; none of the project itself."""
+    return {name.rpartition("/")[0] for name in names} - {""}
 
 
 def _is_apart(file: str) -> bool:

@@ -200,7 +200,7 @@ class OutcomeReuse:
         before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
         if self._goes_on:
-            before = self._project.with_writes(before, self._log.marks)
+            before = self._project.with_writes(before, self._log)
         changes = self._project.changed(before, goes_on=self._goes_on)
         reuse = may_reuse(before, changes)
         now = self._origins[stage]()
