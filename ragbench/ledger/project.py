@@ -156,6 +156,10 @@ class Project:
             elif part.detail.startswith("stamp "):
                 self._contents_before[part.name] = Content(part.digest, part.size, part.detail)
 
+    def read(self) -> None:
+        """Reads the project's files, before anything is asked that may change them."""
+        _ = self.known_parts
+
     @cached_property
     def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
         """What is known before anything is asked, by kind and name."""
@@ -248,6 +252,22 @@ class Project:
         self, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
         """What was found out while it was asked: files that it read, and what cannot be seen."""
+        yield from self._unseen_parts()
+        files_of_modules = {file_of(module) for module in list(sys.modules.values())}
+        for path in files_of_modules - {""}:
+            yield from self._opened_parts(path, "", known_parts)
+        for path, stamp in list(self._watch.opened.items()):
+            yield from self._opened_parts(path, stamp, known_parts)
+        for path in self._restless.made:
+            yield from self._opened_parts(path, stamp_of(path), known_parts)
+        for path in list(self._watch.written):
+            # A temporary file that no earlier command can have seen is left out.
+            is_or_was_there = path in self._files or os.path.exists(path)  # noqa: PTH110
+            if is_or_was_there and self._watch.is_own(path):
+                yield self._written_part(path, WRITTEN)
+
+    def _unseen_parts(self) -> Iterator[OriginPart]:
+        """What cannot be seen into: typed code, connections, programs."""
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
@@ -259,16 +279,6 @@ class Project:
             # An address is named with its port; the name of a program has no colon.
             kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
             yield OriginPart(kind, name, "open", 0, sentence)
-        files_of_modules = {file_of(module) for module in list(sys.modules.values())}
-        for path in files_of_modules - {""}:
-            yield from self._opened_parts(path, "", known_parts)
-        for path, stamp in list(self._watch.opened.items()):
-            yield from self._opened_parts(path, stamp, known_parts)
-        for path in list(self._watch.written):
-            # A temporary file that no earlier command can have seen is left out.
-            is_or_was_there = path in self._files or os.path.exists(path)  # noqa: PTH110
-            if is_or_was_there and self._watch.is_own(path):
-                yield self._written_part(path, WRITTEN)
 
     def _opened_parts(
         self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
@@ -405,7 +415,7 @@ class Project:
         own |= {self._kind_and_name(path)[1] for path, _ in marks}
         before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}
         folders = _folders_of(own) - _folders_of(before - own)
-        _ = self.known_parts  # reads the files
+        self.read()
         for path, (part, _) in self._files.items():
             is_new = part.name not in before and part.name not in own
             if is_new and part.name.rpartition("/")[0] in folders:
@@ -416,8 +426,8 @@ class Project:
     def note_writes(self, *, is_last: bool) -> None:
         """Notes what the code has written by now, as far as it can be seen."""
         self._watch.note_writes()
-        if not self._is_all_own and not is_last:
-            self._restless.look()
+        if not self._is_all_own:
+            self._restless.look(at_once=is_last)
 
     @cached_property
     def _restless(self) -> Restless:

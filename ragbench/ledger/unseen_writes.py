@@ -94,11 +94,13 @@ class Restless:
         self._stamps: dict[str, set[str]] = {}
         """The stamps that each changed file has had."""
         self._next_look = 0.0
+        self.made: set[str] = set()
+        """New files that no person is likely to have made."""
 
-    def look(self) -> None:
-        """Looks at all files, where the last look was long enough ago."""
+    def look(self, *, at_once: bool = False) -> None:
+        """Looks at all files, at once or where the last look was long enough ago."""
         began = time.monotonic()
-        if began < self._next_look:
+        if began < self._next_look and not at_once:
             return
         watch = self._watch
         for path, stamp_before in self._files():
@@ -108,7 +110,8 @@ class Restless:
             stamps = self._stamps.setdefault(path, set())
             stamps.add(stamp)
             # A person adds a text, and seldom a database.
-            is_made_by_code = watch.has_programs or not is_text(path)
-            if len(stamps) >= _RESTLESS or (is_made_by_code and not stamp_before):
+            if not stamp_before and (watch.has_programs or not is_text(path)):
+                self.made.add(path)
+            if path in self.made or len(stamps) >= _RESTLESS:
                 watch.suspect(path)
         self._next_look = began + _SHARE_OF_LOOKS * (time.monotonic() - began)

@@ -186,6 +186,8 @@ class OutcomeReuse:
         has_unnamed = any(not origin.is_named for origin in self._earlier.values())
         self.is_inferred = has_unnamed and not trust and not self._goes_on
         """Whether a finished run's outcomes are used again since nothing shows a change."""
+        if self._origins:
+            self._project.read()
         if not (self._goes_on and self._earlier):
             log.forget()
         watch.keep_writes(log)
