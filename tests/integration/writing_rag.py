@@ -5,6 +5,7 @@ The environment says in which way, where its calls are listed, and which of them
 
 from __future__ import annotations
 
+import ctypes
 import dbm.dumb
 import json
 import logging
@@ -142,42 +143,21 @@ def faiss_index() -> Write:
     return write
 
 
-def duckdb_open() -> Write:
-    """A database in C++ that is open all the time."""
-    import duckdb  # type: ignore[import-not-found]
-
-    base = duckdb.connect(str(HERE / "calls.duckdb"))
-    return lambda query: insert(base.cursor(), query)
-
-
-def duckdb_each(query: str) -> None:
-    """A database in C++ that is opened for each query."""
-    import duckdb
-
-    with duckdb.connect(str(HERE / "each.duckdb")) as base:
-        insert(base, query)
+def native_open() -> Write:
+    """A file that a library in C holds open."""
+    c = ctypes.CDLL(None)
+    file = c.open(os.fsencode(HERE / "native.bin"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    return lambda query: c.write(file, query.encode(), len(query.encode()))
 
 
-def apsw_each(query: str) -> None:
-    """SQLite without Python's module, opened for each query."""
-    import apsw  # type: ignore[import-not-found]
-
-    base = apsw.Connection(str(HERE / "apsw.db"))
-    insert(base, query)
-    base.close()
-
-
-def lmdb_open() -> Write:
-    """A database in C that is mapped into memory."""
-    import lmdb  # type: ignore[import-not-found]
-
-    base = lmdb.open(str(HERE / "lmdb"))
-
-    def write(query: str) -> None:
-        with base.begin(write=True) as transaction:
-            transaction.put(query.encode(), b"x")
-
-    return write
+def native_each(query: str) -> None:
+    """A file that a library in C opens for each query."""
+    native_file = HERE / "each.bin"
+    c = ctypes.CDLL(None)
+    file = c.open(os.fsencode(native_file), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    c.write(file, query.encode(), len(query.encode()))
+    time.sleep(0.002)  # a database takes some milliseconds
+    c.close(file)
 
 
 class Cache:
@@ -218,15 +198,13 @@ WRITERS: dict[str, Write] = {
     "program": program,
     "program_files": program_files,
     "memmap": memmap,
-    "duckdb_each": duckdb_each,
-    "apsw_each": apsw_each,
+    "native_each": native_each,
 }
 OPENED: dict[str, Callable[[], Write]] = {
     "handler": handler,
     "sqlite_wal": sqlite_wal,
     "faiss_index": faiss_index,
-    "duckdb_open": duckdb_open,
-    "lmdb_open": lmdb_open,
+    "native_open": native_open,
     "cache_object": Cache,
     "named_base": Base,
 }
