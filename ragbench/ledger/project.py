@@ -410,7 +410,10 @@ class Project:
         Where all files of a folder are the run's own, as in a cache, so is one that is new: a
         program may have written it just before the kill.
         """
-        marks = [(path, mark) for path, mark in log.marks.items() if mark != "="]
+        marks: list[tuple[str, Mark]] = []
+        for path, mark in log.marks.items():
+            if mark != "=":
+                marks.append((path, mark))
         own = {part.name for part in origin.parts if part.digest == WRITTEN}
         own |= {self._kind_and_name(path)[1] for path, _ in marks}
         before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}

@@ -129,7 +129,7 @@ def memmap(query: str) -> None:
 
 def faiss_index() -> Write:
     """An index that a library in C++ writes when it is asked first."""
-    import faiss  # type: ignore[import-not-found]
+    import faiss
 
     path = HERE / "vectors.faiss"
 
