@@ -199,7 +199,8 @@ def compare_peers(folder: Path, queries: list[str]) -> None:
     """Prints the seconds of each tool at its defaults, without a judge and with one."""
     even = dict.fromkeys(queries, SECONDS)
     print(f"\n{'at defaults':44}{'seconds':>9}{'judged':>9}")
-    with FaultServer(say=judge_reply, latency=JUDGE_SECONDS) as server:
+    # Inspect reads no usage without a total.
+    with FaultServer(say=judge_reply, latency=JUDGE_SECONDS, usage=False) as server:
         with open_judge(base_url=server.url, model="m", preflight=False, cache="off") as judging:
             plain = measured(Waiting(even), queries, None)
             judged = measured(Waiting(even), queries, None, judging)
