@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,6 @@ from tests.integration.writing_rag import OPENED, WRITERS
 CASES = 12
 CHECKED = 3
 """Answers of a finished run that are asked for again, to see whether they are still the same."""
-PACKAGES = {"memmap": "numpy", "faiss_index": "faiss"}
-"""What a way of writing needs beside Python."""
 QUICK = ("cache_object", "native_open", "program_files", "sqlite")
 """The ways that are tried with each change; the others take too long for that."""
 NEVER = -1
@@ -33,9 +30,6 @@ def parameters(ways: list[str]) -> list[object]:
     parameters: list[object] = []
     for name in ways:
         marks: list[pytest.MarkDecorator] = []
-        package = PACKAGES.get(name)
-        if package is not None and find_spec(package) is None:
-            marks.append(pytest.mark.skip(reason=f"{package} is not installed"))
         if name not in QUICK:
             marks.append(pytest.mark.nightly)
         parameters.append(pytest.param(name, marks=marks))

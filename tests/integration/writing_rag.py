@@ -127,34 +127,30 @@ def memmap(query: str) -> None:
     vectors.flush()
 
 
-def faiss_index() -> Write:
-    """An index that a library in C++ writes when it is asked first."""
-    import faiss
+def native(name: str) -> tuple[Any, int]:
+    """A file that a library in C opens for writing: the library, and the number of the file."""
+    c = ctypes.CDLL(None)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    return c, c.open(os.fsencode(HERE / name), flags, 0o600)
 
-    path = HERE / "vectors.faiss"
 
-    def write(_: str) -> None:
-        if not path.exists():
-            index = faiss.IndexFlatL2(64)
-            index.add(__import__("numpy").random.rand(1000, 64).astype("float32"))
-            faiss.write_index(index, str(path))
-        faiss.read_index(str(path))
-
-    return write
+def native_index(_: str) -> None:
+    """An index that a library in C writes at once, when it is asked first."""
+    if not (HERE / "index.bin").exists():
+        c, file = native("index.bin")
+        c.write(file, b"vectors", 7)
+        c.close(file)
 
 
 def native_open() -> Write:
     """A file that a library in C holds open."""
-    c = ctypes.CDLL(None)
-    file = c.open(os.fsencode(HERE / "native.bin"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    c, file = native("native.bin")
     return lambda query: c.write(file, query.encode(), len(query.encode()))
 
 
 def native_each(query: str) -> None:
     """A file that a library in C opens for each query."""
-    native_file = HERE / "each.bin"
-    c = ctypes.CDLL(None)
-    file = c.open(os.fsencode(native_file), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    c, file = native("each.bin")
     c.write(file, query.encode(), len(query.encode()))
     time.sleep(0.002)  # a database takes some milliseconds
     c.close(file)
@@ -199,11 +195,11 @@ WRITERS: dict[str, Write] = {
     "program_files": program_files,
     "memmap": memmap,
     "native_each": native_each,
+    "native_index": native_index,
 }
 OPENED: dict[str, Callable[[], Write]] = {
     "handler": handler,
     "sqlite_wal": sqlite_wal,
-    "faiss_index": faiss_index,
     "native_open": native_open,
     "cache_object": Cache,
     "named_base": Base,
