@@ -148,7 +148,7 @@ def _install_promptfoo(folder: Path) -> None:
 
 
 def _promptfoo(folder: Path, options: Mapping[str, Any]) -> float:
-    """Runs promptfoo; the start of Node, which is not the waiting of users, is taken off."""
+    """Runs promptfoo, and gives the seconds that it counts itself, without the start of Node."""
     place = Path(options["folder"])
     tests: list[dict[str, Any]] = []
     for number in range(options["cases"]):
@@ -176,7 +176,8 @@ def _promptfoo(folder: Path, options: Mapping[str, Any]) -> float:
     command = [program, "eval", "-c", "promptfooconfig.json", "--no-cache", "-o", "out.json"]
     environment = QUIET | {"PROMPTFOO_CONFIG_DIR": str(place)}
     subprocess.run(command, check=True, capture_output=True, cwd=place, env=environment)
-    return float(json.loads((place / "out.json").read_text("utf-8"))["results"]["durationMs"]) / 1e3
+    results = json.loads((place / "out.json").read_text("utf-8"))["results"]
+    return float(results["stats"]["durationMs"]) / 1e3
 
 
 QUIET = os.environ | {
@@ -199,8 +200,7 @@ def compare_peers(folder: Path, queries: list[str]) -> None:
     """Prints the seconds of each tool at its defaults, without a judge and with one."""
     even = dict.fromkeys(queries, SECONDS)
     print(f"\n{'at defaults':44}{'seconds':>9}{'judged':>9}")
-    # Inspect reads no usage without a total.
-    with FaultServer(say=judge_reply, latency=JUDGE_SECONDS, usage=False) as server:
+    with FaultServer(say=judge_reply, latency=JUDGE_SECONDS) as server:
         with open_judge(base_url=server.url, model="m", preflight=False, cache="off") as judging:
             plain = measured(Waiting(even), queries, None)
             judged = measured(Waiting(even), queries, None, judging)
