@@ -251,7 +251,11 @@ class FaultServer(Served):
         if self.usage:
             prompt = sum(len(shown["content"]) // 4 + 4 for shown in payload["messages"])
             answer = len(message["content"] or "") // 4 + 1
-            body["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
+            body["usage"] = {
+                "prompt_tokens": prompt,
+                "completion_tokens": answer,
+                "total_tokens": prompt + answer,
+            }
         return body
 
     def _embedded(self, texts: list[str]) -> Payload:

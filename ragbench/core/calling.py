@@ -84,20 +84,35 @@ def with_async_deadline(
 ) -> Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]]:
     """Wraps a coroutine function so that it raises, and is cancelled, when it takes too long.
 
+    The call is a task of its own, as code may catch its cancellation and go on: then the task is
+    left to itself, and its result is ignored.
+
     Args:
         seconds_per_item: a call may take as many times this as it has items.
     """
 
     async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
-        limit = seconds_per_item * len(items)
-        timeout = asyncio.timeout(limit)
-        try:
-            async with timeout:
+        async def answer() -> Sequence[ValueT] | BaseException:
+            try:
                 return await call(items)
-        except TimeoutError as error:
-            if not timeout.expired():
-                raise  # the RAG's own
-            raise _timed_out(limit, len(items)) from error
+            except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001
+                return error  # a SystemExit that leaves a task ends the loop
+
+        limit = seconds_per_item * len(items)
+        task = asyncio.create_task(answer())
+        try:
+            await asyncio.wait([task], timeout=limit)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=_LAST_SECONDS)
+                raise _timed_out(limit, len(items))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        values = task.result()
+        if isinstance(values, BaseException):
+            raise values
+        return values
 
     return limited
 

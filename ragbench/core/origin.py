@@ -55,6 +55,11 @@ class Origin(NamedTuple):
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @property
+    def is_named(self) -> bool:
+        """Whether it is a version that the user names, and nothing else."""
+        return all(part.kind == "setting" for part in self.parts)
+
+    @property
     def unseen(self) -> tuple[str, ...]:
         """The inputs that cannot be read, in words; empty where there are none."""
         if self.reach == "closed":

@@ -136,7 +136,7 @@ def _read(path: Path, stamp: str) -> Content:
         return Content(f"dated:{size}:{modified}", size)
     if size <= _LARGEST_TEXT:
         data = path.read_bytes()
-        if _TEXT.search(path.name) is not None or path.name.startswith(".env"):
+        if is_text(path.name):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
         return Content(_digest(data + _log(path)), size)
     with path.open("rb") as file:
@@ -147,6 +147,11 @@ def _read(path: Path, stamp: str) -> Content:
     if _is_settled(stamp) and not log:
         detail = f"stamp {stamp}"
     return Content(file_hash.hexdigest()[:32], size, detail)
+
+
+def is_text(name: str) -> bool:
+    """Whether a file is a text by the end of its name, or settings of a shell."""
+    return _TEXT.search(name) is not None or os.path.basename(name).startswith(".env")  # noqa: PTH119
 
 
 def _chroma_state(path: Path) -> bytes:
@@ -190,6 +195,15 @@ def path_content(path: Path) -> Content:
     return Content(f"files:{_digest(text.encode())}", len(digests))
 
 
+def project_folder(file: str | Path = "") -> Path:
+    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
+    here = Path(file).resolve().parent if file else Path.cwd()
+    for folder in (here, *here.parents):
+        if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
+            return folder
+    return here
+
+
 def files_below(
     folder: Path, without: Collection[str] = (), ignored: Sequence[str] = ()
 ) -> Iterator[Path]:
@@ -225,6 +239,27 @@ def files_below(
             is_volatile = name.endswith("-wal") or _VOLATILE.search(name)
             if not is_volatile and name not in left_out:
                 yield here / name
+
+
+def is_below(folder: Path, path: Path) -> bool:
+    """Whether a path is in a project's folder, and is none of those that `files_below` leaves out.
+
+    A path that is not there yet is judged by its name.
+    """
+    try:
+        names = path.relative_to(folder).parts
+    except ValueError:
+        return False
+    ignored = tool_settings(folder, "ignore")
+    matches = re.compile("|".join(translate(pattern.rstrip("/")) for pattern in ignored)).match
+    place = folder
+    for name in names:
+        place /= name
+        if ignored and (matches(name) or matches(place.relative_to(folder).as_posix())):
+            return False
+        if place.is_dir() and not _holds_data(place):
+            return False
+    return bool(names) and _VOLATILE.search(path.name) is None
 
 
 def _holds_data(folder: Path) -> bool:

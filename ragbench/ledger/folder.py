@@ -37,9 +37,10 @@ from ragbench.private_files import make_private_folder, open_private
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
 _IN_FLIGHT = f"{_JOURNAL}-in-flight"
+_WRITES = f"{_JOURNAL}-writes"
 _NEW_JOURNAL = f"{_JOURNAL}-new"
 # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
-_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _JOURNAL)
+_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _WRITES, _JOURNAL)
 _NEW_JOURNAL_FILES = (f"{_NEW_JOURNAL}-wal", f"{_NEW_JOURNAL}-shm", _NEW_JOURNAL)
 _WRITTEN = (
     "manifest.json",
@@ -88,6 +89,8 @@ class RunFolder:
         self.journal = path / _JOURNAL
         self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
+        self.writes = path / _WRITES
+        """The files that the system of an unfinished run writes."""
         self.manifest = path / "manifest.json"
         self.report = path / "report.json"
         self._pid = path / f"{_LOCK}.pid"

@@ -31,7 +31,7 @@ from uuid import UUID
 
 import orjson
 
-from ragbench.ledger.content import ABSENT, path_content
+from ragbench.ledger.content import ABSENT, is_below, path_content
 from ragbench.masking import MASK, is_secret, mask_text
 from ragbench.plugins import is_own
 
@@ -68,6 +68,9 @@ class At(NamedTuple):
     """The ids of the objects that it lies in: those that hold each other end."""
     contents: bool = True
     """Whether files that are named count by what they hold."""
+    project: Path | None = None
+    """A folder whose files count by their names: what they hold is compared file by file, but for
+    what the code writes itself."""
 
 
 _ALL = At()
@@ -296,7 +299,7 @@ def _text(value: str | PurePath, name: str, at: At) -> str:
     if _AUTHORIZATION.fullmatch(text):
         return MASK
     path = _named_path(value, name) if at.contents else None
-    if path is not None:
+    if path is not None and not (at.project is not None and is_below(at.project, path)):
         digest = path_content(path).digest
         if digest not in (ABSENT, "too large"):
             kind = "folder" if path.is_dir() else "file"

@@ -28,6 +28,7 @@ from ragbench.ledger.content import (
     file_content,
     files_below,
     packages,
+    project_folder,
     stamp_of,
     tool_settings,
 )
@@ -40,7 +41,9 @@ from ragbench.ledger.origin import (
     change_of,
     own_state,
 )
-from ragbench.ledger.watch import STARTED, Watch, file_of, files_of_streams
+from ragbench.ledger.unseen_writes import HeldFiles, Restless
+from ragbench.ledger.watch import STARTED, Watch, file_of
+from ragbench.ledger.writes import Before, Mark, WriteLog, files_of_streams
 from ragbench.masking import is_secret, mask_text
 from ragbench.plugins import is_own
 
@@ -54,6 +57,11 @@ _MAX_FILES = 20_000
 """Files up to which a project is read."""
 _MAX_BYTES = 4 << 30
 """Bytes up to which a project is read; `_TOO_LARGE` says how to leave files of a larger one out."""
+WRITTEN = "written"
+"""The digest of a file that the code wrote itself: it is not compared."""
+PERHAPS_WRITTEN = "perhaps written"
+"""The digest of a file that changed while a run went on, perhaps by its doing: it is not compared
+while that run goes on."""
 _KIND_ORDER = ("unseen", "code", "file", "model", "package", "env")
 """The order in which changes are listed, by the kind of what changed."""
 
@@ -111,8 +119,8 @@ class Project:
         read again while its stamp is the same."""
         self._packages_before: dict[str, OriginPart] = {}
         """By name the installed packages in an earlier run, from `knows`; also to save reading."""
-        self._stamps: dict[OriginPart, tuple[Path, str]] = {}
-        """The files of the project with their stamps when they were read, for `moved`."""
+        self._files: dict[str, tuple[OriginPart, str]] = {}
+        """By path the files of the project as they were read, with their stamps."""
         self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings when its origin was first asked for: a setting that differs later
         was changed by the system itself, see `origin`."""
@@ -147,6 +155,10 @@ class Project:
                 self._packages_before[part.name] = part
             elif part.detail.startswith("stamp "):
                 self._contents_before[part.name] = Content(part.digest, part.size, part.detail)
+
+    def read(self) -> None:
+        """Reads the project's files, before anything is asked that may change them."""
+        _ = self.known_parts
 
     @cached_property
     def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
@@ -199,7 +211,7 @@ class Project:
             kind, name = self._kind_and_name(path)
             content = file_content(path, before=self._contents_before.get(name))
             part = OriginPart(kind, name, *content)
-            self._stamps[part] = (path, stamp)
+            self._files[str(path)] = (part, stamp)
             yield part
 
     def _kind_and_name(self, path: str | Path) -> tuple[PartKind, str]:
@@ -224,8 +236,9 @@ class Project:
         if not self._is_all_own:
             for part in self._seen_parts(dict(by_name)):
                 by_name[part.kind, part.name] = part
-        for path in self._watch.written:  # its own doing is not what it came from
-            by_name.pop(self._kind_and_name(path), None)
+        for path in list(self._watch.written):
+            if self._watch.is_own(path):  # its own doing is not what it came from
+                by_name.pop(self._kind_and_name(path), None)
         # A setting that the system changed while it was asked is its state: it is not compared.
         settings_now = setting_parts(settings or {})
         settings_before = self._settings_before.setdefault(stage, settings_now)
@@ -239,6 +252,22 @@ class Project:
         self, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
         """What was found out while it was asked: files that it read, and what cannot be seen."""
+        yield from self._unseen_parts()
+        files_of_modules = {file_of(module) for module in list(sys.modules.values())}
+        for path in files_of_modules - {""}:
+            yield from self._opened_parts(path, "", known_parts)
+        for path, stamp in list(self._watch.opened.items()):
+            yield from self._opened_parts(path, stamp, known_parts)
+        for path in self._restless.made:
+            yield from self._opened_parts(path, stamp_of(path), known_parts)
+        for path in list(self._watch.written):
+            # A temporary file that no earlier command can have seen is left out.
+            is_or_was_there = path in self._files or os.path.exists(path)  # noqa: PTH110
+            if is_or_was_there and self._watch.is_own(path):
+                yield self._written_part(path, WRITTEN)
+
+    def _unseen_parts(self) -> Iterator[OriginPart]:
+        """What cannot be seen into: typed code, connections, programs."""
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
@@ -250,15 +279,6 @@ class Project:
             # An address is named with its port; the name of a program has no colon.
             kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
             yield OriginPart(kind, name, "open", 0, sentence)
-        files_of_modules = {file_of(module) for module in list(sys.modules.values())}
-        for path in files_of_modules - {""}:
-            yield from self._opened_parts(path, "", known_parts)
-        for path, stamp in list(self._watch.opened.items()):
-            yield from self._opened_parts(path, stamp, known_parts)
-        for path in self._watch.written:
-            if os.path.exists(path):  # noqa: PTH110
-                name = self._kind_and_name(path)[1]
-                yield OriginPart("unseen", name, "written", 0, "written by the code itself")
 
     def _opened_parts(
         self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
@@ -272,7 +292,7 @@ class Project:
                 not known.
         """
         is_module = not stamp
-        if path in self._watch.written or self._is_of_run(path):
+        if self._watch.is_own(path) or self._is_of_run(path):
             return
         if not is_module and _is_of_ragbench(path):
             return
@@ -309,12 +329,16 @@ class Project:
                 return True
         return False
 
-    def changed(self, origin: Origin) -> tuple[Changed, ...]:
+    def changed(self, origin: Origin, *, goes_on: bool = False) -> tuple[Changed, ...]:
         """What differs now from what outcomes came from.
 
         Nothing does where the system names its version itself: then its parts are settings alone.
+
+        Args:
+            goes_on: whether the outcomes are of a run that was interrupted and goes on. It may have
+                written more than was seen of it.
         """
-        if all(part.kind == "setting" for part in origin.parts):
+        if origin.is_named:
             return ()
         known_parts = self.known_parts
         kinds: tuple[PartKind, ...] = ("package",)
@@ -323,8 +347,8 @@ class Project:
         before: dict[tuple[PartKind, str], OriginPart] = {
             (part.kind, part.name): part for part in origin.parts if part.kind in kinds
         }
-        # What the code wrote itself.
-        own_doing = {part.name for part in origin.parts if part.digest == "written"}
+        own_marks = (WRITTEN, PERHAPS_WRITTEN) if goes_on else (WRITTEN,)
+        own_doing = {part.name for part in origin.parts if part.digest in own_marks}
         changes: list[Changed] = []
         for key, part in before.items():
             if part.name in own_doing:
@@ -353,18 +377,109 @@ class Project:
     def moved(self) -> tuple[OriginPart, ...]:
         """Files of the project that changed while it was asked, and not by its own hand."""
         parts: list[OriginPart] = []
-        for part, (path, stamp) in self._stamps.items():
-            if str(path) in self._watch.written or stamp_of(path) == stamp:
+        for path, (part, stamp) in self._files.items():
+            if self._watch.is_own(path) or stamp_of(path) == stamp:
                 continue
-            if file_content(path).digest != part.digest:
+            if file_content(Path(path)).digest != part.digest:
                 parts.append(part._replace(digest=CHANGED_MEANWHILE))
         return tuple(parts)
+
+    def _written_part(self, path: str, digest: str) -> OriginPart:
+        """A file that is the code's own doing, as a part that is not compared."""
+        name = self._kind_and_name(path)[1]
+        return OriginPart("unseen", name, digest, 0, "written by the code itself")
+
+    def reads_own(self, origin: Origin) -> bool:
+        """Whether it has read a file by now that an earlier run of it wrote."""
+        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
+
+    def with_writes(self, origin: Origin, log: WriteLog) -> Origin:
+        """The origin of an interrupted run, with what it wrote after its origin was stored."""
+        if origin.is_named:
+            return origin
+        parts = {(part.kind, part.name): part for part in origin.parts}
+        for path, mark in self._marks_of_new(origin, log):
+            part = self._written_part(path, WRITTEN if mark == "+" else PERHAPS_WRITTEN)
+            parts.setdefault((part.kind, part.name), part)
+        return origin._replace(parts=tuple(parts[key] for key in sorted(parts)))
+
+    def _marks_of_new(self, origin: Origin, log: WriteLog) -> list[tuple[str, Mark]]:
+        """The files that a log names as written.
+
+        Where all files of a folder are the run's own, as in a cache, so is one that is new: a
+        program may have written it just before the kill.
+        """
+        marks: list[tuple[str, Mark]] = []
+        for path, mark in log.marks.items():
+            if mark != "=":
+                marks.append((path, mark))
+        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        own |= {self._kind_and_name(path)[1] for path, _ in marks}
+        before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}
+        folders = _folders_of(own) - _folders_of(before - own)
+        self.read()
+        for path, (part, _) in self._files.items():
+            is_new = part.name not in before and part.name not in own
+            if is_new and part.name.rpartition("/")[0] in folders:
+                log.note(path, "~")
+                marks.append((path, "~"))
+        return marks
+
+    def note_writes(self, *, is_last: bool) -> None:
+        """Notes what the code has written by now, as far as it can be seen."""
+        self._watch.note_writes()
+        if not self._is_all_own:
+            self._restless.look(at_once=is_last)
+
+    @cached_property
+    def _restless(self) -> Restless:
+        """Files of the project that change while it is asked, and that nobody is seen to write."""
+        return Restless(self._project_files, self._watch)
+
+    def _project_files(self) -> Iterator[tuple[str, str]]:
+        """The files of the project by now, each with the stamp that it had when it was read first.
+
+        A new one has none.
+        """
+        for folder in self._folders:
+            for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):
+                name = str(path)
+                if _kind_by_ending().get(path.suffix) != "code":
+                    yield name, self._files[name][1] if name in self._files else ""
+
+    def held_files(self) -> HeldFiles:
+        """Looks at the files of the project that are held open for writing while it is asked."""
+        return HeldFiles(self._note_held)
+
+    def _note_held(self, path: str) -> None:
+        """Notes a file that this process or a program of it holds open for writing."""
+        if path in self._watch.written or not self._is_inside(path) or self._is_of_run(path):
+            return
+        if not _is_of_ragbench(path):
+            self._watch.hold(path, self._before(path))
+
+    def _is_inside(self, path: str) -> bool:
+        """Whether a file is in the project."""
+        return any(path.startswith(f"{folder}{os.sep}") for folder in self._folders)
+
+    def _before(self, path: str) -> Before:
+        """What a file of the project was before anything was asked."""
+        if path not in self._files:
+            return Before(ABSENT)
+        part, stamp = self._files[path]
+        return Before(stamp, part.digest)
 
 
 _TOO_LARGE = (
     "{name} holds more than 20,000 files or 4 GB: list what does not matter under [tool.ragbench] "
     "ignore in its pyproject.toml"
 )
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """The folders in the names of some files; none of the project itself."""
+    return {name.rpartition("/")[0] for name in names} - {""}
 
 
 def _is_apart(file: str) -> bool:
@@ -376,15 +491,6 @@ def _is_apart(file: str) -> bool:
         if may_import and module_name.search(path.read_bytes()):
             return False
     return True
-
-
-def project_folder(file: str | Path = "") -> Path:
-    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
-    here = Path(file).resolve().parent if file else Path.cwd()
-    for folder in (here, *here.parents):
-        if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
-            return folder
-    return here
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")

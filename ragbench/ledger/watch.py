@@ -7,22 +7,26 @@ inside of the project is known without it (`ragbench.ledger.project`).
 
 from __future__ import annotations
 
+import dbm
 import os
-import stat
 import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 from ragbench.core.origin import is_accounted
-from ragbench.ledger.content import stamp_of
+from ragbench.ledger.content import ABSENT, stamp_of
+from ragbench.ledger.writes import Before, Mark, WriteLog, files_of_streams
+
+Access: TypeAlias = Literal["read", "write", "both"]
+"""What a file is opened for. One that is opened for both may be read alone."""
 
 
 class Watch:
@@ -40,16 +44,24 @@ class Watch:
         """Grows whenever something is noted that was not known."""
         self.opened: dict[str, str] = {}
         """Files that were read, with what `stamp_of` said when they were first opened."""
-        self.written: set[str] = files_of_streams()
-        """Files that were opened for writing."""
+        self.written: dict[str, Before] = dict.fromkeys(files_of_streams(), Before(ABSENT))
+        """Files that were opened for writing, with what they were before."""
+        self.log: WriteLog | None = None
+        """Where such files are noted, so that a kill leaves them known; None before a run."""
         self.unseen: dict[str, str] = {}
         """What cannot be seen into: an address or a program, and a sentence."""
+        self.has_programs = False
+        """Whether it starts programs, which may write anything."""
         self.hosts: dict[object, dict[str, None]] = {}
         """By port the names that addresses were looked up for."""
         self.is_command = not since
         """Whether it was there before the system was loaded, as in a command."""
         self.known: set[str] = set()
         """Modules that were there when it was entered first: the others were loaded for it."""
+        self._changed: set[str] = set()
+        """Files that the code reads and has changed: they stay its own."""
+        self._undecided: set[str] = set()
+        """Files that may be read and written, and were not changed so far."""
         self._compiled: set[str] = set()
         """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
@@ -78,45 +90,63 @@ class Watch:
         with _lock:
             _active.remove(self)
 
-    def open(self, path: str, is_writing: bool) -> None:
+    def open(self, path: str, access: Access) -> None:
         """Notes a file that was opened, with its stamp before anything changes it."""
-        if is_writing:
-            self.changes += path not in self.written
-            self.written.add(path)
-        elif path not in self.opened:
+        if access != "write" and path not in self.opened:
             self.opened[path] = stamp_of(path)
             self.changes += 1
+        if access != "read":
+            if path not in self.written:
+                self.written[path] = Before.of(path)
+            if access == "write" or self.written[path].stamp == ABSENT:
+                self._note(path, "+")
+        if path in self.opened and path in self.written and path not in self._changed:
+            self._undecided.add(path)
+
+    def hold(self, path: str, before: Before) -> None:
+        """Notes a file that is held open for writing, and perhaps only read, by code in C."""
+        self.written[path] = before
+        self._undecided.add(path)
+        if before.stamp == ABSENT:
+            self._note(path, "+")
+
+    def suspect(self, path: str) -> None:
+        """Notes a file that nobody was seen to write, and that may be the code's doing."""
+        self._note(path, "~")
+
+    def _note(self, path: str, mark: Mark) -> None:
+        """Notes a file in the log, where there is one by now."""
+        if self.log is not None:
+            self.log.note(path, mark)
+
+    def keep_writes(self, log: WriteLog) -> None:
+        """Notes in a log which files the code writes, beginning with those of before."""
+        self.log = log
+        for path in list(self.written):
+            log.note(path, "+" if self.is_own(path) else "=")
+
+    def note_writes(self) -> None:
+        """Notes which of the files that may be read as well have been written to."""
+        for path in list(self._undecided):
+            self._note(path, "+" if self.is_own(path) else "=")
+
+    def is_own(self, path: str) -> bool:
+        """Whether a file is the code's own doing: it was made or changed, or is never read."""
+        before = self.written.get(path)
+        if before is None:
+            return False
+        if path not in self._undecided:
+            return True
+        if not before.differs_from(path):
+            return False
+        self._undecided.discard(path)
+        self._changed.add(path)
+        return True
 
     def meet(self, name: str, sentence: str) -> None:
         """Something was met that cannot be seen into."""
         self.changes += name not in self.unseen
         self.unseen.setdefault(name, sentence)
-
-
-def files_of_streams() -> set[str]:
-    """The files that this process holds open for writing, such as those of a shell's ``>``.
-
-    What a run prints is no input of the system. Standard output may be turned to standard error
-    just now, with the file kept under another number: so all numbers are looked at.
-    """
-    paths: set[str] = set()
-    try:
-        descriptors = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
-    except OSError:  # as on Windows
-        return paths
-    import fcntl  # not on Windows
-
-    for descriptor in descriptors:
-        with suppress(OSError):  # the one of the listing itself is closed by now
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            if not is_file or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & _WRITING:
-                continue
-            if sys.platform == "darwin":
-                raw = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
-                paths.add(os.fsdecode(raw.rstrip(b"\0")))
-            else:
-                paths.add(os.readlink(f"/dev/fd/{descriptor}"))  # noqa: PTH115
-    return paths
 
 
 def _drop_young_bytecode(module: ModuleType | None) -> None:
@@ -167,23 +197,29 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 # --- files
 
 
-def _absolute(path: object) -> str | None:
-    """The path that an event names; None where it names an open file by its number."""
+def _absolute(path: object, folder: int = -1) -> str | None:
+    """The path that an event names; None where it names an open file by its number.
+
+    Args:
+        folder: the number of an open folder to which the path is relative; -1 without one.
+    """
     if isinstance(path, int) or path is None:
         return None
     text = os.fsdecode(path)  # type: ignore[arg-type]
-    return None if "\0" in text else os.path.abspath(text)  # noqa: PTH100  # called often
+    if "\0" in text or (folder != -1 and not os.path.isabs(text)):  # noqa: PTH117
+        return None
+    return os.path.abspath(text)  # noqa: PTH100  # called often
 
 
-def _opened(path: str, *, is_writing: bool) -> None:
+def _opened(path: str, access: Access) -> None:
     """Notes that the user's code opened a file."""
     if _is_users():
         for watch in _watching():
-            watch.open(path, is_writing)
+            watch.open(path, access)
 
 
-_WRITING = os.O_WRONLY | os.O_RDWR
 _DEVICES = ("/dev/", "/proc/", "/sys/")
+_DBM = os.path.dirname(dbm.__file__)  # noqa: PTH120
 
 
 def _seen_open(path: object, mode: object, flags: object) -> None:
@@ -191,26 +227,84 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
         return
-    if not name.endswith(".pyc"):  # modules are known from sys.modules
-        _opened(name, is_writing=isinstance(flags, int) and bool(flags & _WRITING))
+    if name.endswith(".pyc"):  # modules are known from sys.modules
+        return
+    # Python looks at a database of dbm, and C opens it for writing.
+    opener = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+    _opened(name, "both" if opener.startswith(_DBM) else _access(flags))
 
 
-def _seen_rename(source: object, target: object, *_: object) -> None:
-    """A file got another name."""
-    name = _absolute(target)
+def _access(flags: object) -> Access:
+    """What a file is opened for."""
+    if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
+        return "read"
+    return "both" if flags & os.O_RDWR and not flags & os.O_TRUNC else "write"
+
+
+def _written(path: object) -> None:
+    """A file was removed, cut off or replaced."""
+    name = _absolute(path)
     if name is not None and owner_of(name) == "project":
-        _opened(name, is_writing=True)  # under another name, and moved to where it is read
+        _opened(name, "write")
+
+
+def _seen_rename(
+    source: object, target: object, source_folder: int = -1, target_folder: int = -1
+) -> None:
+    """A file, or a folder with all that is in it, got another name."""
+    old = _absolute(source, source_folder)
+    new = _absolute(target, target_folder)
+    for path in () if old is None else _files_at(old):
+        _written(path)
+        if old is not None and new is not None:
+            _written(f"{new}{path.removeprefix(old)}")
+
+
+def _seen_removal(path: object, folder: int = -1) -> None:
+    """A file was removed."""
+    _written(_absolute(path, folder))
+
+
+def _seen_removal_of_all(path: object, folder: int = -1) -> None:
+    """A folder was removed with all that is in it."""
+    name = _absolute(path, folder)
+    for file in () if name is None else _files_at(name):
+        _written(file)
+
+
+def _seen_link(_: object, target: object, *folders: int) -> None:
+    """A file got one more name."""
+    _written(_absolute(target, *folders[-1:]))
+
+
+def _seen_truncate(path: object, _: object) -> None:
+    """A file was cut off."""
+    _written(path)
+
+
+def _files_at(path: str) -> Iterator[str]:
+    """A file, or the files in a folder and below it."""
+    if not os.path.isdir(path):  # noqa: PTH112
+        yield path
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield f"{folder}{os.sep}{name}"
 
 
 def _seen_sqlite(database: object) -> None:
     """A database was opened, which SQLite does itself, without `open`."""
     text = os.fsdecode(database)  # type: ignore[arg-type]
+    access: Access = "both"
     if text.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
+        from urllib.parse import parse_qs, unquote, urlsplit
 
-        text = unquote(urlsplit(text).path)
+        address = urlsplit(text)
+        options = parse_qs(address.query)
+        if options.get("mode") == ["ro"] or options.get("immutable") == ["1"]:
+            access = "read"
+        text = unquote(address.path)
     if text and text != ":memory:":
-        _opened(os.path.abspath(text), is_writing=False)  # noqa: PTH100
+        _opened(os.path.abspath(text), access)  # noqa: PTH100
 
 
 # --- programs and connections
@@ -241,6 +335,7 @@ def _seen_process(program: object = None, *_: object) -> None:
         return
     process = f"the program '{name}'" if name else "a process of its own"
     for watch in _watching():
+        watch.has_programs = True
         watch.meet(process, f"it starts {process}, whose work cannot be seen")
 
 
@@ -278,7 +373,11 @@ def _address(watch: Watch, address: Any) -> str:
 _EVENTS: dict[str, Callable[..., None]] = {
     "open": _seen_open,
     "os.rename": _seen_rename,
-    "os.link": _seen_rename,
+    "os.link": _seen_link,
+    "os.symlink": _seen_link,
+    "os.remove": _seen_removal,
+    "os.truncate": _seen_truncate,
+    "shutil.rmtree": _seen_removal_of_all,
     "sqlite3.connect": _seen_sqlite,
     "subprocess.Popen": _seen_process,
     "os.system": _seen_process,

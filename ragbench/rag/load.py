@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +19,9 @@ from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
 from ragbench.io.values import as_object, is_list, is_object
-from ragbench.ledger.identity import AS_SAID, described, described_class, settings_of
+from ragbench.ledger.content import project_folder
+from ragbench.ledger.identity import AS_SAID, At, described, described_class, settings_of
+from ragbench.ledger.watch import file_of
 from ragbench.plugins import (
     directory_kept,
     error_text,
@@ -61,7 +64,7 @@ def describe_rag(
     description: dict[str, Any] = {"spec": shown}
     if isinstance(rag, AdaptedRAG):
         description["class"] = "ragbench:adapted"
-        description["adapts"] = described(rag.adapts)
+        description["adapts"] = described(rag.adapts, at=_at_home(rag.adapts))
         if rag.top_k is not None:
             description["top_k"] = rag.top_k
     else:
@@ -72,9 +75,9 @@ def describe_rag(
             settings = settings_of(rag)
             settings.pop("config", None)
             if settings:
-                description["settings"] = described(settings)
+                description["settings"] = described(settings, at=_at_home([rag]))
     if arguments:
-        description["arguments"] = described(dict(arguments))
+        description["arguments"] = described(dict(arguments), at=_at_home([rag]))
     stages: dict[str, object] = {}
     for stage in ("retrieve", "generate"):
         identity = rag.stage_identity(stage)
@@ -82,6 +85,18 @@ def describe_rag(
             stages[stage] = identity
     description["stages"] = described(stages, at=AS_SAID)
     return description
+
+
+def _at_home(things: Iterable[object]) -> At:
+    """Where the settings of a user's things are: those name files of the project by their paths.
+
+    The project's files are compared by themselves, and what a system writes into it is not.
+    """
+    for thing in things:
+        file = file_of(sys.modules.get(str(getattr(thing, "__module__", ""))))
+        if file:
+            return At(project=project_folder(file))
+    return At()
 
 
 def may_be_on_workers(spec: str) -> bool:

@@ -32,6 +32,7 @@ from ragbench.ledger.folder import (
 )
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
+from ragbench.ledger.writes import WriteLog
 from ragbench.metrics.answer import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
@@ -88,7 +89,7 @@ class BegunRun:
         if recorded or not {"retrieve", "generate"} <= evaluation.stages.keys():
             absent = absent_stages(evaluation, recorded, selected.source)
         count, cases_digest = journal.placed_digest or journal.cases_digest()
-        stages = call_stages(evaluation, absent, reuse.generations)
+        stages = call_stages(evaluation, absent, reuse.identities, reuse.generations)
         if reuse.is_inferred:
             # Nothing that can be seen has changed. A few calls tell whether that is all there is.
             calls = evaluation.settings.limits or USUAL_CALLS
@@ -97,7 +98,7 @@ class BegunRun:
                 reuse.drop(
                     f"{case} is another one now, though nothing that is compared has changed"
                 )
-                stages = call_stages(evaluation, absent, reuse.generations)
+                stages = call_stages(evaluation, absent, reuse.identities, reuse.generations)
         # How outcomes are scored is not part of the setting: they stay as they are.
         identities: list[tuple[str, str]] = []
         for stage in stages:
@@ -182,7 +183,10 @@ def begin(
             new.replace_cases(selected)
     journal = stack.enter_context(Journal(folder.journal))
     own_files: list[str | Path] = [selected.source, folder.path]
-    reuse = OutcomeReuse(journal, evaluation, watch, leaving_out=own_files, anew=anew)
+    log = WriteLog(folder.writes)
+    reuse = OutcomeReuse(journal, evaluation, watch, log, leaving_out=own_files, anew=anew)
+    if evaluation.stages:
+        stack.enter_context(reuse.looking_on())
     begun = BegunRun(
         journal=journal,
         folder=folder,
@@ -203,7 +207,7 @@ def begin(
     is_first = not fresh and not has_run
     if asks_nobody and is_first and selected.is_recorded:
         absent = {"retrieve": NOT_RECORDED, "generate": NOT_RECORDED}
-        begun.stages = call_stages(evaluation, absent, {})
+        begun.stages = call_stages(evaluation, absent, {}, {})
         begun.windows = _placed_windows(begun, selected, in_loop)
         return begun
     if not (fresh or may_stand):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse
 from ragbench.ledger.project import Project, named_origin
 from ragbench.ledger.tables import OtherVersionError
 from ragbench.ledger.watch import Watch, file_of
+from ragbench.ledger.writes import WriteLog
 from ragbench.safe_text import as_line
 from ragbench.stages.stage import LOCATE, AbsentStage, CallSettings, InLoop, restored, skipped
 from ragbench.stages.system import Evaluation, Stages
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.call_stage import CallStage
 
+_IDENTITY = "identity of {stage}"
+"""Under which name the identity of a stage is stored."""
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
 
@@ -127,6 +131,7 @@ class OutcomeReuse:
         journal: Journal,
         evaluation: Evaluation,
         watch: Watch,
+        log: WriteLog,
         *,
         leaving_out: Collection[str | Path] = (),
         anew: str = "",
@@ -134,11 +139,15 @@ class OutcomeReuse:
         """Decides on the outcomes of each stage that the evaluation has.
 
         Args:
+            log: the files that the system wrote, where its run was interrupted.
             leaving_out: files that are no part of the project, such as those that a run writes.
             anew: why all is asked again, but where the user names a version; empty where it is not.
         """
         self._journal = journal
         self._watch = watch
+        self._log = log
+        self._goes_on = journal.runs.is_interrupted
+        """Whether the outcomes that are stored are of a run that was interrupted and goes on."""
         self._project = project_of(
             evaluation.rag,
             evaluation.post_retrieval,
@@ -153,6 +162,8 @@ class OutcomeReuse:
             self._origins[stage] = _origin_of(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
+        self.identities = {**evaluation.stages}
+        """What outcomes of each stage are kept under; see `_stored_identity`."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
         self._changes_at_last_keep = -1
@@ -173,9 +184,14 @@ class OutcomeReuse:
         for note, stages in stages_by_note.items():
             if note:
                 self.notes.append(f"{' and '.join(stages)} {note}")
-        has_unnamed = any(not _is_named(origin) for origin in self._earlier.values())
-        self.is_inferred = has_unnamed and not trust and not journal.runs.is_interrupted
+        has_unnamed = any(not origin.is_named for origin in self._earlier.values())
+        self.is_inferred = has_unnamed and not trust and not self._goes_on
         """Whether a finished run's outcomes are used again since nothing shows a change."""
+        if self._origins:
+            self._project.read()
+        if not (self._goes_on and self._earlier):
+            log.forget()
+        watch.keep_writes(log)
 
     def _decide(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
         """Decides on a stage's stored outcomes, and gives what the report notes on them.
@@ -187,12 +203,15 @@ class OutcomeReuse:
         with self._journal.reading:
             before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
-        reuse = may_reuse(before, self._project.changed(before))
+        if self._goes_on:
+            before = self._project.with_writes(before, self._log)
+        changes = self._project.changed(before, goes_on=self._goes_on)
+        reuse = may_reuse(before, changes)
         now = self._origins[stage]()
-        if anew and not _is_named(now):
+        if anew and not now.is_named:
             reuse = Reuse(False, False, anew)
         # What cannot be seen may have changed since a finished run; an interrupted one goes on.
-        is_unseen = reuse.same_run_only and not self._journal.runs.is_interrupted
+        is_unseen = reuse.same_run_only and not self._goes_on
         holds = reuse.allowed and not is_unseen
         if not holds and not trust:
             self.generations[stage] = generation + 1
@@ -200,8 +219,24 @@ class OutcomeReuse:
         self.generations[stage] = generation
         self._earlier[stage] = before
         if holds:
-            return _changed_settings(before, now)
+            changed_settings = _changed_settings(before, now)
+            if not changed_settings:
+                return ""
+            stored_identity = self._journal.runs.kept.get(_IDENTITY.format(stage=stage))
+            if stored_identity and self._is_own_state(before, changed_settings):
+                self.identities[stage] = stored_identity
+                return ""
+            return f"asked again: another setting of {as_line(changed_settings, 3)}"
         return _TRUSTED.format(because=reuse.because)
+
+    def _is_own_state(self, before: Origin, changed_settings: Iterable[str]) -> bool:
+        """Whether settings differ only since the system has read what an earlier run of it wrote.
+
+        A command makes it anew from code, arguments and files that are all the same: an attribute
+        with another value is then a cache or a count that the system keeps in a file of its own.
+        """
+        are_attributes = all(name.startswith(("settings.", "adapts.")) for name in changed_settings)
+        return are_attributes and self._watch.is_command and self._project.reads_own(before)
 
     def drop(self, because: str) -> None:
         """Uses no stored outcome, but where the user names a version, and notes why.
@@ -209,7 +244,7 @@ class OutcomeReuse:
         A few cases were asked again, and one of them has another outcome now: what stored outcomes
         are compared by does not show all that they depend on.
         """
-        dropped = [stage for stage, origin in self._earlier.items() if not _is_named(origin)]
+        dropped = [stage for stage, origin in self._earlier.items() if not origin.is_named]
         for stage in dropped:
             del self._earlier[stage]
             self.generations[stage] += 1
@@ -217,16 +252,33 @@ class OutcomeReuse:
 
     def keep(self, *, is_last: bool = False) -> None:
         """Stores what outcomes come from, where more of it was seen since the last time."""
-        moved = self._project.moved() if is_last else ()
-        if self._changes_at_last_keep == self._watch.changes and not moved:
+        self._project.note_writes(is_last=is_last)
+        moved: tuple[OriginPart, ...] = ()
+        if is_last:
+            moved = self._project.moved()
+        # Files that the code writes are in the log; only at the end are they stored with the rest.
+        elif self._changes_at_last_keep == self._watch.changes:
             return
         self._changes_at_last_keep = self._watch.changes
         for stage, origin_of in self._origins.items():
             origin = origin_of()
             earlier = self._earlier.get(stage)
-            if (earlier is not None or moved) and not _is_named(origin):
+            if (earlier is not None or moved) and not origin.is_named:
                 origin = _together(earlier, origin, moved)
             self._journal.runs.keep_origin(origin, self.generations[stage])
+            self._journal.runs.keep(**{_IDENTITY.format(stage=stage): self.identities[stage]})
+        if is_last:
+            self._log.forget()
+
+    @contextmanager
+    def looking_on(self) -> Generator[None]:
+        """Looks at the files that are held open for writing, for the length of a block."""
+        held_files = self._project.held_files()
+        held_files.start()
+        try:
+            yield
+        finally:
+            held_files.stop()
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
@@ -246,24 +298,16 @@ def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) 
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
-def _changed_settings(before: Origin, now: Origin) -> str:
+def _changed_settings(before: Origin, now: Origin) -> list[str]:
     """Which settings changed: they are part of the key of each outcome."""
     old = _setting_digests(before)
     new = _setting_digests(now)
-    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    if not names:
-        return ""
-    return f"asked again: another setting of {as_line(names, 3)}"
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _setting_digests(origin: Origin) -> dict[str, str]:
     """The digest of each setting by its name, to tell which of them changed."""
     return {part.name: part.digest for part in origin.parts if part.kind == "setting"}
-
-
-def _is_named(origin: Origin) -> bool:
-    """Whether an origin is a version that the user names, and nothing else."""
-    return all(part.kind == "setting" for part in origin.parts)
 
 
 def _origin_of(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:

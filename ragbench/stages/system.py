@@ -219,12 +219,16 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    evaluation: Evaluation, absent: Mapping[str, str], generations: Mapping[str, int]
+    evaluation: Evaluation,
+    absent: Mapping[str, str],
+    identities: Mapping[str, str],
+    generations: Mapping[str, int],
 ) -> Stages:
     """The stages up to generation, in order.
 
     Args:
         absent: stages that nobody can be asked for, each with the reason.
+        identities: by stage, what its outcomes are kept under.
         generations: by stage, a number that grows whenever its outcomes are to be asked for anew.
     """
     if not evaluation.stages:  # nobody can be asked, and the modules below are not loaded
@@ -251,7 +255,7 @@ def call_stages(
         if name in absent:
             stages.append(AbsentStage(name=name, reason=absent[name]))
         elif name in evaluation.stages:
-            identity = fingerprint((evaluation.stages[name], generations[name]))
+            identity = fingerprint((identities[name], generations[name]))
             stages.append(makers[name](bytes.fromhex(identity)))
     return stages
 

@@ -285,6 +285,60 @@ def test_after_an_edit_it_is_asked_again(project: Path, edit: str) -> None:
     assert unchanged.calls == 0, unchanged.notes
 
 
+WRITES = """
+        with (HERE / "calls.log").open("a") as log:
+            log.write(query)
+        (HERE / "answers").mkdir(exist_ok=True)
+        (HERE / "answers" / query).write_text(query)
+        with sqlite3.connect(HERE / "calls.sqlite") as calls:
+            calls.execute("create table if not exists t (x)")
+            calls.execute("insert into t values (1)")
+        calls.close()
+        with (HERE / "model.onnx").open("r+") as weights:
+            weights.read()
+"""
+
+
+@pytest.fixture
+def _writing(project: Path) -> None:
+    """The system writes a log, a cache and a database, and opens its model for both."""
+    rag = Path("edited_rag.py")
+    place = "        from edited_pkg import lazy\n"
+    rag.write_text(rag.read_text().replace(place, f"{place}{WRITES}"))
+
+
+@pytest.mark.usefixtures("_writing")
+def test_what_a_system_writes_asks_nothing_again(project: Path) -> None:
+    assert command().calls == 3
+
+    unchanged = command()
+
+    assert unchanged.calls == 0, unchanged.notes
+
+
+@pytest.mark.usefixtures("_writing")
+def test_an_interrupted_run_of_a_system_that_writes_goes_on(project: Path) -> None:
+    with pytest.raises(InterruptedRunError):
+        command(stopped=lambda: len(edit_calls()) >= 1)
+
+    continued = command()
+
+    assert continued.calls == 2, continued.notes
+
+
+@pytest.mark.usefixtures("_writing")
+@pytest.mark.parametrize("edit", EDITS)
+def test_after_an_edit_an_interrupted_run_is_asked_again(project: Path, edit: str) -> None:
+    with pytest.raises(InterruptedRunError):
+        command(stopped=lambda: len(edit_calls()) >= 1)
+
+    EDITS[edit]()
+
+    edited = command()
+    assert edited.calls == 3
+    assert "asked again" in edited.notes
+
+
 @pytest.mark.parametrize("name", VARIABLES)
 def test_after_a_variable_changed_it_is_asked_again(
     project: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -330,6 +331,23 @@ def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
 
     report = run(cases("a", "slow"), Hanging(), tmp_path / "run", limits=CallSettings(timeout=0.05))
     release.set()
+
+    assert counts(report)["generate"] == (1, 0, 0, 1)
+    assert report.failures[0].type == "StageTimeoutError"
+
+
+def test_a_coroutine_that_catches_its_cancellation_fails_by_its_time_limit(tmp_path: Path) -> None:
+    class Stubborn(AsyncRAGInterface, families=("generation",)):
+        async def generate(self, query: str, contexts: list[str]) -> str:
+            if query == "slow":
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                await asyncio.Event().wait()  # until the run ends the loop
+            return query
+
+    report = run(
+        cases("a", "slow"), Stubborn(), tmp_path / "run", limits=CallSettings(timeout=0.05)
+    )
 
     assert counts(report)["generate"] == (1, 0, 0, 1)
     assert report.failures[0].type == "StageTimeoutError"

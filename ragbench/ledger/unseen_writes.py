@@ -1,0 +1,117 @@
+"""Files that are written where Python does not see it: by libraries in C++ or Rust, by programs.
+
+A file that this process or a program of it holds open for writing is the run's doing
+(`HeldFiles`). One that only changes while the run goes on may be (`Restless`): an interrupted run
+goes on with it, and a finished one asks again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ragbench.ledger.content import is_text, stamp_of
+from ragbench.ledger.watch import Watch
+from ragbench.ledger.writes import files_held_by, names_in
+
+_LOOK_SECONDS = 0.02
+"""Between two looks at open files: most databases are open for a few milliseconds of each call."""
+_SHARE_OF_LOOKS = 100
+"""A look may take one hundredth of the time."""
+_RESTLESS = 3
+"""Changes after which a file is taken for one that the run writes: a person edits it less often."""
+
+
+def _children_of(process: str) -> Iterator[str]:
+    """The processes that a process started, and those that they started."""
+    for thread in names_in(f"/proc/{process}/task"):
+        with suppress(OSError):
+            text = Path(f"/proc/{process}/task/{thread}/children").read_text("ascii")
+            for child in text.split():
+                yield child
+                yield from _children_of(child)
+
+
+class HeldFiles:
+    """Looks again and again at the files that this process and its programs hold open for writing.
+
+    A thread of its own: a database that a library in C++ opens may be closed when the call ends.
+    """
+
+    def __init__(self, held: Callable[[str], None]) -> None:
+        self._held = held
+        """Given each path, many times."""
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread, where the kernel says which files are open."""
+        if Path("/proc/self/fd").is_dir():
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Looks once."""
+        own = str(os.getpid())
+        for process in (own, *_children_of(own)):
+            for path in files_held_by(process):
+                self._held(path)
+
+    def _look_on(self) -> None:
+        """What the thread does."""
+        wait = _LOOK_SECONDS
+        while not self._is_over.wait(wait):
+            began = time.perf_counter()
+            self.look()
+            wait = max(_LOOK_SECONDS, _SHARE_OF_LOOKS * (time.perf_counter() - began))
+
+
+class Restless:
+    """Notes files of a project that change while a run goes on, and that nobody is seen to write.
+
+    Code, and what Python reads, is never among them.
+    """
+
+    def __init__(self, files: Callable[[], Iterable[tuple[str, str]]], watch: Watch) -> None:
+        """Looks on.
+
+        Args:
+            files: gives the files that are there, each with its stamp before the run; a new one
+                with none.
+            watch: sees which files are read and written, and which programs are started.
+        """
+        self._files = files
+        self._watch = watch
+        self._stamps: dict[str, set[str]] = {}
+        """The stamps that each changed file has had."""
+        self._next_look = 0.0
+        self.made: set[str] = set()
+        """New files that no person is likely to have made."""
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Looks at all files, at once or where the last look was long enough ago."""
+        began = time.monotonic()
+        if began < self._next_look and not at_once:
+            return
+        watch = self._watch
+        for path, stamp_before in self._files():
+            stamp = stamp_of(path)
+            if stamp == stamp_before or path in watch.opened or path in watch.written:
+                continue
+            stamps = self._stamps.setdefault(path, set())
+            stamps.add(stamp)
+            # A person adds a text, and seldom a database.
+            if not stamp_before and (watch.has_programs or not is_text(path)):
+                self.made.add(path)
+            if path in self.made or len(stamps) >= _RESTLESS:
+                watch.suspect(path)
+        self._next_look = began + _SHARE_OF_LOOKS * (time.monotonic() - began)

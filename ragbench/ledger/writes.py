@@ -1,0 +1,191 @@
+"""What a run's system writes: its own doing, which does not make it another system.
+
+Logs, caches, databases and indexes that code creates in its project are no change of it. Python's
+audit hook names most of them when they are opened (`ragbench.ledger.watch`); a library in C++ or
+Rust, and a program that is started, are seen by the files that they hold open.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ragbench.ledger.content import ABSENT, file_content, stamp_of
+
+_LARGEST_DIGESTED = 1 << 20
+"""Bytes up to which a file is read before code writes to it; that happens while it is opened."""
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+class Before(NamedTuple):
+    """What a file was before the code opened it for writing."""
+
+    stamp: str
+    """`ABSENT` where the code made the file."""
+    digest: str = ""
+    """Of its content; empty where the file is large or is not there."""
+
+    @classmethod
+    def of(cls, path: str) -> Before:
+        """What a file is now."""
+        stamp = database_stamp(path)
+        digest = ""
+        if stamp != ABSENT and int(stamp.partition(":")[0]) <= _LARGEST_DIGESTED:
+            digest = file_content(Path(path)).digest
+        return cls(stamp, digest)
+
+    def differs_from(self, path: str) -> bool:
+        """Whether the file holds something else by now."""
+        if self.stamp == ABSENT:
+            return True
+        if database_stamp(path) == self.stamp:
+            return False
+        return not self.digest or file_content(Path(path)).digest != self.digest
+
+
+def database_stamp(path: str) -> str:
+    """The stamp of a file, with that of SQLite's log beside it, where that holds anything."""
+    stamp = stamp_of(path)
+    log = stamp_of(f"{path}-wal")
+    # A reader creates an empty log, too.
+    return stamp if log == ABSENT or log.startswith("0:") else f"{stamp}+{log}"
+
+
+# --- what an interrupted run leaves to the next command
+
+Mark: TypeAlias = Literal["+", "=", "~"]
+"""Of a file that the code wrote, that it opened for writing and left as it was, and that changed
+while the run went on, perhaps by its doing."""
+
+
+class WriteLog:
+    """The files that a run's system writes, in a file beside the run's journal.
+
+    A file is noted before it is written to, so that a kill at any moment leaves it known.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.marks = read_writes(path)
+        """The latest mark of each file."""
+
+    def note(self, path: str, mark: Mark) -> None:
+        """Notes a file, where its mark is a new one; any thread may call it."""
+        if self.marks.get(path) == mark:
+            return
+        self.marks[path] = mark
+        line = os.fsencode(f"{mark}{path}\0")
+        with suppress(OSError):  # of a full disk the journal itself tells
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(file, line)
+            finally:
+                os.close(file)
+
+    def forget(self) -> None:
+        """Removes the file: the run is finished, or nothing of it is used again."""
+        self.marks.clear()
+        self._path.unlink(missing_ok=True)
+
+
+def read_writes(path: Path) -> dict[str, Mark]:
+    """The latest mark of each file in a log; empty where there is none."""
+    marks: dict[str, Mark] = {}
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return marks
+    # What follows the last zero was not written to its end.
+    for line in content.split(b"\0")[:-1]:
+        text = os.fsdecode(line)
+        for mark in ("+", "=", "~"):
+            if text.startswith(mark):
+                marks[text[1:]] = mark
+    return marks
+
+
+# --- files that are held open
+
+
+def files_of_streams() -> set[str]:
+    """The files that this process holds open for writing, such as those of a shell's ``>``.
+
+    What a run prints is no input of the system. Standard output may be turned to standard error
+    just now, with the file kept under another number: so all numbers are looked at. Of a pipe
+    (``| tee out.log``) the files of the program at its other end count.
+    """
+    paths: set[str] = set()
+    try:
+        descriptors = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
+    except OSError:  # as on Windows
+        return paths
+    import fcntl  # not on Windows
+
+    pipes: set[str] = set()
+    for descriptor in descriptors:
+        with suppress(OSError):  # the one of the listing itself is closed by now
+            mode = os.fstat(descriptor).st_mode
+            if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & _WRITING:
+                continue
+            if stat.S_ISFIFO(mode):
+                pipes.add(f"pipe:[{os.fstat(descriptor).st_ino}]")
+            elif stat.S_ISREG(mode):
+                paths.add(_path_of(descriptor, fcntl))
+    for process in _readers_of(pipes):
+        paths.update(files_held_by(process))
+    return paths
+
+
+def _path_of(descriptor: int, fcntl: Any) -> str:
+    """The path of an open file."""
+    if sys.platform == "darwin":
+        raw: bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
+        return os.fsdecode(raw.rstrip(b"\0"))
+    return os.readlink(f"/dev/fd/{descriptor}")  # noqa: PTH115
+
+
+def _readers_of(pipes: Collection[str]) -> Iterator[str]:
+    """The processes that read one of some pipes from their standard input; none but on Linux."""
+    if not pipes:
+        return
+    for process in names_in("/proc"):
+        with suppress(OSError):  # another user's, or it has ended
+            if process.isdigit() and os.readlink(f"/proc/{process}/fd/0") in pipes:  # noqa: PTH115
+                yield process
+
+
+def files_held_by(process: str) -> Iterator[str]:
+    """The files that a process holds open for writing; none but on Linux."""
+    for descriptor in names_in(f"/proc/{process}/fd"):
+        with suppress(OSError):  # it is closed by now
+            path = os.readlink(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH115
+            if not path.startswith("/") or path.startswith(_DEVICES):
+                continue
+            if _is_for_writing(f"/proc/{process}/fdinfo/{descriptor}"):
+                yield path
+
+
+_DEVICES = ("/dev/", "/proc/", "/sys/", "/memfd:")
+
+
+def _is_for_writing(info: str) -> bool:
+    """Whether what the kernel says of an open file is that it may be written to."""
+    with open(info, encoding="ascii") as lines:  # noqa: PTH123
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name == "flags":
+                return bool(int(value, 8) & _WRITING)
+    return False
+
+
+def names_in(folder: str) -> list[str]:
+    """The names in a folder of the kernel's; none where it is not there."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
