@@ -44,7 +44,7 @@ class SourceChoice(Record):
     min_joined: Annotated[float, option("SHARE", rare=True)] = 0.0
     """Least share of the cases that --outputs must have an output for, 0 to 1; below it nothing
     is scored."""
-    corpus: Annotated[str | None, option("PATH")] = None
+    corpus: Annotated[str | None, option("PATH", rare=True)] = None
     """Documents for --rag baseline or a pipeline, and texts of a source with ids alone; by default
     those next to the cases."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None

@@ -54,7 +54,7 @@ class LLMChoice(NamedModel):
     """Environment variable with its API key."""
     api_key_file: Annotated[Path | None, option("--llm-api-key-file", rare=True)] = None
     """File with its API key."""
-    config: Path | None = None
+    config: Annotated[Path | None, option(rare=True)] = None
     """YAML file with sections llm and embeddings. By default ragbench.yaml, where there is one."""
 
     def settings(self) -> LLMSettings:

@@ -59,7 +59,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
       ragbench eval answers.jsonl
       ragbench eval cases.jsonl --outputs results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
-      ragbench eval squad.json --rag http://localhost:8000 --limit 100
+      ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.views.write import CaseFiles, are_written, write_reports
