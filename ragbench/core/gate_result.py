@@ -11,18 +11,18 @@ from enum import StrEnum
 from ragbench.core.attribution import Cause
 from ragbench.core.comparison import RunPair
 from ragbench.core.history import MainTrend
+from ragbench.core.left_out import (
+    NOT_MEASURED_IN_BASELINE,
+    NOT_MEASURED_IN_RUN,
+    ONLY_IN_BASELINE,
+    ONLY_IN_RUN,
+)
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
 from ragbench.core.unfulfilled import Unfulfilled
 from ragbench.safe_text import counted
 
-ONLY_IN_BASELINE = "only in the baseline"
-ONLY_IN_RUN = "only in this run"
-NOT_MEASURED_IN_BASELINE = "not measured in the baseline"
-NOT_MEASURED_IN_RUN = "not measured in this run"
-NOT_MEASURED_IN_EITHER = "not measured in either"
-"""Why a case cannot be compared; a case is counted once."""
 LIKELY = 0.2
 """A loss that is not significant is warned of up to this p-value, corrected for the family."""
 

@@ -10,21 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
-from ragbench.errors import InterfaceError, RagbenchError
+from ragbench.errors import InterfaceError, RagbenchError, UnreadableError
 from ragbench.safe_text import shown_line
 
 _LONGEST_REASON = 200
 """Characters of a library's message: some repeat the data that they refuse."""
 _TOO_MANY_DIGITS = "set_int_max_str_digits"
 """What Python names when it refuses a number of more than 4,300 digits, by a plain ValueError."""
-
-
-class UnreadableError(OSError):
-    """A source cannot be read as what it is taken for; says why, in words for its owner."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.strerror = message
 
 
 class Reading:
@@ -36,7 +28,7 @@ class Reading:
         >>> with Reading(lambda error: UnreadableError(f"no table: {words_of(error)}")):
         ...     int("x")
         Traceback (most recent call last):
-        ragbench.core.reading.UnreadableError: no table: invalid literal for int() with base 10: 'x'
+        ragbench.errors.UnreadableError: no table: invalid literal for int() with base 10: 'x'
     """
 
     # A class, not a generator: it is entered for each row of files with millions of rows.

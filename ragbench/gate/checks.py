@@ -17,6 +17,7 @@ from ragbench.gate.cases import interval_of, main_metrics, passes
 from ragbench.gate.config import RISE, GateConfig
 from ragbench.gate.demands import Demand, on_cases
 from ragbench.gate.drops import has_lost, is_lower
+from ragbench.gate.figures import ERROR_RATE
 from ragbench.gate.labels import corrected, points_of
 from ragbench.gate.words import figure, worded
 from ragbench.plugins import Floats, np
@@ -24,8 +25,6 @@ from ragbench.safe_text import did_you_mean
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import paired_columns
 
-ERROR_RATE = "error rate"
-"""The check of how many cases failed."""
 _TOKENS = "total_tokens"
 _USAGE_METRICS = {"tokens": _TOKENS, "cost": "generation_cost"}
 """Metrics of what the RAG says that it used."""

@@ -22,6 +22,8 @@ ANSWERED = "answered"
 """Of the cases that have an answer, whether each was answered."""
 MEASURED = "measured: "
 """Before the name of a metric: the share of cases that it is measured on."""
+ERROR_RATE = "error rate"
+"""The check of how many cases failed."""
 DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 

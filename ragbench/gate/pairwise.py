@@ -9,6 +9,7 @@ from itertools import combinations
 
 from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.comparison import Difference, MetricComparison, RunFigure
+from ragbench.core.left_out import LEFT_OUT
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Status
 from ragbench.core.record import Record, replace
@@ -16,7 +17,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.cases import interval_of
 from ragbench.stats.family import family_test
 from ragbench.stats.mean import mean_interval
-from ragbench.stats.paired import LEFT_OUT, PairedSample, pair, paired_columns
+from ragbench.stats.paired import PairedSample, pair, paired_columns
 
 ALPHA = 0.05
 """Level of the whole family of tests."""

@@ -10,8 +10,7 @@ from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, SharedL
 from ragbench.core.outcome import Status
 from ragbench.core.record import replace
 from ragbench.core.run_scores import RunScores
-from ragbench.gate.checks import ERROR_RATE
-from ragbench.gate.figures import MEASURED
+from ragbench.gate.figures import ERROR_RATE, MEASURED
 
 _MOSTLY = 0.8
 """From this share of its lost cases on, a check has lost them together with another one."""

@@ -19,9 +19,9 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from ragbench.core.reading import Reading, UnreadableError
+from ragbench.core.reading import Reading
 from ragbench.core.record import Record
-from ragbench.errors import DataError, Problem
+from ragbench.errors import DataError, Problem, UnreadableError
 from ragbench.io import arrow, converted
 from ragbench.io.fields import (
     CASES_FILE,

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 import orjson
 
-from ragbench.core.reading import UnreadableError
-from ragbench.errors import InputError
+from ragbench.errors import InputError, UnreadableError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors

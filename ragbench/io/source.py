@@ -19,8 +19,8 @@ from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
-from ragbench.core.reading import Reading, UnreadableError, is_in_words, words_of
-from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.core.reading import Reading, is_in_words, words_of
+from ragbench.errors import ConfigError, DataError, Problem, UnreadableError
 from ragbench.io.addresses import is_address, open_address
 from ragbench.io.limits import ReadLimits, Unpacked
 from ragbench.io.values import ValueProblem

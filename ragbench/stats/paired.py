@@ -6,13 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 
-from ragbench.core.gate_result import (
-    NOT_MEASURED_IN_BASELINE,
-    NOT_MEASURED_IN_EITHER,
-    NOT_MEASURED_IN_RUN,
-    ONLY_IN_BASELINE,
-    ONLY_IN_RUN,
-)
+from ragbench.core.left_out import LEFT_OUT
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import DataError, Problem
 from ragbench.plugins import Floats, np
@@ -27,16 +21,6 @@ Key = str | int | tuple[str, str]
 CaseScores = tuple[tuple[float | None, ...], tuple[float | None, ...]]
 """Scores of a case in the candidate and in the baseline, each in the order of its runs; None where
 it was not measured. Larger is better."""
-
-
-LEFT_OUT = (
-    ONLY_IN_BASELINE,
-    ONLY_IN_RUN,
-    NOT_MEASURED_IN_BASELINE,
-    NOT_MEASURED_IN_RUN,
-    NOT_MEASURED_IN_EITHER,
-)
-"""Why a case cannot be compared; a case is counted once."""
 
 
 class PairedSample(Record, eq=False):

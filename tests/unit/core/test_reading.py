@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.reading import Reading, UnreadableError, words_of
-from ragbench.errors import ConfigError, DataError, InterfaceError, RunMismatchError
+from ragbench.core.reading import Reading, words_of
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    InterfaceError,
+    RunMismatchError,
+    UnreadableError,
+)
 from ragbench.io.read import read_cases
 from ragbench.io.source import Problems, noting_read_errors
 
