@@ -427,6 +427,7 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
       2    cannot run: bad usage, bad input, something missing, or a bug
       3    inconclusive: not enough evidence
       130  interrupted; the same command continues
+      141  whoever read the output went away, as head does
     """
     if isinstance(context.obj, Invocation):
         context.obj.traceback = options.traceback

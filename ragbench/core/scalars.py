@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 _PLAIN = frozenset({str, int, bool, type(None), list, dict, tuple})
 _PANDAS_MISSING = frozenset({"NaTType", "NAType"})
@@ -20,17 +20,17 @@ def plain_scalar(value: Any) -> Any:
         >>> plain_scalar(float("nan")), plain_scalar(0.5), plain_scalar("a")
         (None, 0.5, 'a')
     """
-    kind = type(value)
+    kind = type(cast("object", value))
     if kind in _PLAIN:
         return value
     if kind.__name__ in _PANDAS_MISSING:
         return None
     is_numpy_scalar = kind.__module__ == "numpy" and getattr(value, "ndim", None) == 0
-    if is_numpy_scalar or isinstance(value, (float, Decimal)):
-        if value != value:  # NaN, and NumPy's NaT, differ from everything
-            return None
-        if is_numpy_scalar:
-            return value.item()
+    may_be_nan = is_numpy_scalar or issubclass(kind, (float, Decimal))
+    if may_be_nan and value != value:  # NaN, and NumPy's NaT, differ from everything
+        return None
+    if is_numpy_scalar:
+        return value.item()
     return value
 
 

@@ -20,7 +20,7 @@ from ragbench.errors import InputError, UnreadableError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
 from ragbench.io.limits import ReadLimits
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields
 from ragbench.io.values import is_list, is_object
 from ragbench.plugins import require
 
@@ -109,6 +109,8 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             if not stream.seekable():
                 whole_file = io.BytesIO(source.limits.read_all(stream))
             with parquet.ParquetFile(whole_file) as file:
+                if not has_few_fields(len(file.schema_arrow), source.name, None, problems):
+                    return
                 for batch in file.iter_batches(batch_size=_batch_rows(file, source.limits)):
                     for values in json_rows(batch):
                         number += 1

@@ -19,7 +19,7 @@ import orjson
 from ragbench.errors import InputError, UnreadableError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
-from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
@@ -513,7 +513,8 @@ def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Ro
         return
     for number, item in enumerate(items, start=1):
         if is_object(item):
-            yield Row(source.name, number, item)
+            if has_few_fields(len(item), source.name, number, problems):
+                yield Row(source.name, number, item)
         else:
             message = f"expected a JSON object, found {describe(item)}"
             problems.add(message, path=source.name, line=number)
@@ -739,7 +740,9 @@ def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterat
     for line in read_lines(source, problems):
         for value in line_value(line, path, problems):
             if type(value) is dict:
-                yield Row(path, line.number, cast("Mapping[str, object]", value))
+                record = cast("Mapping[str, object]", value)
+                if has_few_fields(len(record), path, line.number, problems):
+                    yield Row(path, line.number, record)
                 continue
             message = f"expected a JSON object, found {describe(value)}"
             if line.raw.lstrip().startswith(b"["):

@@ -341,6 +341,23 @@ Kind = Literal["cases", "documents"]
 """What is being read."""
 
 
+_MOST_FIELDS = 16_384
+"""Columns of a workbook in Excel. Each name is compared with all that ragbench knows: a million of
+them, as of a table whose rows and columns are swapped, takes a minute."""
+
+
+def has_few_fields(count: int, path: str, line: int | None, problems: Problems) -> bool:
+    """Whether a record or a header has no more fields than allowed; else a problem says so."""
+    if count <= _MOST_FIELDS:
+        return True
+    problems.add(
+        f"it has {count:,} fields; the most are {_MOST_FIELDS:,}. Are rows and columns swapped?",
+        path=path,
+        line=line,
+    )
+    return False
+
+
 class Row(NamedTuple):
     """One record of a source, before its fields are understood.
 

@@ -28,7 +28,7 @@ from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.fields import squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
@@ -39,7 +39,9 @@ _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def _has_distinct_columns(header: list[str], path: str, line: int, problems: Problems) -> bool:
-    """Whether no column's name appears twice: each that does is a problem."""
+    """Whether no column's name appears twice, and none is one too many; else problems say so."""
+    if not has_few_fields(len(header), path, line, problems):
+        return False
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
         problems.add("the column appears twice in the header", path=path, line=line, field=name)

@@ -90,7 +90,7 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
     process.stdout.close()
     with process.stderr as said:
         assert said.read() == b""
-    assert process.wait() == 2
+    assert process.wait() == 141
 
 
 def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:

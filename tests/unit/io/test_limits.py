@@ -321,3 +321,31 @@ def test_damaged_parquet_never_crashes(
     for read in (read_cases, read_documents, entries, retrievals):
         with contextlib.suppress(InputError):
             list(read(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cases.csv", "query,{names}\nq,{values}\n"),
+        ("cases.tsv", "query\t{tabs}\n"),
+        ("cases.jsonl", '{{"query": "q", {members}}}\n'),
+        ("cases.json", '[{{"query": "q", {members}}}]\n'),
+    ],
+)
+def test_a_record_of_too_many_fields_is_refused(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "64MB")
+    monkeypatch.setenv("RAGBENCH_MAX_FILE", "64MB")
+    names = [f"c{number}" for number in range(16_384)]
+    path = tmp_path / name
+    content = text.format(
+        names=",".join(names),
+        values=",".join("1" * len(names)),
+        tabs="\t".join(names),
+        members=", ".join(f'"{field}": 1' for field in names),
+    )
+    path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(DataError, match=r"it has 16,385 fields; the most are 16,384"):
+        list(read_cases(path))

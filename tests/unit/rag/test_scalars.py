@@ -98,7 +98,7 @@ def test_an_id_of_any_library_is_its_text(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), Decimal("0.5")])
 def test_a_score_of_any_library_is_a_float(value: Any) -> None:
-    result = to_retrieval_result(RetrievalResult(["a"], scores=[value]), "f")
+    result: Any = to_retrieval_result(RetrievalResult(["a"], scores=[value]), "f")
 
     assert result.scores == [0.5]
     assert type(result.scores[0]) is float
