@@ -10,21 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.errors import InterfaceError, RagbenchError
-from ragbench.safe_text import shown_line
 
 _LONGEST_REASON = 200
 """Characters of a library's message: some repeat the data that they refuse."""
 _TOO_MANY_DIGITS = "set_int_max_str_digits"
 """What Python names when it refuses a number of more than 4,300 digits, by a plain ValueError."""
-
-
-class UnreadableError(OSError):
-    """A source cannot be read as what it is taken for; says why, in words for its owner."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.strerror = message
 
 
 class Reading:
@@ -33,10 +25,10 @@ class Reading:
     Errors of ragbench pass, because they are in the reader's words already.
 
     Example:
-        >>> with Reading(lambda error: UnreadableError(f"no table: {words_of(error)}")):
+        >>> with Reading(lambda error: UnreadableError(f"bad: {words_of(error)}")):
         ...     int("x")
         Traceback (most recent call last):
-        ragbench.core.reading.UnreadableError: no table: invalid literal for int() with base 10: 'x'
+        ragbench.core.in_words.UnreadableError: bad: invalid literal for int() with base 10: 'x'
     """
 
     # A class, not a generator: it is entered for each row of files with millions of rows.
@@ -91,6 +83,8 @@ def is_of_the_system(error: Exception) -> bool:
 
 def words_of(error: Exception) -> str:
     """Why a file cannot be read, in words for its owner."""
+    from ragbench.safe_text import shown_line  # most files are in order
+
     text = str(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import orjson
 
-from ragbench.core.reading import Reading, UnreadableError, words_of
+from ragbench.core.in_words import UnreadableError
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole

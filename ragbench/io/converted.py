@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ragbench.core.reading import Reading, UnreadableError, words_of
+from ragbench.core.in_words import UnreadableError
+from ragbench.core.reading import Reading, words_of
 from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Kind, Problems, Row, Source

@@ -19,7 +19,8 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from ragbench.core.reading import Reading, UnreadableError
+from ragbench.core.in_words import UnreadableError
+from ragbench.core.reading import Reading
 from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io import arrow, converted

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 import orjson
 
-from ragbench.core.reading import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets

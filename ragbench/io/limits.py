@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ragbench.core.reading import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError
 

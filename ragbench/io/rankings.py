@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from ragbench.core.reading import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zipfile import ZipFile
 
-from ragbench.core.reading import Reading, UnreadableError, words_of
+from ragbench.core.in_words import UnreadableError
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole

@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from ragbench.core.case import Case
-from ragbench.core.reading import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError

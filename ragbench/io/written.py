@@ -13,8 +13,9 @@ from typing import Any, cast
 import msgspec
 import orjson
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.outcome import Failure, Known, Outcome, Status
-from ragbench.core.reading import Reading, UnreadableError, words_of
+from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ragbench.core.chunk import Chunk, origin_of
-from ragbench.core.reading import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.roles import FieldRole
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.reading import Reading, UnreadableError, words_of
+from ragbench.core.in_words import UnreadableError
+from ragbench.core.reading import Reading, words_of
 from ragbench.errors import ConfigError, DataError, InterfaceError, RunMismatchError
 from ragbench.io.read import read_cases
 from ragbench.io.source import Problems, noting_read_errors
