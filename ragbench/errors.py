@@ -308,11 +308,3 @@ class LLMCacheError(LLMStoppedError):
 
 class InterruptedRunError(RagbenchError):
     """The user stopped the run. All finished outcomes are stored, and it can be continued."""
-
-
-class UnreadableError(OSError):
-    """A source cannot be read as what it is taken for; says why, in words for its owner."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.strerror = message

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
-from ragbench.errors import InterfaceError, RagbenchError, UnreadableError
-from ragbench.safe_text import shown_line
+from ragbench.core.in_words import UnreadableError
+from ragbench.errors import InterfaceError, RagbenchError
 
 _LONGEST_REASON = 200
 """Characters of a library's message: some repeat the data that they refuse."""
@@ -25,10 +25,10 @@ class Reading:
     Errors of ragbench pass, because they are in the reader's words already.
 
     Example:
-        >>> with Reading(lambda error: UnreadableError(f"no table: {words_of(error)}")):
+        >>> with Reading(lambda error: UnreadableError(f"bad: {words_of(error)}")):
         ...     int("x")
         Traceback (most recent call last):
-        ragbench.errors.UnreadableError: no table: invalid literal for int() with base 10: 'x'
+        ragbench.core.in_words.UnreadableError: bad: invalid literal for int() with base 10: 'x'
     """
 
     # A class, not a generator: it is entered for each row of files with millions of rows.
@@ -83,6 +83,8 @@ def is_of_the_system(error: Exception) -> bool:
 
 def words_of(error: Exception) -> str:
     """Why a file cannot be read, in words for its owner."""
+    from ragbench.safe_text import shown_line  # most files are in order
+
     text = str(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"

@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import orjson
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.reading import Reading, words_of
 from ragbench.core.trace import Trace
-from ragbench.errors import InputError, UnreadableError
+from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
 from ragbench.io.limits import ReadLimits

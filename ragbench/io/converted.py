@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.reading import Reading, words_of
-from ragbench.errors import UnreadableError
 from ragbench.io.json_files import Line, decode_line, read_bytes
 from ragbench.io.limits import ReadLimits
 from ragbench.io.source import Kind, Problems, Row, Source

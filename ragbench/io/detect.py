@@ -19,9 +19,10 @@ from typing import Any, cast
 import msgspec
 import orjson
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.reading import Reading
 from ragbench.core.record import Record
-from ragbench.errors import DataError, Problem, UnreadableError
+from ragbench.errors import DataError, Problem
 from ragbench.io import arrow, converted
 from ragbench.io.fields import (
     CASES_FILE,

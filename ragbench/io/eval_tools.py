@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from ragbench.errors import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.io.deepeval_cells import split_texts
 from ragbench.io.detect import container_rows, detect_container
 from ragbench.io.expected import promptfoo_expectations

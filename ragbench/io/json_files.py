@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 import orjson
 
-from ragbench.errors import InputError, UnreadableError
+from ragbench.core.in_words import UnreadableError
+from ragbench.errors import InputError
 from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
 from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields, noting_read_errors

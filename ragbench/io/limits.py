@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.core.sizes import long_record, record_limit, size_of, size_text
-from ragbench.errors import UnreadableError
 
 if TYPE_CHECKING:
     import zipfile

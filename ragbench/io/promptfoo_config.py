@@ -25,7 +25,7 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from ragbench.errors import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.io.detect import CONTAINERS, container_rows, detect_container, reader_of
 from ragbench.io.expected import expectation_kinds, promptfoo_expectations
 from ragbench.io.fields import field_names, outcome_fields

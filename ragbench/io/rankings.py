@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
-from ragbench.errors import ConfigError, DataError, Problem, UnreadableError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.encoding import decoded
 from ragbench.io.fields import (
     CASES_FILE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
-from ragbench.errors import UnreadableError
+from ragbench.core.in_words import UnreadableError
 from ragbench.io.json_files import load
 from ragbench.io.source import Kind, Problems, Row, Source, derived_id
 from ragbench.io.values import as_list, as_object, is_list, is_object

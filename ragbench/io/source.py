@@ -19,11 +19,11 @@ from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
+from ragbench.core.in_words import UnreadableError, ValueInWordsError
 from ragbench.core.reading import Reading, is_in_words, words_of
-from ragbench.errors import ConfigError, DataError, Problem, UnreadableError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import is_address, open_address
 from ragbench.io.limits import ReadLimits, Unpacked
-from ragbench.io.values import ValueProblem
 from ragbench.masking import mask_url
 
 
@@ -325,7 +325,7 @@ def reading_problem(error: Exception, *, after: int | None = None) -> str:
     Args:
         after: the line of the last record that could be read, if there is one.
     """
-    if isinstance(error, (UnreadableError, ValueProblem)):
+    if isinstance(error, (UnreadableError, ValueInWordsError)):
         return str(error)
     if isinstance(error, FileNotFoundError):
         return "no such file or folder"

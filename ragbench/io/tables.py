@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZipFile
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.reading import Reading, words_of
 from ragbench.core.trace import Trace
-from ragbench.errors import InputError, UnreadableError
+from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.csv_cells import csv_line
 from ragbench.io.excel_cells import cell_text

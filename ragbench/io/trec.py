@@ -18,9 +18,10 @@ from typing import NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from ragbench.core.case import Case
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.record import Record, field
 from ragbench.core.trace import Trace, sample_row
-from ragbench.errors import InputError, UnreadableError
+from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES

@@ -16,6 +16,7 @@ import orjson
 
 from ragbench.core.case import Evidence, Expectation, ExpectationKind, Turn
 from ragbench.core.cited_sources import as_citations
+from ragbench.core.in_words import ValueInWordsError
 from ragbench.core.patterns import PatternProblem, checked_pattern
 from ragbench.io.fields import field_names, squash
 
@@ -37,7 +38,7 @@ _MOST_WORDINGS = 50
 """At most as many answers are made of parts: their number is a product, and has no bound."""
 
 
-class ValueProblem(ValueError):
+class ValueProblem(ValueInWordsError):
     """A value that its field cannot hold; the message says what was expected."""
 
 

@@ -13,13 +13,14 @@ from typing import Any, cast
 import msgspec
 import orjson
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.reading import Reading, words_of
 from ragbench.core.record import replace
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES
 from ragbench.core.validation import Verdict
-from ragbench.errors import RunError, UnreadableError
+from ragbench.errors import RunError
 from ragbench.io.csv_cells import unguarded
 from ragbench.io.detect import container_rows
 from ragbench.io.export import RETRIEVAL_COLUMNS, ColumnKind, encode_case, table_columns

@@ -211,7 +211,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         [(entries, size, oldest, newest)] = self._rows(
             "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
         )
-        return CacheStats(
+        stats = CacheStats(
             path=str(self.path),
             file_bytes=self.path.stat().st_size,
             entries=entries,
@@ -220,6 +220,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             newest=newest,
             lines=tuple(CacheLine(*row) for row in rows),
         )
+        with guarded(self.path):  # SQLite keeps whatever type a damaged cell has
+            return msgspec.convert(msgspec.to_builtins(stats), CacheStats)
 
     def prune(
         self,

@@ -1,5 +1,7 @@
 """``ragbench cache``: what is kept, and removing it."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,11 @@ def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) 
 
 def test_a_cache_that_nothing_was_kept_in_holds_no_answers(ragbench: Ragbench) -> None:
     assert "0 answers" in ragbench("cache", "stats").ok().out
+
+
+def test_a_damaged_cell_is_named_with_its_file(ragbench: Ragbench, filled: Path) -> None:
+    with closing(sqlite3.connect(filled, isolation_level=None)) as cache:
+        cache.execute("UPDATE replies SET size = 'much'")
+        cache.execute("UPDATE replies SET model = x'ff'")
+
+    ragbench("cache", "stats").refused("llm-cache.sqlite is not a cache of ragbench, or is damaged")

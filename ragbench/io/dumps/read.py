@@ -12,9 +12,10 @@ from typing import Any
 import orjson
 
 from ragbench.core.chunk import Chunk, origin_of
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.roles import FieldRole
 from ragbench.core.validation import RetrievalDump
-from ragbench.errors import ConfigError, DataError, Problem, UnreadableError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import detect_container

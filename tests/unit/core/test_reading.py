@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.core.in_words import UnreadableError
 from ragbench.core.reading import Reading, words_of
-from ragbench.errors import (
-    ConfigError,
-    DataError,
-    InterfaceError,
-    RunMismatchError,
-    UnreadableError,
-)
+from ragbench.errors import ConfigError, DataError, InterfaceError, RunMismatchError
 from ragbench.io.read import read_cases
 from ragbench.io.source import Problems, noting_read_errors
 
