@@ -27,13 +27,13 @@ SEEN = [way for way in WAYS if not way.startswith("program")]
 
 def parameters(ways: list[str]) -> list[object]:
     """Ways of writing, as parameters of a test."""
-    parameters: list[object] = []
+    rows: list[object] = []
     for name in ways:
         marks: list[pytest.MarkDecorator] = []
         if name not in QUICK:
             marks.append(pytest.mark.nightly)
-        parameters.append(pytest.param(name, marks=marks))
-    return parameters
+        rows.append(pytest.param(name, marks=marks))
+    return rows
 
 
 class Project:
