@@ -107,9 +107,12 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """A text in which a mask is in place of each span."""
+    ordered_spans = sorted(spans)
+    if not ordered_spans:  # nearly all texts: none of them is copied
+        return text
     parts: list[str] = []
     masked_to = 0  # all before this position is in the parts
-    for start, end in sorted(spans):
+    for start, end in ordered_spans:
         if start >= masked_to:  # else it overlaps with the one before
             parts.append(text[masked_to:start])
             parts.append(MASK)
