@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ragbench.core.case_table import CaseTable, Cells, ScoredCase
 from ragbench.core.history import Drift, MainRun
@@ -100,6 +100,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
     )
 
 
+_Stored = TypeVar("_Stored")
 _LEFT_BY_VERSION_CONTROL = {
     rb"^<{7} ": (
         "has a conflict of a merge in it. Take one side, such as: git checkout --theirs {path}; "
@@ -256,7 +257,10 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
             "version that wrote it, or make it anew with ragbench baseline set RUN"
         )
     metrics = tuple(_read_metric(metric) for metric in content["metrics"])
-    runs = [MainRun(**run) for run in content["runs"]]
+    runs = [_typed(MainRun, run) for run in content["runs"]]
+    for key in ("dataset", "rag", "matching"):
+        if not isinstance(content[key], str):
+            raise ValueError(f"its '{key}' is not a text")
     kept = content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
@@ -276,7 +280,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
         matching=content["matching"],
         fingerprints=content["fingerprints"],
         metrics=metrics,
-        stages=tuple(StageCount(**stage) for stage in content["stages"]),
+        stages=tuple(_typed(StageCount, stage) for stage in content["stages"]),
         cases=_read_cases(content["cases"], metrics, times),
         drift=_read_drift(content) if "drift" in content else None,
         origins=origins,
@@ -318,7 +322,15 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
 def _read_metric(stored: Json) -> MetricColumn:
     """A metric of a file."""
     facts: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
-    return MetricColumn(name=facts.pop("metric"), **facts)
+    return _typed(MetricColumn, {"name": facts.pop("metric"), **facts})
+
+
+def _typed(kind: type[_Stored], stored: Json) -> _Stored:
+    """A record of a file, all of whose fields are known and of their types."""
+    import msgspec
+
+    kind(**stored)  # a name that is not known is another version's
+    return msgspec.convert(stored, kind)
 
 
 def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
