@@ -115,7 +115,7 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
             cells = cells._replace(cases=cases)
         rows.append((check.label, outcome, *cells))
     yield ""
-    yield fitted_table(columns, rows, missed=("n", "interval"), sparse=True)
+    yield fitted_table(columns, rows, missed=("n", "interval", "before"), sparse=True)
     if len(checks) > _ROWS:
         yield styled((f"and {len(checks) - _ROWS:,} more: see --md or --json", "dim"))
 
