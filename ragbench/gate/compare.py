@@ -393,7 +393,7 @@ def _cases_before(
         kinds: of the cases that turned, by id.
         ids: of the cases; those of no case of the run are left out.
     """
-    places = [place for place in run_now.table.places(ids).tolist() if place >= 0]
+    places = [int(place) for place in run_now.table.places(ids) if place >= 0]
     texts_before = run_before.table.texts_of(places)
     texts_now = run_now.table.texts_of(places)
     causes = run_before.table.fact("cause")
