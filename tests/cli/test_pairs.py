@@ -186,9 +186,9 @@ def test_pair(
     elif reader == "eval" and expected == CASES:
         assert "baseline on " in printed.out
     elif reader == "eval" and expected == RETRIEVED:
-        assert "retrieve  1 done, 1 recorded" in printed.out
+        assert "recorded on dump: 1 case" in printed.out
     elif reader == "eval" and expected == RANKED:
-        assert "retrieve  2 done, 2 recorded" in printed.out
+        assert ": 2 cases" in printed.out
     elif reader == "eval":
         main(["export", out, "--to", "jsonl", "-o", f"{out}.jsonl"])
         found, wanted = cases(f"{out}.jsonl"), cases("export.jsonl")
