@@ -608,5 +608,5 @@ def test_files_of_collected_cases_are_those_of_cases_that_are_read_again(tmp_pat
 
     assert not report.is_comparable
     assert collected == read_again
-    # A header and two cases, in lines as spreadsheets end them.
-    assert collected[1].count(b"\r\n") == 3
+    # A header and two cases.
+    assert collected[1].count(b"\n") == 3
