@@ -1,6 +1,6 @@
 """Runs the cells of a notebook in IPython, and writes their outputs into it.
 
-    python .ci/notebook.py [NOTEBOOK]
+    python .ci/run_notebook.py [NOTEBOOK]
 
 The notebook is docs/notebook.ipynb unless another one is named. Its cells run as in Jupyter: inside
 an event loop, in a shell with a kernel. They run in an empty folder, where they may write.
