@@ -138,6 +138,13 @@ def excel() -> None:
         assert [entry.case.query for entry in source] == [QUERY]
 
 
+def pandas_frame() -> None:
+    from ragbench import evaluate
+
+    frame = evaluate(cases(), out="run", metrics="recall@5").to_pandas()
+    assert list(frame["recall@5"]) == [1.0]
+
+
 def text() -> None:
     score("rouge", "bleu", "chrf")
 
@@ -368,9 +375,9 @@ PURPOSES: Mapping[str, Callable[[], None]] = {
     "chroma": chroma, "documents": documents_of_all_kinds,
     "elasticsearch": lambda: elastic("elasticsearch"), "embeddings": embeddings, "excel": excel,
     "fastembed": fastembed, "hf": hf, "http": http, "llm": llm, "milvus": milvus, "onnx": onnx,
-    "opensearch": lambda: elastic("opensearch"), "pgvector": pgvector, "qdrant": qdrant,
-    "ragas": ragas, "ray": ray, "remote": remote, "sentence-transformers": sentence_transformers,
-    "small": small, "text": text, "tokens": tokens,
+    "opensearch": lambda: elastic("opensearch"), "pandas": pandas_frame, "pgvector": pgvector,
+    "qdrant": qdrant, "ragas": ragas, "ray": ray, "remote": remote,
+    "sentence-transformers": sentence_transformers, "small": small, "text": text, "tokens": tokens,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""A gate's checks as tests, and the fixture that evaluates."""
+"""A gate's checks and a run's cases as tests, and the fixture that evaluates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from ragbench.core.attribution import LOSSES, Cause
 from ragbench.core.gate_result import GateOutcome, GateResult
-from ragbench.core.report import Report
+from ragbench.core.report import CaseRow, Report
 from ragbench.errors import RagbenchError
 from ragbench.gate.config import Undecided, demanded
 from ragbench.gate.gate import bearing
@@ -17,32 +19,56 @@ from ragbench.stages.stage import CallSettings
 from ragbench.stages.system import EvalSettings
 from ragbench.verbs.evaluate import GivenCases, evaluate
 from ragbench.verbs.gate import gate_run
+from ragbench.verbs.report import report_of
 from ragbench.views.gate import limit_text, refusal_text
 from ragbench.views.write import write_reports
 
 
 def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
-    """A test for each check of the run that the options name, and one for the verdict as a whole.
+    """The tests of the runs that the options name: those of cases come before those of checks.
 
     Raises:
-        pytest.UsageError: the run cannot be judged.
+        pytest.UsageError: a run cannot be read, or not be judged.
     """
+    parent: _TestsOfRuns = _TestsOfRuns.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
+        session, name="ragbench", nodeid="ragbench"
+    )
+    run_of_cases = _text_option(session.config, "--ragbench-cases")
+    if run_of_cases is not None:
+        yield from _case_tests(run_of_cases, parent)
     run = _text_option(session.config, "--ragbench")
-    baseline = _text_option(session.config, "--ragbench-baseline")
-    config_file = _text_option(session.config, "--ragbench-config")
-    strict = bool(session.config.getoption("--ragbench-strict"))
+    if run is not None:
+        yield from _check_tests(run, session.config, parent)
+
+
+def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
+    """A test for each case of a run."""
+    try:
+        cases = [_case_of(row) for row in report_of(run).rows()]
+    except RagbenchError as error:
+        raise pytest.UsageError(f"ragbench: {error}") from error
+    for case in cases:
+        item: _CaseItem = _CaseItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
+            parent, name=f"case[{case.id}]"
+        )
+        item.case = case
+        yield item
+
+
+def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
+    """A test for each check of a run's gate, and one for the verdict as a whole."""
+    baseline = _text_option(config, "--ragbench-baseline")
+    config_file = _text_option(config, "--ragbench-config")
+    strict = bool(config.getoption("--ragbench-strict"))
     try:
         config_path = None if config_file is None else Path(config_file)
-        config = demanded(config_path, baseline=baseline, strict=strict)
-        verdict = gate_run(str(run), config)
+        gate_config = demanded(config_path, baseline=baseline, strict=strict)
+        verdict = gate_run(run, gate_config)
     except RagbenchError as error:
         # The message names options of the command.
         text = str(error).replace("--baseline", "--ragbench-baseline")
         raise pytest.UsageError(f"ragbench: {text}") from error
-    parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
-        session, name="ragbench", nodeid="ragbench"
-    )
-    for name, outcome, reason in _outcomes(verdict, config.undecided):
+    for name, outcome, reason in _outcomes(verdict, gate_config.undecided):
         item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
             parent, name=shown_line(name)
         )
@@ -68,14 +94,14 @@ def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, 
 
 
 class _CheckFailedError(Exception):
-    """A check that did not pass."""
+    """A check that did not pass, or a case that is lost."""
 
 
-class _Gate(pytest.Collector):
-    """The parent of the checks, which pytest wants each test to have."""
+class _TestsOfRuns(pytest.Collector):
+    """The parent of cases and checks, which pytest wants each test to have."""
 
     def collect(self) -> list[pytest.Item | pytest.Collector]:
-        """Nothing: the tests are made with the verdict."""
+        """Nothing: the tests are made of stored runs."""
         return []
 
 
@@ -100,6 +126,58 @@ class _CheckItem(pytest.Item):
         if isinstance(excinfo.value, _CheckFailedError):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"ragbench: {self.name}"
+
+
+_UNDECIDED = (Cause.UNCHECKED, Cause.SHOWN)
+"""Causes of cases whose answer was compared with nothing: neither passed nor failed."""
+_LONGEST_ID = 100
+_LONGEST_TEXT = 1000
+
+
+class _Case(NamedTuple):
+    """A case of the run, as its test needs it."""
+
+    id: str
+    cause: Cause
+    text: str
+    """The cause with the facts of the case, then question, answer and reference."""
+
+
+def _case_of(row: CaseRow) -> _Case:
+    cause = row.attribution.cause
+    lines = [
+        f"{cause.label}: {row.attribution.explanation}",
+        f"question: {row.query}",
+        f"answer: {'none' if row.response is None else row.response}",
+    ]
+    if row.reference is not None:
+        lines.append(f"reference: {row.reference}")
+    if cause.remedy:
+        lines.append(f"next: {cause.remedy}")
+    text = "\n".join(shown_line(line, longest=_LONGEST_TEXT) for line in lines)
+    return _Case(id=shown_line(row.id, longest=_LONGEST_ID), cause=cause, text=text)
+
+
+class _CaseItem(pytest.Item):
+    """One case as a test."""
+
+    case: _Case
+
+    def runtest(self) -> None:
+        """Fails with the cause where the case is lost; skips it where nothing was compared."""
+        if self.case.cause in _UNDECIDED:
+            pytest.skip(self.case.text.partition("\n")[0])
+        if self.case.cause in LOSSES:
+            raise _CheckFailedError(self.case.text)
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
+    ) -> str:
+        """The cause alone: where in ragbench it was raised helps nobody."""
+        return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"ragbench: {self.name}"

@@ -1,4 +1,4 @@
-"""The pytest plugin: a gate's checks as tests, and a fixture that evaluates a RAG.
+"""The pytest plugin: a gate's checks and a run's cases as tests, a fixture that evaluates a RAG.
 
 It is loaded with every pytest of an environment that holds ragbench. So it imports nothing but
 pytest, and does nothing, until one of its options or its fixture is used.
@@ -32,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ),
     ):
         group.addoption(name, metavar=metavar, help=about)
+    cases = "Add a test for each case of this run: a lost case fails with its cause."
+    group.addoption("--ragbench-cases", metavar="RUN", help=cases)
     strict = "Fail inconclusive checks, too: for releases."
     group.addoption("--ragbench-strict", action="store_true", help=strict)
 
@@ -50,7 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Adds the tests of a run behind those that were collected."""
-    if session.config.getoption("--ragbench") is not None:
+    is_used = (
+        session.config.getoption("--ragbench") is not None
+        or session.config.getoption("--ragbench-cases") is not None
+    )
+    if is_used:
         from ragbench_cli.pytest_checks import tests_of
 
         items += tests_of(session)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.metric import Direction
@@ -14,7 +15,11 @@ from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.record import Record, field
 from ragbench.core.report import Correction, Interval
+from ragbench.plugins import load_attribute
 from ragbench.safe_text import counted
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class CaseKind(StrEnum):
@@ -246,6 +251,32 @@ class Comparison(Record):
                 columns.append(column)
             lines.append("  ".join(columns))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The comparison as Jupyter shows it: result, metrics, cases that went another way."""
+        # By name, as below: views import the records, and never the other way round.
+        html: str = load_attribute("ragbench.views.notebook:comparison_html")(self)
+        return html
+
+    def to_pandas(self) -> DataFrame:
+        """A row per case that failed in one run and passed in the other.
+
+        A missing value is NA, and never 0.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        frame: DataFrame = load_attribute("ragbench.views.frames:changed_cases_frame")(self)
+        return frame
+
+    def summaries_frame(self) -> DataFrame:
+        """A row per metric and pair of runs: means, difference, interval and p-value.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        frame: DataFrame = load_attribute("ragbench.views.frames:differences_frame")(self)
+        return frame
 
 
 class CaseBefore(Record):

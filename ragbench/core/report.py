@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragbench.core.attribution import AnswerCounts, Attribution, Cause, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
@@ -20,6 +20,10 @@ from ragbench.core.outcome import Cell, Failure, Judgement, Repeats, Status
 from ragbench.core.record import Record, field
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
+from ragbench.plugins import load_attribute
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class Steadiness(Record):
@@ -554,6 +558,32 @@ class Report(Record):
         for group in self.failures:
             lines.append(f"{group.stage} failed  {group.count:,}: {group.message}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The report as Jupyter shows it: headline, causes, metrics and the worst cases."""
+        # By name, as below: views import the records, and never the other way round.
+        html: str = load_attribute("ragbench.views.notebook:report_html")(self)
+        return html
+
+    def to_pandas(self) -> DataFrame:
+        """A row per case: its texts, a column per metric, its cause and what decided it.
+
+        A missing value is NA, and never 0.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        frame: DataFrame = load_attribute("ragbench.views.frames:cases_frame")(self)
+        return frame
+
+    def summaries_frame(self) -> DataFrame:
+        """A row per metric: score, interval, and how many cases ended in each way.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        frame: DataFrame = load_attribute("ragbench.views.frames:summaries_frame")(self)
+        return frame
 
     @property
     def is_comparable(self) -> bool:

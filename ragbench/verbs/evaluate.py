@@ -128,10 +128,10 @@ def evaluate(
             stays the same. Without it, nothing is used again that this process was given before:
             a sweep over a variable, a patched method and a changed closure are no files.
         fresh: forget what an earlier run left in the folder.
-        advance: called with progress.
+        advance: called with progress; without it a notebook shows the progress below the cell.
 
     Returns:
-        The report; `ragbench.views` renders it.
+        The report; a notebook shows it, and `Report.to_pandas` makes it a DataFrame.
 
     Raises:
         DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
@@ -171,6 +171,8 @@ def evaluate(
 
         rag = as_rag(rag)
     with ExitStack() as stack:
+        if advance is None:
+            advance = _notebook_advance(stack)
         if judge is not None:
             judging = stack.enter_context(_opened_judge(judge, judging))
         cases, settings = _opened_cases(cases, settings, stack)
@@ -193,6 +195,21 @@ def evaluate(
             advance=advance,
         )
         return run_evaluation(cases, request)
+
+
+def _notebook_advance(stack: ExitStack) -> Callable[[Progress], None] | None:
+    """What shows progress in a notebook; None outside of one.
+
+    Args:
+        stack: shows the last counts when it is closed.
+    """
+    from ragbench.verbs.notebook_progress import notebook_progress
+
+    progress = notebook_progress()
+    if progress is None:
+        return None
+    stack.callback(progress.finish)
+    return progress.advance
 
 
 def _opened_cases(

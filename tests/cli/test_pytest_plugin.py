@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as Tree
 
 import pytest
 
@@ -113,6 +114,62 @@ def test_a_run_that_cannot_be_judged_is_a_usage_error(inner: Pytest, run: str) -
     result = inner("--ragbench-strict", "empty")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "the options of ragbench need a run" in result.stderr.str()
+
+
+def test_each_case_is_a_test_that_fails_with_its_cause(inner: Pytest, run: str) -> None:
+    result = inner("--ragbench-cases", run, "empty")
+
+    result.assert_outcomes(passed=1, failed=2)
+    text = result.stdout.str()
+    assert "ragbench: case[c2]" in text
+    assert "not retrieved: " in text
+    assert "question: When is the help desk open?" in text
+    assert "answer: 27 days" in text
+    assert "reference: from 8 to 17" in text
+    assert "answered without evidence: " in text
+    assert "pytest_checks.py" not in text.partition("short test summary")[0]
+
+
+def test_a_case_whose_answer_was_compared_with_nothing_is_skipped(
+    inner: Pytest, ragbench: Ragbench
+) -> None:
+    lines(Path("open.jsonl"), [{"id": "o1", "query": "Is there leave?", "response": "Yes."}])
+    assert ragbench("eval", "open.jsonl", "--out", "open", "-q", "-m", "answer_rate").code == 0
+
+    result = inner("--ragbench-cases", "open", "-rs", "empty")
+
+    result.assert_outcomes(skipped=1)
+    assert "unchecked: " in result.stdout.str()
+
+
+def test_cases_come_before_the_checks_of_a_gate(inner: Pytest, run: str) -> None:
+    demand(recall={"min": 0.1})
+
+    result = inner("--ragbench", run, "--ragbench-cases", run, "-v", "empty")
+
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.fnmatch_lines(
+        ["ragbench::case?c1? PASSED*", "ragbench::case?c2? FAILED*", "ragbench::verdict PASSED*"]
+    )
+
+
+def test_a_run_of_cases_that_is_not_there_is_a_usage_error(inner: Pytest) -> None:
+    result = inner("--ragbench-cases", "nowhere", "empty")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "nowhere" in result.stderr.str()
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_the_cases_of_a_junit_file_have_their_causes(inner: Pytest, run: str) -> None:
+    inner("--ragbench-cases", run, "--junit-xml", "junit.xml", "empty")
+
+    cases = {case.get("name"): case for case in Tree.parse("junit.xml").iter("testcase")}
+
+    assert cases["case[c1]"].find("failure") is None
+    failure = cases["case[c2]"].find("failure")
+    assert failure is not None
+    assert "not retrieved: " in str(failure.text)
 
 
 def test_the_fixture_evaluates_in_a_folder_of_the_test(inner: Pytest) -> None:

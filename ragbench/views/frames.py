@@ -1,0 +1,207 @@
+"""Reports and comparisons as DataFrames of pandas, which is imported by the first call.
+
+A missing value is NA and never 0: each column has a type that knows NA. A report's and a
+comparison's own methods call these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragbench.core.comparison import Comparison, Difference, MetricComparison
+from ragbench.core.outcome import Status
+from ragbench.core.report import CaseRow, Report
+from ragbench.plugins import require
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_FIRST_COLUMNS = ("id", "query", "reference", "answer", "contexts")
+_LAST_COLUMNS = ("cause", "decided_by", "explanation", "failure")
+_LISTS = ("contexts",)
+
+
+def cases_frame(report: Report) -> DataFrame:
+    """A row per case of a run, with a column per metric."""
+    metric_columns = _metric_columns(report)
+    rows: list[tuple[object, ...]] = []
+    ids = [case.id for case in report.index(None, None)]
+    for row in report.find(ids):
+        scores = [cell.value for cell in row.cells]
+        rows.append((*_first_values(row), *scores, *_last_values(row)))
+    columns = (*_FIRST_COLUMNS, *metric_columns, *_LAST_COLUMNS)
+    return _frame(columns, rows, numbers=metric_columns)
+
+
+def _metric_columns(report: Report) -> list[str]:
+    """The column of each metric: its name, marked where another column has that name."""
+    columns: list[str] = []
+    for metric in report.metrics:
+        name = metric.name
+        if name in _FIRST_COLUMNS or name in _LAST_COLUMNS:
+            name = f"{name} (metric)"
+        columns.append(name)
+    return columns
+
+
+def _first_values(row: CaseRow) -> tuple[object, ...]:
+    """The values before the scores: what was asked, answered and retrieved."""
+    return row.id, row.query, row.reference, row.response, _context_texts(row)
+
+
+def _context_texts(row: CaseRow) -> list[str] | None:
+    """The texts that generation was given, best first; None where there was no retrieval."""
+    stage = "post_retrieve" if "post_retrieve" in row.stages else "retrieve"
+    story = row.story
+    if story is None or row.stages.get(stage) is not Status.MEASURED:
+        return None
+    texts_by_rank: dict[int, str] = {}
+    for chunk in story.chunks:
+        if chunk.shown is not None:
+            texts_by_rank[chunk.shown] = chunk.text
+    return [texts_by_rank[rank] for rank in sorted(texts_by_rank)]
+
+
+def _last_values(row: CaseRow) -> tuple[object, ...]:
+    """The values behind the scores: the cause, what decided it, and the first failure."""
+    attribution = row.attribution
+    failure = str(row.failures[0]) if row.failures else None
+    return attribution.cause.value, attribution.decided_by.value, attribution.explanation, failure
+
+
+_SUMMARY_TEXTS = ("metric", "group", "direction", "unit", "decided_by")
+_SUMMARY_NUMBERS = ("score", "low", "high")
+_SUMMARY_COUNTS = ("measured", "total", "abstained", "skipped", "failed", "unproved")
+
+
+def summaries_frame(report: Report) -> DataFrame:
+    """A row per metric of a run: its score with the interval, and how its cases ended."""
+    rows: list[tuple[object, ...]] = []
+    for summary in report.summaries:
+        definition = summary.metric.definition
+        interval = summary.interval
+        rows.append(
+            (
+                summary.metric.name,
+                definition.group.value,
+                definition.direction.value,
+                definition.unit,
+                summary.decided_by or None,
+                summary.score,
+                None if interval is None else interval.low,
+                None if interval is None else interval.high,
+                *(getattr(summary, count) for count in _SUMMARY_COUNTS),
+            )
+        )
+    columns = (*_SUMMARY_TEXTS, *_SUMMARY_NUMBERS, *_SUMMARY_COUNTS)
+    return _frame(columns, rows, numbers=_SUMMARY_NUMBERS, counts=_SUMMARY_COUNTS)
+
+
+_CHANGED_COLUMNS = (
+    "id",
+    "query",
+    "first",
+    "second",
+    "kind",
+    "cause_before",
+    "cause_after",
+    "answer_before",
+    "answer_after",
+)
+
+
+def changed_cases_frame(comparison: Comparison) -> DataFrame:
+    """A row per case that failed in one run and passed in the other."""
+    rows: list[tuple[object, ...]] = []
+    for case in comparison.changed:
+        rows.append(
+            (
+                case.id,
+                case.query,
+                case.first,
+                case.second,
+                case.kind.value,
+                None if case.cause_before is None else case.cause_before.value,
+                None if case.cause_after is None else case.cause_after.value,
+                case.response_before,
+                case.response_after,
+            )
+        )
+    return _frame(_CHANGED_COLUMNS, rows)
+
+
+_PAIR_TEXTS = ("metric", "first", "second")
+_PAIR_NUMBERS = ("before", "after", "difference", "low", "high", "p_corrected")
+_PAIR_COUNTS = ("cases", "higher", "lower")
+_PAIR_COLUMNS = (*_PAIR_TEXTS, *_PAIR_NUMBERS, *_PAIR_COUNTS, "is_significant", "untested")
+
+
+def differences_frame(comparison: Comparison) -> DataFrame:
+    """A row per metric and pair of runs, over the cases that both runs measured.
+
+    A metric of which no difference can be computed has one row, with the reason.
+    """
+    rows: list[tuple[object, ...]] = []
+    for metric in comparison.metrics:
+        for difference in metric.differences:
+            rows.append(_difference_values(metric, difference))
+        if not metric.differences:
+            missing = [None] * (len(_PAIR_COLUMNS) - 2)
+            rows.append((metric.name, *missing, metric.untested))
+    return _frame(
+        _PAIR_COLUMNS,
+        rows,
+        numbers=_PAIR_NUMBERS,
+        counts=_PAIR_COUNTS,
+        flags=("is_significant",),
+    )
+
+
+def _difference_values(metric: MetricComparison, difference: Difference) -> tuple[object, ...]:
+    """The row of two runs on one metric."""
+    p_value = difference.p_corrected if difference.cases else None
+    return (
+        metric.name,
+        difference.first,
+        difference.second,
+        difference.before,
+        difference.after,
+        difference.difference,
+        difference.low,
+        difference.high,
+        p_value,
+        difference.cases,
+        difference.higher,
+        difference.lower,
+        difference.is_significant,
+        None,
+    )
+
+
+def _frame(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: Sequence[str] = (),
+    counts: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> DataFrame:
+    """A frame whose other columns are texts, each column of a type that has NA."""
+    pandas: Any = require("pandas", extra="pandas")
+    series: dict[str, Any] = {}
+    for position, name in enumerate(columns):
+        values = [row[position] for row in rows]
+        if name in numbers:
+            series[name] = pandas.Series(values, dtype="Float64")
+        elif name in counts:
+            series[name] = pandas.Series(values, dtype="Int64")
+        elif name in flags:
+            series[name] = pandas.Series(values, dtype="boolean")
+        elif name in _LISTS:
+            lists = [pandas.NA if value is None else value for value in values]
+            series[name] = pandas.Series(lists, dtype="object")
+        else:
+            series[name] = pandas.Series(values, dtype="string")
+    frame: DataFrame = pandas.DataFrame(series)
+    return frame

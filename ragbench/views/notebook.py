@@ -1,0 +1,170 @@
+"""A report and a comparison as a notebook shows them: a part of a page, without script.
+
+Jupyter calls the method ``_repr_html_`` of the last value of a cell; those of `Report` and
+`Comparison` call these functions. Every text is escaped, and the styles apply to this part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragbench.core.attribution import LOSSES
+from ragbench.core.comparison import Comparison
+from ragbench.core.record import replace
+from ragbench.core.report import IndexedCase, Report, badness, main_metric
+from ragbench.safe_text import shown_line
+from ragbench.views.comparison import comparison_document
+from ragbench.views.document import Changes, Document, Section, cause_text
+from ragbench.views.html.page import render
+from ragbench.views.metric_table import metric_cell, metric_columns
+from ragbench.views.run_document import causes_section, headline, unmeasured_text
+
+_MOST_CASES = 10
+"""Cases that a notebook shows, of a comparison per kind: `to_pandas` has all."""
+_MOST_ROWS = 40
+"""Rows of a table; a notebook keeps its outputs in its file."""
+_LONGEST = 200
+"""Letters of a question, an answer or an explanation."""
+
+
+def report_html(report: Report) -> str:
+    """The headline of a run, its causes, its metrics and its worst cases."""
+    notes = list(report.notes)
+    warning = "" if report.is_comparable else f"Not comparable: {notes.pop(0)}"
+    document = Document(
+        kind="ragbench evaluation",
+        title=f"{report.manifest['rag']['name']} on {report.manifest['dataset']['name']}",
+        headline=headline(report),
+        sections=(
+            Section(title="Warning", lines=[warning] if warning else []),
+            causes_section(report.causes),
+            _metrics_section(report),
+            _worst_cases_section(report),
+        ),
+        notes=notes,
+    )
+    return _html(document)
+
+
+def _metrics_section(report: Report) -> Section:
+    """The figures of the metrics that have one, and the names of the others."""
+    summaries = [summary for summary in report.summaries if summary.measured]
+    columns = metric_columns("terminal", summaries)
+    rows: list[Sequence[object]] = []
+    for summary in summaries:
+        cells: list[str] = []
+        for column in columns:
+            cell = metric_cell(column, summary)
+            cells.append(f"{cell} of {summary.total:,}" if column.is_of_total else cell)
+        rows.append(cells)
+    unmeasured = unmeasured_text(report)
+    return Section(
+        title="Metrics",
+        columns=[column.heading for column in columns],
+        rows=rows,
+        hint=f"Not measured: {unmeasured}." if unmeasured else "",
+    )
+
+
+def _worst_cases_section(report: Report) -> Section:
+    """The lost cases with the lowest values of the metric that cases are ordered by."""
+    position = main_metric(report.metrics)
+    metric = None if position is None else report.metrics[position]
+
+    def case_badness(case: IndexedCase) -> tuple[bool, float]:
+        return badness(case.value, metric)
+
+    lost = [case for case in report.index(position, None) if case.cause in LOSSES]
+    lost.sort(key=case_badness)
+    rows: list[Sequence[object]] = []
+    for row in report.find([case.id for case in lost[:_MOST_CASES]]):
+        rows.append(
+            (
+                _short(row.id),
+                _short(row.query),
+                _short(row.response),
+                _short(row.reference),
+                row.attribution.cause.label,
+                _short(row.attribution.explanation),
+            )
+        )
+    hint = ""
+    if len(lost) > len(rows):
+        hint = f"{len(rows):,} of {len(lost):,} lost cases: to_pandas() has all."
+    return Section(
+        title="Worst cases",
+        columns=("case", "question", "answer", "reference", "cause", "why"),
+        rows=rows,
+        hint=hint,
+    )
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The sections of a comparison, with the cases that went another way as tables."""
+    document = comparison_document(comparison)
+    sections: list[Section] = []
+    for section in document.sections:
+        sections.append(replace(section, changes=()))
+        sections.extend(_changed_section(changes) for changes in section.changes)
+    return _html(replace(document, sections=sections))
+
+
+def _changed_section(changes: Changes) -> Section:
+    """The first cases of one kind: their answers and causes in both runs."""
+    rows: list[Sequence[object]] = []
+    for case in changes.cases[:_MOST_CASES]:
+        rows.append(
+            (
+                _short(case.id),
+                _short(case.query),
+                _short(case.response_before),
+                _short(case.response_after),
+                cause_text(case),
+            )
+        )
+    hint = ""
+    if len(changes.cases) > len(rows):
+        hint = f"{len(rows):,} of {len(changes.cases):,} cases: to_pandas() has all."
+    return Section(
+        title=changes.title,
+        columns=(
+            "case",
+            "question",
+            f"answer in {changes.pair.first}",
+            f"answer in {changes.pair.second}",
+            "cause",
+        ),
+        rows=rows,
+        hint=hint,
+    )
+
+
+def _short(text: str | None) -> str:
+    """The beginning of a text on one line; a dash where there is none."""
+    return "-" if text is None else shown_line(text, longest=_LONGEST)
+
+
+def _html(document: Document) -> str:
+    sections = [_without_drawings(section) for section in document.sections]
+    sections = [_shortened(section) for section in sections]
+    return render("notebook.html.jinja", {"document": replace(document, sections=sections)})
+
+
+def _without_drawings(section: Section) -> Section:
+    """A section without the columns that have no name: their drawings need a page's styles."""
+    named = [position for position, column in enumerate(section.columns) if column]
+    if len(named) == len(section.columns):
+        return section
+    rows: list[Sequence[object]] = []
+    for row in section.rows:
+        rows.append([row[position] for position in named])
+    return replace(section, columns=[section.columns[position] for position in named], rows=rows)
+
+
+def _shortened(section: Section) -> Section:
+    """A section with the first rows of its table, and how many there are."""
+    if len(section.rows) <= _MOST_ROWS:
+        return section
+    count = f"{_MOST_ROWS:,} of {len(section.rows):,} rows are shown."
+    hint = " ".join(filter(None, (section.hint, count)))
+    return replace(section, rows=section.rows[:_MOST_ROWS], hint=hint)

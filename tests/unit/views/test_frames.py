@@ -1,0 +1,138 @@
+"""Reports and comparisons as DataFrames: what they hold, and NA for what is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pandas
+import pytest
+
+from ragbench import Case, RAGInterface, compare, evaluate, metric, read_run
+from ragbench.errors import MissingExtraError
+
+pytestmark = pytest.mark.extra("pandas")
+
+CASES = [
+    Case(id="leave", query="How long is the leave?", reference="27 days"),
+    Case(id="pool", query="When does the pool open?", reference="At seven"),
+    Case(id="bike", query="Where is the bike shed?", reference="Behind the pool"),
+]
+
+
+class Desk(RAGInterface):
+    """Answers the first question rightly and the second wrongly; for the third it fails."""
+
+    answers: ClassVar = {"How long is the leave?": "27 days", "When does the pool open?": "At nine"}
+
+    def stage_identity(self, stage: str) -> object:
+        return self.answers
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        if query not in self.answers:
+            raise LookupError("no shed")
+        return ["Everyone has 27 days.", "The pool opens at seven."]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return self.answers[query]
+
+
+class LaterDesk(Desk):
+    """Answers the first two questions the other way round: wrongly, and rightly."""
+
+    answers: ClassVar = {
+        "How long is the leave?": "3 weeks",
+        "When does the pool open?": "At seven",
+    }
+
+
+def test_a_report_is_a_frame_with_a_case_per_row(tmp_path: Path) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path, metrics="exact_match")
+
+    leave, pool, bike = report.to_pandas().to_dict("records")
+
+    assert [leave["id"], pool["id"], bike["id"]] == ["leave", "pool", "bike"]
+    assert [leave["answer"], pool["answer"]] == ["27 days", "At nine"]
+    assert leave["contexts"] == ["Everyone has 27 days.", "The pool opens at seven."]
+    assert [leave["exact_match"], pool["exact_match"]] == [1.0, 0.0]
+    assert bike["cause"] == "failed"
+    assert leave["decided_by"] == "words"
+
+
+def test_what_a_failed_case_lacks_is_na(tmp_path: Path) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path, metrics="exact_match")
+
+    failed = report.to_pandas().iloc[2]
+
+    assert failed["answer"] is pandas.NA
+    assert failed["contexts"] is pandas.NA
+    assert failed["exact_match"] is pandas.NA
+    assert failed["failure"] == "retrieve: LookupError: no shed"
+
+
+def test_the_mean_of_a_frame_s_column_is_the_score_of_the_report(tmp_path: Path) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path, metrics="exact_match")
+
+    scores = report.to_pandas()["exact_match"].dropna().tolist()
+
+    assert sum(scores) / len(scores) == report.summaries[0].score == 0.5
+
+
+def test_a_metric_with_the_name_of_a_column_gets_a_column_of_its_own(tmp_path: Path) -> None:
+    @metric
+    def cause(response: str) -> float:
+        return 0.25
+
+    report = evaluate(CASES[:1], Desk(), out=tmp_path, metrics=[cause])
+
+    frame = report.to_pandas()
+
+    assert list(frame["cause (metric)"]) == [0.25]
+    assert list(frame["cause"]) == ["right"]
+
+
+def test_the_summaries_are_a_frame_with_a_metric_per_row(tmp_path: Path) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path, metrics="exact_match, brier")
+
+    frame = report.summaries_frame().set_index("metric")
+
+    assert frame.loc["exact_match", "score"] == 0.5
+    assert list(frame.loc["exact_match", ["measured", "total", "failed"]]) == [2, 3, 1]
+    assert frame.loc["brier", "score"] is pandas.NA
+    assert frame.loc["brier", "measured"] == 0
+
+
+def test_a_comparison_is_a_frame_of_the_cases_that_went_another_way(tmp_path: Path) -> None:
+    evaluate(CASES, Desk(), out=tmp_path / "a", metrics="exact_match")
+    evaluate(CASES, LaterDesk(), out=tmp_path / "b", metrics="exact_match")
+    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
+
+    frame = comparison.to_pandas().set_index("id")
+
+    assert frame["kind"].to_dict() == {"leave": "newly failing", "pool": "newly fixed"}
+    assert frame.loc["leave", "answer_before"] == "27 days"
+    assert frame.loc["leave", "answer_after"] == "3 weeks"
+
+
+def test_the_differences_of_a_comparison_are_a_frame(tmp_path: Path) -> None:
+    evaluate(CASES, Desk(), out=tmp_path / "a", metrics="exact_match, ECE")
+    evaluate(CASES, LaterDesk(), out=tmp_path / "b", metrics="exact_match, ECE")
+    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
+
+    frame = comparison.summaries_frame().set_index("metric")
+
+    assert list(frame.loc["exact_match", ["before", "after", "difference"]]) == [0.5, 0.5, 0.0]
+    assert list(frame.loc["exact_match", ["cases", "higher", "lower"]]) == [2, 1, 1]
+    assert frame.loc["ECE", "difference"] is pandas.NA
+    assert frame.loc["ECE", "untested"] == "its figure is not a mean over cases"
+
+
+def test_without_pandas_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path, metrics="exact_match")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+    with pytest.raises(MissingExtraError, match=r"ragbench\[pandas\]"):
+        report.to_pandas()
