@@ -88,6 +88,8 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     for span in outer_first:
         about = {**span.about, **about}  # what an outer span says counts
     metadata: dict[str, Any] = {**as_object(opened_json(about.get("metadata")))}
+    # By it a tracker gives the scores back to the trace.
+    metadata["trace_id"] = tree.spans[0].trace
     parts = parts_of_attributes(metadata)
     session = about.get("session") or parts.get("session")
     user = about.get("user") or parts.get("user")
