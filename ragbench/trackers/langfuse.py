@@ -29,7 +29,7 @@ from urllib.parse import quote
 import orjson
 
 from ragbench.trackers.receipt import Receipt
-from ragbench.trackers.rest import TrackerEndpoint, variable
+from ragbench.trackers.rest import TrackerEndpoint, named_id, variable
 from ragbench.trackers.tracker import SOURCE, Tracked, TrackedCase, TrackedRun
 
 _CLOUD = "https://cloud.langfuse.com"
@@ -93,7 +93,7 @@ class _Project:
             if stored is not None:
                 self._delete_gone(case, receipt)
             # Equal at every run of the dataset, so that Langfuse shows them in one row.
-            item_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{dataset}\0{case.id}"))
+            item_id = named_id(dataset, case.id)
             endpoint.call("POST", "/api/public/dataset-items", _item(case, dataset, item_id))
             if linked.get(item_id) != trace_id:
                 batch.send()  # a trace is linked once it is there

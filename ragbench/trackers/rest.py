@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -58,12 +59,23 @@ class TrackerEndpoint(JsonEndpoint):
     def find(self, path: str) -> Any:
         """The JSON of what is at a path; None where nothing is there."""
         with self._refusing():
-            return self._unless(404, "GET", path)
+            return self._if_there("GET", path)
 
     def delete(self, path: str) -> None:
         """Deletes what is at a path, if it is there."""
         with self._refusing():
-            self._unless(404, "DELETE", path)
+            self._if_there("DELETE", path)
+
+    def create(self, path: str, body: Any) -> bool:
+        """Posts a body; False where what it creates is there already."""
+        with self._refusing():
+            try:
+                self._exchanged("POST", path, body)
+            except HTTPRagError as error:
+                if error.status == 409:
+                    return False
+                raise
+        return True
 
     @contextmanager
     def in_use(self) -> Generator[None]:
@@ -95,12 +107,12 @@ class TrackerEndpoint(JsonEndpoint):
         except (InterfaceError, StageTimeoutError) as error:
             raise self.refusal(str(error)) from None
 
-    def _unless(self, status: int, method: str, path: str) -> Any:
-        """The JSON of a response; None where the response has a status."""
+    def _if_there(self, method: str, path: str) -> Any:
+        """The JSON of a response; None where nothing is at the path."""
         try:
             return self._exchanged(method, path, None)
         except HTTPRagError as error:
-            if error.status == status:
+            if error.status == 404:
                 return None
             raise
 
@@ -137,3 +149,8 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
         if value:
             return value
     raise TrackerError(f"{tracker}: {' or '.join(names)} is not set. {advice}")
+
+
+def named_id(*names: str) -> str:
+    """A UUID of names that is equal in every run: of a dataset and a case."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(names)))
