@@ -66,6 +66,11 @@ class TrackerEndpoint(JsonEndpoint):
         with self._refusing():
             self._if_there("DELETE", path)
 
+    def call_if_there(self, path: str, body: Any) -> Any:
+        """The JSON of a response to a body; None where what the body names is not there."""
+        with self._refusing():
+            return self._if_there("POST", path, body)
+
     def create(self, path: str, body: Any) -> bool:
         """Posts a body; False where what it creates is there already."""
         with self._refusing():
@@ -107,10 +112,10 @@ class TrackerEndpoint(JsonEndpoint):
         except (InterfaceError, StageTimeoutError) as error:
             raise self.refusal(str(error)) from None
 
-    def _if_there(self, method: str, path: str) -> Any:
-        """The JSON of a response; None where nothing is at the path."""
+    def _if_there(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of a response; None where the response is 404."""
         try:
-            return self._exchanged(method, path, None)
+            return self._exchanged(method, path, body)
         except HTTPRagError as error:
             if error.status == 404:
                 return None

@@ -16,7 +16,10 @@ from ragbench.errors import TrackerError
 from ragbench.trackers.tracker import figures_of
 from tests.behaviour.rags import NotingRAG, cases, run
 
-pytestmark = [pytest.mark.extra("mlflow"), pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.extra("mlflow"),
+    pytest.mark.filterwarnings("ignore"),  # MLflow's own: of its database and its threads
+]
 
 
 @pytest.fixture(scope="module")
