@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, track_run
+from ragbench import Case, open_source, track_run
 from ragbench.core.record import replace
 from ragbench.core.report import Report
 from ragbench.errors import TrackerError
@@ -163,6 +163,14 @@ def traced(client: Any, request: pytest.FixtureRequest) -> str:
     return str(span.trace_id)
 
 
+def exported_trace(client: Any, trace_id: str) -> str:
+    """A trace in the form in which MLflow exports it."""
+    import mlflow
+
+    mlflow.flush_trace_async_logging()
+    return str(client.get_trace(trace_id).to_json())
+
+
 def of_trace(case: Case, trace_id: str) -> Case:
     return replace(case, metadata={"trace_id": trace_id})
 
@@ -208,6 +216,31 @@ def test_a_trace_by_its_id_of_opentelemetry_is_scored(
     tracked = track_run(tmp_path / "run", "mlflow")
 
     assert tracked.scored_traces == 1
+
+
+def test_a_run_of_exported_traces_scores_them(
+    client: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    experiment = client.get_experiment_by_name(request.node.name)
+    span = client.start_trace(
+        "ask", experiment_id=experiment.experiment_id, inputs={"question": "When is it open?"}
+    )
+    search = client.start_span(
+        "search", span.trace_id, span.span_id, span_type="RETRIEVER", inputs={"query": "open"}
+    )
+    documents = [{"page_content": "It is open from 9 to 17.", "id": "desk", "metadata": {}}]
+    client.end_span(span.trace_id, search.span_id, outputs=documents)
+    client.end_trace(span.trace_id, outputs={"answer": "From 9 to 17."})
+    mlflow_trace = exported_trace(client, span.trace_id)
+    path = tmp_path / "traces.jsonl"
+    path.write_text(mlflow_trace + "\n", "utf-8")
+    with open_source(path) as source:
+        run(source, None, tmp_path / "run", metrics="numbers_supported, exact_match")
+
+    tracked = track_run(tmp_path / "run", "mlflow")
+
+    assert tracked.scored_traces == 1
+    assert scores_of(client, span.trace_id) == {"numbers_supported": 1.0}  # there is no reference
 
 
 def test_a_case_whose_trace_is_not_there_is_counted(client: Any, tmp_path: Path) -> None:
