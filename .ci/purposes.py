@@ -362,6 +362,16 @@ def sentence_transformers() -> None:
     search_with("sentence-transformers:model")
 
 
+def mlflow() -> None:
+    """The small package writes to a server or a folder: databases need more."""
+    import os
+
+    os.environ |= {"MLFLOW_TRACKING_URI": Path("mlflow").absolute().as_uri()}
+    os.environ |= {"MLFLOW_ALLOW_FILE_STORE": "true"}
+    run("eval", str(cases()), "-m", "recall@5", "-o", "run")
+    assert "1 case sent" in run("export", "run", "--to", "mlflow") or Path("mlflow").is_dir()
+
+
 def ray() -> None:
     cases()
     dump = {"query": QUERY, "chunks": [{"id": str(at), "text": t} for at, t in enumerate(TEXTS)]}
@@ -374,9 +384,9 @@ def ray() -> None:
 PURPOSES: Mapping[str, Callable[[], None]] = {
     "chroma": chroma, "documents": documents_of_all_kinds,
     "elasticsearch": lambda: elastic("elasticsearch"), "embeddings": embeddings, "excel": excel,
-    "fastembed": fastembed, "hf": hf, "http": http, "llm": llm, "milvus": milvus, "onnx": onnx,
-    "opensearch": lambda: elastic("opensearch"), "pandas": pandas_frame, "pgvector": pgvector,
-    "qdrant": qdrant, "ragas": ragas, "ray": ray, "remote": remote,
+    "fastembed": fastembed, "hf": hf, "http": http, "llm": llm, "milvus": milvus, "mlflow": mlflow,
+    "onnx": onnx, "opensearch": lambda: elastic("opensearch"), "pandas": pandas_frame,
+    "pgvector": pgvector, "qdrant": qdrant, "ragas": ragas, "ray": ray, "remote": remote,
     "sentence-transformers": sentence_transformers, "small": small, "text": text, "tokens": tokens,
 }  # fmt: skip
 

@@ -66,6 +66,7 @@ from ragbench.stages.on_workers import Workers as Workers
 from ragbench.stages.stage import CallSettings as CallSettings
 from ragbench.stages.stage import Progress as Progress
 from ragbench.stages.system import EvalSettings as EvalSettings
+from ragbench.trackers.tracker import Tracked as Tracked
 from ragbench.validators.validator import Validator as Validator
 from ragbench.validators.validator import build_validator as build_validator
 from ragbench.verbs.cases import export_run as export_run
@@ -160,3 +161,4 @@ from ragbench.verbs.calibrate import calibrate_dump as calibrate_dump
 from ragbench.verbs.judge_card import judge_card as judge_card
 from ragbench.verbs.label import corrected_report as corrected_report
 from ragbench.verbs.label import with_labels as with_labels
+from ragbench.verbs.track import track_run as track_run

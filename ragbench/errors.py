@@ -6,6 +6,7 @@ RagbenchError
 │   ├── ConfigError           an option, a name or a configuration value is wrong
 │   │   └── NoModelError      no model is named, and one is asked
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
+│   ├── TrackerError          a tracker cannot be reached, or refuses a run
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 │       └── BrokenExtraError  it is installed, and importing it fails
 ├── InterfaceError            a RAG implementation breaks the interface
@@ -123,6 +124,10 @@ class ConfigError(InputError):
 
 class StoreError(InputError):
     """A vector store, or a collection of it, cannot be used as asked."""
+
+
+class TrackerError(InputError):
+    """A tracker cannot be reached, or refuses a run. The stored run is as it was."""
 
 
 class ForeignCollectionError(StoreError):

@@ -107,6 +107,7 @@ _NO_USAGE_DATA = {
     "datasets": ("HF_HUB_DISABLE_TELEMETRY", "1"),
     "fastembed": ("HF_HUB_DISABLE_TELEMETRY", "1"),
     "huggingface_hub": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "mlflow": ("MLFLOW_DISABLE_TELEMETRY", "true"),
     "ragas": ("RAGAS_DO_NOT_TRACK", "true"),
     "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
     "sentence_transformers": ("HF_HUB_DISABLE_TELEMETRY", "1"),

@@ -50,7 +50,7 @@ def serving_json(
             if self.command != "HEAD":
                 self.wfile.write(content)
 
-        do_GET = do_POST = do_HEAD = respond
+        do_GET = do_POST = do_PATCH = do_DELETE = do_HEAD = respond
 
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing."""

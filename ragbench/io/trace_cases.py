@@ -6,6 +6,7 @@ of documents there.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -88,6 +89,8 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     for span in outer_first:
         about = {**span.about, **about}  # what an outer span says counts
     metadata: dict[str, Any] = {**as_object(opened_json(about.get("metadata")))}
+    # By it a tracker gives the scores back to the trace.
+    metadata["trace_id"] = _hexadecimal(tree.spans[0].trace)
     parts = parts_of_attributes(metadata)
     session = about.get("session") or parts.get("session")
     user = about.get("user") or parts.get("user")
@@ -114,6 +117,19 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     if generation is not None:
         recorded["generate"] = generation
     return Row(path, tree.line, values, recorded=recorded)
+
+
+def _hexadecimal(trace_id: str) -> str:
+    """An id of OpenTelemetry in the form by which trackers find it; any other id as it is.
+
+    Such an id has 16 bytes. Records of protocol buffers, such as MLflow's, have them in Base64.
+    """
+    if len(trace_id) != 24 or not trace_id.endswith("=="):
+        return trace_id
+    try:
+        return b64decode(trace_id, validate=True).hex()
+    except ValueError:
+        return trace_id
 
 
 def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[Span, str | None]:

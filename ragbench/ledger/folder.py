@@ -50,6 +50,7 @@ _WRITTEN = (
     "cases.csv",
     "timings.json",
     "corpus_gold.json",
+    "trackers.json",
 )
 """What a run writes beside its journal. Anything else in the folder is the user's."""
 

@@ -198,3 +198,47 @@ def test_a_run_that_lost_a_case_is_refused(ragbench: Ragbench) -> None:
 
     exported.refused("its manifest is of 3 cases, and its journal holds 2")
     assert not Path("out.jsonl").exists()
+
+
+# --- trackers
+
+
+def test_a_name_that_is_no_format_and_no_tracker_is_refused(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--to", "mlfow")
+
+    done.refused("there is no format or tracker 'mlfow'", "Did you mean 'mlflow'?")
+
+
+def test_a_tracker_takes_no_file(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--to", "phoenix", "-o", "out.json")
+
+    done.refused("--out names a file, and phoenix is a tracker")
+
+
+def test_a_tracker_that_cannot_be_reached_leaves_the_run_as_it_was(
+    ragbench: Ragbench, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-1")
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-1")
+    monkeypatch.setenv("LANGFUSE_BASE_URL", "ftp://nowhere")
+    files = report_files()
+
+    done = ragbench("export", "run", "--to", "langfuse")
+
+    done.refused("'ftp://nowhere' is not an http:// or https:// URL")
+    assert report_files() == files
+    ragbench("report", "run").ok()
+
+
+@pytest.mark.extra("mlflow")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's, of its database
+def test_a_run_is_sent_to_mlflow_and_its_address_printed(
+    ragbench: Ragbench, run: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "office")
+
+    done = ragbench("export", "run", "--to", "mlflow").ok()
+
+    assert done.out == f"sqlite:///{tmp_path}/mlflow.db\n"
+    done.told("3 cases sent as a new run")

@@ -54,6 +54,7 @@ print(os.environ["RAGAS_DO_NOT_TRACK"])
         ("ray", "RAY_USAGE_STATS_ENABLED", "0"),
         ("huggingface_hub", "HF_HUB_DISABLE_TELEMETRY", "1"),
         ("datasets", "HF_HUB_DISABLE_TELEMETRY", "1"),
+        ("mlflow", "MLFLOW_DISABLE_TELEMETRY", "true"),
         ("ragas", "RAGAS_DO_NOT_TRACK", "true"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``ragbench export``: a stored run in another tool's format."""
+"""``ragbench export``: a stored run in another tool's format, or in a tracker."""
 
 from __future__ import annotations
 
@@ -8,32 +8,83 @@ from typing import Annotated
 import typer
 
 from ragbench.core.record import Record
-from ragbench.safe_text import counted
+from ragbench.errors import ConfigError
+from ragbench.safe_text import counted, listed_names
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, completed, option, takes_records
 
 
+def _completed_targets(typed: str) -> list[str]:
+    """The formats and trackers that begin with what is typed."""
+    return [*completed("exports")(typed), *completed("trackers")(typed)]
+
+
 class ExportOptions(Record):
-    """Which run is written, and in which format."""
+    """Which run is written or sent, and where."""
 
     run: RunArgument
-    to: Annotated[str, option("FORMAT", complete=completed("exports"))] = "ragas"
-    """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""
+    to: Annotated[str, option("NAME", complete=_completed_targets)] = "ragas"
+    """Format: ragas, jsonl, trec, csv, parquet, hf or labels (ragbench show exports). Or tracker:
+    mlflow, langfuse, langsmith or phoenix (docs/trackers.md)."""
     out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
-    """File or folder to write. By default in the run's folder."""
+    """File or folder to write, of a format. By default in the run's folder."""
 
 
 @takes_records
 def command(options: ExportOptions, json: JsonOption = False) -> None:
-    """Write a stored run in another tool's format.
+    """Write a stored run in another tool's format, or send it to a tracker.
 
-    Standard output names the files that were written.
+    Standard output names the files that were written, or the address of the run at the tracker.
+    An address and its credentials are read from the tracker's own environment variables.
 
     \b
     Examples:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to ragas -o samples.jsonl
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
+      ragbench export reports/pellorin-baseline-1a2b3c4d --to mlflow
     """
+    from ragbench.io.export import EXPORTS
+    from ragbench.trackers.tracker import TRACKERS
+
+    trackers = TRACKERS.targets()
+    if options.to in trackers:
+        _send(options, json=json)
+        return
+    formats = EXPORTS.targets()
+    if options.to not in formats:
+        hint = listed_names(options.to, sorted([*formats, *trackers]))
+        raise ConfigError(f"--to: there is no format or tracker '{options.to}'.{hint}")
+    _write(options, json=json)
+
+
+def _send(options: ExportOptions, *, json: bool) -> None:
+    """Sends the run to a tracker."""
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.track import track_run
+
+    if options.out is not None:
+        raise ConfigError(
+            f"--out names a file, and {options.to} is a tracker: leave out --out. Its address is "
+            "in the tracker's environment variables (docs/trackers.md)"
+        )
+    tracked = track_run(run_around(options.run), options.to)
+    if json:
+        console.print_json(tracked)
+        return
+    typer.echo(tracked.address)
+    verb = "sent as a new run" if tracked.is_new else "updated"
+    console.say(f"{tracked.tracker} run {tracked.id}: {counted(tracked.cases, 'case')} {verb}")
+    if tracked.scored_traces:
+        console.say(f"{counted(tracked.scored_traces, 'trace')} scored")
+    if tracked.missing_traces:
+        console.say(
+            f"Warning: {counted(tracked.missing_traces, 'case')} came from traces that "
+            f"{tracked.tracker} does not have"
+        )
+
+
+def _write(options: ExportOptions, *, json: bool) -> None:
+    """Writes the run in a format."""
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.cases import export_run
 

@@ -1,0 +1,201 @@
+"""Langfuse: cases as a dataset run, a trace per case with its scores, figures as scores of the run.
+
+``LANGFUSE_PUBLIC_KEY``, ``LANGFUSE_SECRET_KEY`` and ``LANGFUSE_BASE_URL`` (or ``LANGFUSE_HOST``)
+are its own variables. A case that came from a trace of Langfuse is linked to that trace, and scores
+it; any other case gets a trace of its own.
+
+The requests are those of its public interface (https://api.reference.langfuse.com, schema
+https://cloud.langfuse.com/generated/api/openapi.yml):
+
+- ``POST /api/public/v2/datasets`` and ``/dataset-items``: a dataset by its name and an item by its
+  id are overwritten.
+- ``POST /api/public/ingestion``: a batch of events, at most 3.5 MB. The id of an event is unique to
+  the request, the id in its body overwrites what has it. Refused events are in a response of 207.
+- ``POST /api/public/dataset-run-items`` links item and trace, and creates the run. A second one
+  for the same item may be a second row: what is linked is read first.
+- ``POST /api/public/scores`` with ``datasetRunId``: a figure of the run.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from ragbench.trackers.receipt import Receipt
+from ragbench.trackers.rest import TrackerEndpoint, named_id, variable
+from ragbench.trackers.tracker import SOURCE, Tracked, TrackedCase, TrackedRun
+
+_CLOUD = "https://cloud.langfuse.com"
+"""The address that Langfuse's own packages use by default."""
+_LARGEST_BATCH = 2_000_000
+"""Bytes of a batch; Langfuse takes 3.5 MB."""
+_ADVICE = "Check LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL"
+
+
+def send(run: TrackedRun, receipt: Receipt) -> Tracked:
+    """Langfuse: cases as a dataset run, traces with scores, figures as scores of the run."""
+    setting = "Set it to a key of the project's settings"
+    public_key = variable(("LANGFUSE_PUBLIC_KEY",), "Langfuse", setting)
+    secret_key = variable(("LANGFUSE_SECRET_KEY",), "Langfuse", setting)
+    url = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _CLOUD
+    pair = base64.b64encode(f"{public_key}:{secret_key}".encode()).decode()
+    headers = {"Authorization": f"Basic {pair}"}
+    endpoint = TrackerEndpoint("Langfuse", url, headers, advice=_ADVICE)
+    with endpoint.in_use():
+        return _Project(endpoint, public_key).send(run, receipt)
+
+
+class _Project:
+    """The project that the keys are of."""
+
+    def __init__(self, endpoint: TrackerEndpoint, public_key: str) -> None:
+        self._endpoint = endpoint
+        self._place = f"langfuse {endpoint.url} {public_key}"
+
+    def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
+        """Creates the dataset run, or updates the one of an earlier export."""
+        endpoint = self._endpoint
+        # Another version of the dataset is another dataset: its items would change under old runs.
+        dataset = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
+        run_name = f"{run.name}-{receipt.key[:8]}"
+        endpoint.call("POST", "/api/public/v2/datasets", {"name": dataset})
+        path = f"/api/public/datasets/{quote(dataset, safe='')}/runs/{quote(run_name, safe='')}"
+        stored = endpoint.find(path)
+        linked: dict[str, str] = {}
+        if stored is not None:
+            for item in stored["datasetRunItems"]:
+                linked[item["datasetItemId"]] = item["traceId"]
+        run_id = "" if stored is None else str(stored["id"])
+        batch = _Batch(endpoint)
+        cases = 0
+        scored = 0
+        missing = 0
+        for case in run.cases():
+            cases += 1
+            trace_id = self._trace_of(case)
+            if trace_id is not None:
+                scored += 1
+            else:
+                if case.trace_id is not None:
+                    missing += 1
+                trace_id = uuid.UUID(receipt.derived_id(case.id)).hex
+                batch.add("trace-create", _trace(run, case, trace_id))
+            for metric, value in case.values.items():
+                score = {"id": receipt.derived_id(case.id, metric), "traceId": trace_id}
+                batch.add("score-create", score | _score(metric, value))
+            if stored is not None:
+                self._delete_gone(case, receipt)
+            # Equal at every run of the dataset, so that Langfuse shows them in one row.
+            item_id = named_id(dataset, case.id)
+            endpoint.call("POST", "/api/public/dataset-items", _item(case, dataset, item_id))
+            if linked.get(item_id) != trace_id:
+                batch.send()  # a trace is linked once it is there
+                link = {"runName": run_name, "datasetItemId": item_id, "traceId": trace_id}
+                facts = {"metadata": {**run.settings, "commit": run.commit}}
+                answer = endpoint.call("POST", "/api/public/dataset-run-items", link | facts)
+                run_id = str(answer["datasetRunId"])
+        batch.send()
+        for name, value in run.figures.items():
+            score = {"id": receipt.derived_id("", name), "datasetRunId": run_id}
+            endpoint.call("POST", "/api/public/scores", score | _score(name, value))
+        receipt.keep(self._place, run_id)
+        return Tracked(
+            tracker="langfuse",
+            id=run_id,
+            address=f"{endpoint.url} (dataset {dataset}, run {run_name})",
+            is_new=stored is None,
+            cases=cases,
+            scored_traces=scored,
+            missing_traces=missing,
+        )
+
+    def _trace_of(self, case: TrackedCase) -> str | None:
+        """The trace that a case came from; None where the project does not have it."""
+        if case.trace_id is None:
+            return None
+        stored = self._endpoint.find(f"/api/public/traces/{quote(case.trace_id, safe='')}")
+        return None if stored is None else case.trace_id
+
+    def _delete_gone(self, case: TrackedCase, receipt: Receipt) -> None:
+        """Deletes scores of an earlier export that have no value any more."""
+        for metric in case.unmeasured:
+            score_id = receipt.derived_id(case.id, metric)
+            self._endpoint.delete(f"/api/public/scores/{score_id}")
+
+
+class _Batch:
+    """Events that are sent together."""
+
+    def __init__(self, endpoint: TrackerEndpoint) -> None:
+        self._endpoint = endpoint
+        self._events: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    def add(self, kind: str, body: dict[str, Any]) -> None:
+        """Adds an event; sends those before it where the batch would be too large."""
+        size = len(orjson.dumps(body))
+        if self._bytes + size > _LARGEST_BATCH:
+            self.send()
+        now = datetime.now(UTC).isoformat()
+        event = {"id": str(uuid.uuid4()), "timestamp": now, "type": kind, "body": body}
+        self._events.append(event)
+        self._bytes += size
+
+    def send(self) -> None:
+        """Sends the events, if there are any."""
+        if not self._events:
+            return
+        answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
+        self._events = []
+        self._bytes = 0
+        for error in _errors_of(answer):
+            raise self._endpoint.refusal(f"an event is refused: {error}")
+
+
+def _errors_of(answer: Any) -> Iterator[str]:
+    """Why events of a batch were refused."""
+    for error in answer["errors"]:
+        yield f"{error.get('status')} {error.get('message') or error.get('error') or ''}".strip()
+
+
+def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
+    """A case as an item of a dataset: what is asked and expected."""
+    return {
+        "id": item_id,
+        "datasetName": dataset,
+        "input": {"query": case.query},
+        "expectedOutput": case.reference,
+        "metadata": {"case_id": case.id},
+    }
+
+
+def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
+    """A case as a trace: what was asked, retrieved and answered."""
+    return {
+        "id": trace_id,
+        "name": run.system,
+        "timestamp": datetime.now(UTC).isoformat(),
+        "input": {"query": case.query},
+        "output": case.answer,
+        "tags": [SOURCE],
+        "metadata": {
+            "case_id": case.id,
+            "cause": case.cause,
+            "error": case.error,
+            "contexts": case.contexts,
+            "context_ids": case.context_ids,
+            "not_measured": case.unmeasured,
+        },
+    }
+
+
+def _score(name: str, value: float) -> dict[str, Any]:
+    """The name and value of a score."""
+    return {"name": name, "value": value, "dataType": "NUMERIC"}

@@ -1,0 +1,252 @@
+"""MLflow 3: the figures as metrics, the cases as a table, the page as an artifact.
+
+The run goes where MLflow's own variables say: ``MLFLOW_TRACKING_URI`` with its credentials, and
+``MLFLOW_EXPERIMENT_NAME``. A case that came from a trace of that server gives its trace a feedback
+per measured score.
+
+Facts of MLflow:
+
+- Names of metrics have letters, digits and ``_-./: ``; ``recall@5`` is refused
+  (https://mlflow.org/docs/latest/api_reference/python_api/mlflow.client.html, ``log_metric``).
+- A store of files keeps a file per metric, so ``a`` beside ``a/low`` cannot be: `figures_of`
+  divides by a dot.
+- A parameter of a run never changes, and a metric is never deleted.
+- A table is an artifact of ``columns`` and ``data`` that the tag ``mlflow.loggedArtifacts`` names.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from ragbench.core.reading import Reading, words_of
+from ragbench.errors import TrackerError
+from ragbench.masking import mask_text, mask_url
+from ragbench.plugins import require, silenced
+from ragbench.private_files import open_private
+from ragbench.trackers.receipt import Receipt
+from ragbench.trackers.tracker import (
+    SOURCE,
+    Tracked,
+    TrackedCase,
+    TrackedRun,
+    case_values,
+    plain_names,
+)
+
+TABLE = "cases.json"
+_MOST_METRICS = 1000
+"""Metrics that MLflow takes in one request."""
+_RETRIES = ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+"""By default MLflow asks a server that does not answer for minutes. A user's own value counts."""
+_WITHOUT_TRACE = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "INVALID_STATE"})
+"""Codes of errors that mean that there is no such trace, or that its spans are lost."""
+_KEY_TAG = "ragbench.key"
+"""The tag by which a run is recognised whose id was not stored: the export was interrupted."""
+
+
+def send(run: TrackedRun, receipt: Receipt) -> Tracked:
+    """MLflow: figures as metrics, cases as a table, the page as an artifact, traces scored."""
+    os.environ.setdefault(*_RETRIES)
+    mlflow = require("mlflow", extra="mlflow")
+    with _speaking_of_mlflow(mlflow):
+        return _Server(mlflow).send(run, receipt)
+
+
+@contextmanager
+def _speaking_of_mlflow(mlflow: Any) -> Generator[None]:
+    """Turns whatever MLflow raises into an error with its address and what to do."""
+    address = _shown_uri(mlflow)
+
+    def refusal(error: Exception) -> Exception:
+        reason = mask_text(words_of(error)).rstrip(".")
+        return TrackerError(
+            f"MLflow at {address}: {reason}. Nothing of the run has changed. Check "
+            "MLFLOW_TRACKING_URI, and the variables of MLflow for credentials; then export again"
+        )
+
+    # It logs the tables of a new database, and waits for a server that does not answer.
+    with silenced("mlflow", "alembic", "urllib3"), Reading(refusal):
+        yield
+
+
+class _Server:
+    """The store of runs that MLflow's variables name."""
+
+    def __init__(self, mlflow: Any) -> None:
+        self.mlflow = mlflow
+        self.client = mlflow.MlflowClient()
+        self.entities = require("mlflow.entities", extra="mlflow")
+        self.uri = _shown_uri(mlflow)
+
+    def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
+        """Creates the run, or updates the one of an earlier export."""
+        experiment_id = self._experiment_id()
+        place = f"mlflow {self.uri} {experiment_id}"
+        figures = dict(run.figures)
+        stored = self._stored_run(receipt, place, experiment_id)
+        if stored is not None and not stored.data.metrics.keys() <= figures.keys():
+            # A figure that is gone cannot be deleted, and would be read as one of this run.
+            stored = None
+        is_new = stored is None
+        if stored is None:
+            stored = self.client.create_run(
+                experiment_id,
+                run_name=run.name,
+                tags={_KEY_TAG: receipt.key, "mlflow.source.name": SOURCE},
+            )
+        run_id: str = stored.info.run_id
+        receipt.keep(place, run_id)
+        self._log_facts(run, run_id, figures, stored.data)
+        for page in run.pages:
+            self.client.log_artifact(run_id, str(page))
+        cases = self._log_table(run, run_id)
+        scored = 0
+        missing = 0
+        for case in run.cases():
+            if case.trace_id is not None:
+                if self._score_trace(case, case.trace_id, receipt.key):
+                    scored += 1
+                else:
+                    missing += 1
+        self.client.set_terminated(run_id)
+        return Tracked(
+            tracker="mlflow",
+            id=run_id,
+            address=self._address(experiment_id, run_id),
+            is_new=is_new,
+            cases=cases,
+            scored_traces=scored,
+            missing_traces=missing,
+        )
+
+    def _experiment_id(self) -> str:
+        """The experiment that MLflow's variables name, created where there is none."""
+        experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
+        if experiment_id:
+            return experiment_id
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or SOURCE
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
+            return str(self.client.create_experiment(name))
+        return str(experiment.experiment_id)
+
+    def _stored_run(self, receipt: Receipt, place: str, experiment_id: str) -> Any:
+        """The run of an earlier export; None where there is none, or where it was deleted."""
+        earlier_id = receipt.id_at(place)
+        filter_string = f"tags.`{_KEY_TAG}` = '{receipt.key}'"
+        # The newest comes first. Deleted runs are not among them.
+        runs = self.client.search_runs([experiment_id], filter_string)
+        for stored in runs:
+            if earlier_id in (None, stored.info.run_id):
+                return stored
+        return None
+
+    def _log_facts(
+        self, run: TrackedRun, run_id: str, figures: dict[str, float], stored: Any
+    ) -> None:
+        """The figures, the settings and the commit; what is there already is not sent again."""
+        entities = self.entities
+        now = time.time_ns() // 1_000_000
+        metrics: list[Any] = []
+        for name, value in figures.items():
+            if stored.metrics.get(name) != value:
+                metrics.append(entities.Metric(name, value, now, 0))
+        for first in range(0, len(metrics), _MOST_METRICS):
+            self.client.log_batch(run_id, metrics=metrics[first : first + _MOST_METRICS])
+        for name, setting in run.settings.items():
+            if name not in stored.params:
+                self.client.log_param(run_id, name, setting)
+        if run.commit:
+            self.client.set_tag(run_id, "mlflow.source.git.commit", run.commit)
+
+    def _log_table(self, run: TrackedRun, run_id: str) -> int:
+        """The cases as a table in MLflow's form; gives their number."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, TABLE)
+            cases = _write_table(run.cases(), path)
+            self.client.log_artifact(run_id, str(path))
+        table = [{"path": TABLE, "type": "table"}]
+        self.client.set_tag(run_id, "mlflow.loggedArtifacts", orjson.dumps(table).decode())
+        return cases
+
+    def _score_trace(self, case: TrackedCase, trace_id: str, key: str) -> bool:
+        """Gives a trace the scores of its case; False where the server has no such trace."""
+        trace = self._trace(trace_id)
+        if trace is None:
+            return False
+        earlier: dict[str, Any] = {}
+        for assessment in trace.info.assessments or ():
+            if (assessment.metadata or {}).get(_KEY_TAG) == key:
+                earlier[assessment.name] = assessment
+        names = plain_names(case.cells)
+        for metric, value in case.values.items():
+            name = names[metric]
+            assessment = earlier.get(name)
+            if assessment is not None and assessment.value == value:
+                del earlier[name]
+            else:
+                self._log_feedback(trace.info.trace_id, name, value, metric, key)
+        # What is left has another value now, or none.
+        for assessment in earlier.values():
+            self.mlflow.delete_assessment(trace.info.trace_id, assessment.assessment_id)
+        return True
+
+    def _log_feedback(self, trace_id: str, name: str, value: float, metric: str, key: str) -> None:
+        """A score of a trace, marked as one of this run."""
+        source = self.entities.AssessmentSource(source_type="CODE", source_id=SOURCE)
+        self.mlflow.log_feedback(
+            trace_id=trace_id,
+            name=name,
+            value=value,
+            source=source,
+            metadata={_KEY_TAG: key, "metric": metric},
+        )
+
+    def _trace(self, trace_id: str) -> Any:
+        """A trace by its id in MLflow, or by that of OpenTelemetry, which lacks ``tr-``."""
+        for id in (trace_id, f"tr-{trace_id}"):
+            try:
+                return self.client.get_trace(id, display=False)
+            except self.mlflow.exceptions.MlflowException as error:
+                if error.error_code not in _WITHOUT_TRACE:
+                    raise
+        return None
+
+    def _address(self, experiment_id: str, run_id: str) -> str:
+        """The page of the run on a server; of a database, its URI."""
+        if urlsplit(self.uri).scheme in ("http", "https"):
+            return f"{self.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        return self.uri
+
+
+def _shown_uri(mlflow: Any) -> str:
+    """Where runs are sent to, without credentials."""
+    uri = str(mlflow.get_tracking_uri())
+    # The path of sqlite:////tmp/a.db would lose its slashes, and has no credentials.
+    return uri if uri.startswith(("sqlite:", "file:", "/")) else mask_url(uri)
+
+
+def _write_table(cases: Iterator[TrackedCase], path: Path) -> int:
+    """Writes a table in MLflow's form, one case per line, and gives their number."""
+    count = 0
+    with open_private(path, "wb") as file:
+        for case in cases:
+            values = case_values(case)
+            if count == 0:
+                columns = orjson.dumps([*values])
+                file.write(b'{"columns": ' + columns + b', "data": [\n')
+            else:
+                file.write(b",\n")
+            file.write(orjson.dumps([*values.values()]))
+            count += 1
+        file.write(b"\n]}\n" if count else b'{"columns": [], "data": []}\n')
+    return count

@@ -1,0 +1,175 @@
+"""Phoenix: the cases as a dataset, the run as an experiment with an evaluation per measured score.
+
+``PHOENIX_COLLECTOR_ENDPOINT`` and ``PHOENIX_API_KEY`` are its own variables. A case that came from
+a trace of Phoenix also annotates that trace.
+
+The requests are those of its interface (https://arize.com/docs/phoenix/sdk-api-reference/rest-api,
+schema at ``/openapi.json`` of a server):
+
+- ``POST /v1/datasets/upload`` creates a dataset, ``GET /v1/datasets/ID/examples`` has the ids of
+  its examples.
+- ``POST /v1/datasets/ID/experiments`` and ``/v1/experiments/ID/runs``. A run of an experiment is
+  never changed: a second export makes an experiment, and then deletes the earlier one.
+- ``POST /v1/experiment_evaluations``: a score of such a run.
+- ``POST /v1/trace_annotations`` with an ``identifier`` overwrites what has it; 404 is a trace that
+  is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from ragbench.trackers.receipt import Receipt
+from ragbench.trackers.rest import TrackerEndpoint
+from ragbench.trackers.tracker import Tracked, TrackedCase, TrackedRun, plain_names
+
+_LOCAL = "http://localhost:6006"
+"""The address of ``phoenix serve``."""
+_ADVICE = "Check PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY"
+
+
+def send(run: TrackedRun, receipt: Receipt) -> Tracked:
+    """Phoenix: the run as an experiment, scores as its evaluations, traces annotated."""
+    url = os.environ.get("PHOENIX_COLLECTOR_ENDPOINT") or _LOCAL
+    headers: dict[str, str] = {}
+    key = os.environ.get("PHOENIX_API_KEY")
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    # The variable is that of the collector of spans, whose path some write with it.
+    base = url.rstrip("/").removesuffix("/v1/traces")
+    endpoint = TrackerEndpoint("Phoenix", base, headers, advice=_ADVICE)
+    with endpoint.in_use():
+        return _Server(endpoint).send(run, receipt)
+
+
+class _Server:
+    """The server that the variables name."""
+
+    def __init__(self, endpoint: TrackerEndpoint) -> None:
+        self._endpoint = endpoint
+        self._place = f"phoenix {endpoint.url}"
+        self._now = datetime.now(UTC).isoformat()
+        """The time of the export, for fields that have to have one: Phoenix makes latencies of
+        them, and those of the run are in the figures."""
+
+    def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
+        """Creates the experiment, and deletes the one of an earlier export."""
+        endpoint = self._endpoint
+        dataset_id = self._dataset(run)
+        example_ids = self._example_ids(dataset_id)
+        facts = {**run.settings, "commit": run.commit, **run.figures}
+        body = {"name": run.name, "metadata": facts}
+        answer = endpoint.call("POST", f"/v1/datasets/{dataset_id}/experiments", body)
+        experiment_id = str(answer["data"]["id"])
+        earlier = receipt.id_at(self._place)
+        # Before its runs: an interrupted export is deleted by the next one.
+        receipt.keep(self._place, experiment_id)
+        if earlier:
+            endpoint.delete(f"/v1/experiments/{quote(earlier, safe='')}")
+        cases = 0
+        scored = 0
+        missing = 0
+        for case in run.cases():
+            cases += 1
+            self._add_run(case, experiment_id, example_ids[case.id])
+            if case.trace_id is not None:
+                if self._annotate(case, case.trace_id, receipt.key):
+                    scored += 1
+                else:
+                    missing += 1
+        return Tracked(
+            tracker="phoenix",
+            id=experiment_id,
+            address=f"{endpoint.url}/datasets/{dataset_id}/compare?experimentId={experiment_id}",
+            is_new=not earlier,
+            cases=cases,
+            scored_traces=scored,
+            missing_traces=missing,
+        )
+
+    def _dataset(self, run: TrackedRun) -> str:
+        """The id of the dataset with the run's cases; uploaded where it is not there."""
+        # Another version of the dataset is another dataset: experiments compare the same examples.
+        name = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
+        answer = self._endpoint.call("GET", f"/v1/datasets?name={quote(name, safe='')}")
+        for dataset in answer["data"]:
+            if dataset["name"] == name:
+                return str(dataset["id"])
+        inputs: list[dict[str, Any]] = []
+        outputs: list[dict[str, Any]] = []
+        metadata: list[dict[str, Any]] = []
+        for case in run.cases():
+            inputs.append({"query": case.query})
+            outputs.append({"answer": case.reference})
+            metadata.append({"case_id": case.id})
+        upload = {
+            "action": "create",
+            "name": name,
+            "inputs": inputs,
+            "outputs": outputs,
+            "metadata": metadata,
+        }
+        answer = self._endpoint.call("POST", "/v1/datasets/upload?sync=true", upload)
+        return str(answer["data"]["dataset_id"])
+
+    def _example_ids(self, dataset_id: str) -> Mapping[str, str]:
+        """The ids of a dataset's examples by case."""
+        answer = self._endpoint.call("GET", f"/v1/datasets/{dataset_id}/examples")
+        example_ids: dict[str, str] = {}
+        for example in answer["data"]["examples"]:
+            # Newer servers have a public id, and this one beside it.
+            example_ids[example["metadata"]["case_id"]] = example.get("node_id") or example["id"]
+        return example_ids
+
+    def _add_run(self, case: TrackedCase, experiment_id: str, example_id: str) -> None:
+        """A case as a run of the experiment, with its measured scores."""
+        times = {"start_time": self._now, "end_time": self._now}
+        run = {
+            "dataset_example_id": example_id,
+            "output": {
+                "answer": case.answer,
+                "contexts": case.contexts,
+                "context_ids": case.context_ids,
+                "cause": case.cause,
+                "not_measured": case.unmeasured,
+            },
+            "repetition_number": 1,
+            "trace_id": case.trace_id,
+            "error": case.error,
+            **times,
+        }
+        answer = self._endpoint.call("POST", f"/v1/experiments/{experiment_id}/runs", run)
+        for metric, value in case.values.items():
+            evaluation = {
+                "experiment_run_id": answer["data"]["id"],
+                "name": metric,
+                "annotator_kind": "CODE",
+                "result": {"score": value},
+                **times,
+            }
+            self._endpoint.call("POST", "/v1/experiment_evaluations", evaluation)
+
+    def _annotate(self, case: TrackedCase, trace_id: str, key: str) -> bool:
+        """Gives a trace the scores of its case; False where the server has no such trace."""
+        names = plain_names(case.cells)
+        annotations: list[dict[str, Any]] = []
+        for metric, cell in case.cells.items():
+            # A score that has no value any more is overwritten by its status.
+            result: dict[str, Any] = {"score": cell.value}
+            if cell.value is None:
+                result = {"label": cell.status.value, "explanation": case.unmeasured[metric]}
+            annotations.append(
+                {
+                    "trace_id": trace_id,
+                    "name": names[metric],
+                    "annotator_kind": "CODE",
+                    "identifier": key,
+                    "result": result,
+                }
+            )
+        body = {"data": annotations}
+        return self._endpoint.call_if_there("/v1/trace_annotations?sync=true", body) is not None

@@ -1,0 +1,188 @@
+"""What a tracker gets of a run, and what it says of it: `Tracker` is the protocol of all of them.
+
+`ragbench.verbs.track` makes a `TrackedRun` of a stored run. A score without a value has a status
+and a reason, and never a number: a tracker shows its count, or leaves it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.record import Record
+from ragbench.core.report import Summary
+from ragbench.masking import hidden
+from ragbench.plugins import Registry
+from ragbench.trackers.receipt import Receipt
+
+SOURCE = "ragbench"
+"""The author of scores, and the project or experiment for runs where the user names none."""
+
+
+class TrackedCase(Record):
+    """A case of a run with its scores. Its texts have no credentials."""
+
+    id: str
+    query: str
+    reference: str | None
+    answer: str | None
+    """None where generation failed or was skipped."""
+    contexts: tuple[str, ...] | None
+    """The chunks that generation was given; None when unknown."""
+    context_ids: tuple[str, ...] | None
+    cause: str
+    """Why its answer is right, or which stage lost it."""
+    error: str | None
+    """The first failure of a stage or metric."""
+    cells: Mapping[str, Cell]
+    """One per metric of the run, by its name."""
+    trace_id: str | None
+    """The trace of the tracker that it came from; None where it came from no trace."""
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """The measured scores by metric."""
+        values: dict[str, float] = {}
+        for metric, cell in self.cells.items():
+            if cell.value is not None:
+                values[metric] = cell.value
+        return values
+
+    @property
+    def unmeasured(self) -> Mapping[str, str]:
+        """Why each other metric has no value: ``skipped: no reference``."""
+        reasons: dict[str, str] = {}
+        for metric, cell in self.cells.items():
+            if cell.value is None:
+                reasons[metric] = unmeasured_text(cell)
+        return reasons
+
+
+def unmeasured_text(cell: Cell) -> str:
+    """The status and the reason of a cell without a value."""
+    reason = cell.reason
+    if cell.failure is not None:
+        reason = str(cell.failure)
+    if reason:
+        return hidden(f"{cell.status.value}: {reason}")
+    return cell.status.value
+
+
+class TrackedRun(Record):
+    """A stored run for a tracker."""
+
+    name: str
+    system: str
+    dataset: str
+    dataset_fingerprint: str
+    """Changes with any case, or with their order."""
+    commit: str | None
+    settings: Mapping[str, str]
+    """What two runs are compared by: dataset, system, top_k, number of cases."""
+    summaries: tuple[Summary, ...]
+    cases: Callable[[], Iterator[TrackedCase]]
+    """Reads the cases anew at each call, in the run's order."""
+    pages: tuple[Path, ...]
+    """The files of the report: page, tables, JSON."""
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """The numbers of the report by name: see `figures_of`."""
+        return figures_of(self.summaries)
+
+
+class Tracked(Record):
+    """The result of an export to a tracker."""
+
+    tracker: str
+    id: str
+    """The tracker's id of the run."""
+    address: str
+    """Where to look at it."""
+    is_new: bool
+    """False where an earlier export was updated."""
+    cases: int
+    scored_traces: int = 0
+    """Traces that got the scores of their cases."""
+    missing_traces: int = 0
+    """Cases whose trace the tracker does not have."""
+
+
+class Tracker(Protocol):
+    """The one primitive of a tracker.
+
+    Sending the same run twice changes nothing: the receipt has the ids of the first time.
+
+    Raises:
+        TrackerError: the tracker cannot be reached, or refuses the run.
+    """
+
+    def __call__(self, run: TrackedRun, receipt: Receipt) -> Tracked: ...
+
+
+TRACKERS = Registry(kind="trackers")
+"""The trackers by name. Others come by the entry-point group ``ragbench.trackers``; each is a
+function of the shape `Tracker`."""
+
+
+def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
+    """The numbers of a report, by names that every tracker accepts.
+
+    Of ``recall@5`` they are ``recall_at_5``, ``recall_at_5.ci_low``, ``recall_at_5.ci_high`` and a
+    count of cases per status, ``recall_at_5.measured``. A metric without a value has counts alone.
+    """
+    summaries = tuple(summaries)
+    names = plain_names(summary.metric.name for summary in summaries)
+    figures: dict[str, float] = {}
+    for summary in summaries:
+        name = names[summary.metric.name]
+        if summary.score is not None:
+            figures[name] = summary.score
+        if summary.interval is not None:
+            figures[f"{name}.ci_low"] = summary.interval.low
+            figures[f"{name}.ci_high"] = summary.interval.high
+        for status in Status:
+            figures[f"{name}.{status.value}"] = getattr(summary, status.value)
+    return figures
+
+
+def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
+    """A name per metric in letters, digits, ``_`` and ``-``; ``@`` is ``_at_``.
+
+    Names are unique without regard to case: MLflow keeps a file per metric. A dot is not in them:
+    it divides a metric from its interval and its counts.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for metric in metrics:
+        base = re.sub(r"[^A-Za-z0-9-]+", "_", metric.replace("@", "_at_")).strip("_") or "metric"
+        name = base
+        number = 2
+        while name.casefold() in taken:
+            name = f"{base}_{number}"
+            number += 1
+        taken.add(name.casefold())
+        names[metric] = name
+    return names
+
+
+def case_values(case: TrackedCase) -> dict[str, Any]:
+    """A case as columns: what it is, then value and status of each metric; None is unknown."""
+    values: dict[str, Any] = {
+        "case_id": case.id,
+        "query": case.query,
+        "answer": case.answer,
+        "reference": case.reference,
+        "contexts": case.contexts,
+        "context_ids": case.context_ids,
+        "cause": case.cause,
+        "error": case.error,
+        "trace_id": case.trace_id,
+    }
+    for metric, cell in case.cells.items():
+        values[metric] = cell.value
+        values[f"{metric} status"] = cell.status.value
+    return values

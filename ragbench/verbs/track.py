@@ -1,0 +1,97 @@
+"""A stored run to a tracker: MLflow, Langfuse and others (`ragbench.trackers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragbench.core.outcome import Cell
+from ragbench.core.report import CaseRow, Report
+from ragbench.core.trace import Trace
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import Manifest, path_of
+from ragbench.masking import hidden
+from ragbench.trackers.receipt import Receipt
+from ragbench.trackers.tracker import TRACKERS, Tracked, TrackedCase, TrackedRun, Tracker
+from ragbench.verbs.report import RunCases, report_of
+
+_PAGES = ("report.html", "report.md", "report.json", "cases.csv")
+"""The files of a run that a tracker keeps beside its figures."""
+
+
+def track_run(run: str | Path, to: str) -> Tracked:
+    """Sends a stored run to a tracker; a run that was sent before is updated there.
+
+    Args:
+        run: the run's folder. Its ``trackers.json`` keeps the tracker's ids.
+        to: a tracker's name: mlflow, langfuse, langsmith or phoenix.
+
+    Raises:
+        RunMismatchError: there is no run in the folder.
+        ConfigError: no such tracker.
+        TrackerError: the tracker cannot be reached, or refuses the run.
+        MissingExtraError: a package that the tracker needs is not installed.
+    """
+    path = path_of(run)
+    tracker: Tracker = TRACKERS.load(to)  # an unknown name is refused before the run is read
+    report = report_of(path)
+    cases = RunCases.of(path)
+    settings = _settings(cases.manifest, report)
+    receipt = Receipt(path, fingerprint((cases.manifest.fingerprints, settings)))
+    tracked_run = TrackedRun(
+        name=path.resolve().name,
+        system=cases.manifest.rag.name,
+        dataset=cases.manifest.dataset.name,
+        dataset_fingerprint=cases.manifest.dataset.fingerprint,
+        commit=(cases.manifest.git or {}).get("commit"),
+        settings=settings,
+        summaries=report.summaries,
+        cases=lambda: _tracked_cases(cases),
+        pages=tuple(path / name for name in _PAGES if (path / name).is_file()),
+    )
+    return tracker(tracked_run, receipt)
+
+
+def _settings(manifest: Manifest, report: Report) -> dict[str, str]:
+    """What runs are compared by, as texts."""
+    settings = {
+        "system": manifest.rag.name,
+        "dataset": manifest.dataset.name,
+        "cases": str(manifest.dataset.cases),
+    }
+    for name, value in manifest.settings.items():
+        if isinstance(value, str | int | float):
+            settings[name] = str(value)
+    return settings
+
+
+def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
+    """The cases in order, each with its texts and the scores that the report counts."""
+    names = [metric.name for metric in cases.metrics]
+    for row, run_case in zip(cases.rows(), cases.traces(), strict=True):
+        cells = dict(zip(names, row.cells, strict=True))
+        yield _tracked_case(row, run_case.trace, cells)
+
+
+def _tracked_case(row: CaseRow, trace: Trace, cells: dict[str, Cell]) -> TrackedCase:
+    """A case for a tracker, with credentials hidden in its texts."""
+    retrieved = trace.context.value
+    contexts = None
+    context_ids = None
+    if retrieved is not None:
+        contexts = tuple(hidden(text) for text in retrieved.contexts)
+        if retrieved.context_ids is not None:
+            context_ids = tuple(retrieved.context_ids)
+    trace_id = trace.case.metadata.get("trace_id")
+    return TrackedCase(
+        id=row.id,
+        query=hidden(row.query),
+        reference=None if row.reference is None else hidden(row.reference),
+        answer=None if row.response is None else hidden(row.response),
+        contexts=contexts,
+        context_ids=context_ids,
+        cause=row.attribution.cause.value,
+        error=hidden(str(row.failures[0])) if row.failures else None,
+        cells=cells,
+        trace_id=trace_id if isinstance(trace_id, str) and trace_id else None,
+    )
