@@ -21,7 +21,7 @@ _TYPO_CUTOFF = 0.8
 """Similarity of a word with a typing error: two swapped letters of six (``anwser``) have 0.83."""
 _LETTERS = {"q": "query", "a": "answer"}
 """Headers of a list of questions and answers."""
-_NUMBER = re.compile(r"\d{1,3}")
+_NUMBER = re.compile(r"(\d{1,3})(?:st|nd|rd|th)?", re.IGNORECASE)
 
 SIDES_OF: dict[str, tuple[str, str]] = {
     "answer": ("reference", "response"),
@@ -58,8 +58,10 @@ def header_meaning(name: str) -> str:
         return "reference_contexts" if "right" in kinds else "retrieved_contexts"
     if "source" in kinds:
         return _side(kinds, "source")
+    if "result" in kinds and kinds.isdisjoint({"right", "system", "model"}):
+        return "source"
     if kinds & {"right", "system"}:
-        # "Expected" beside "Actual": the noun is left out.
+        # "Expected" and "Expected result" beside "Actual": the noun is left out.
         return _side(kinds, "answer")
     return ""
 
@@ -68,7 +70,7 @@ def _side(kinds: set[str], noun: str) -> str:
     """The field of a noun by whose it is; the noun itself where the header leaves it open."""
     right_field, system_field = SIDES_OF[noun]
     is_right = "right" in kinds
-    is_of_system = "system" in kinds
+    is_of_system = not kinds.isdisjoint({"system", "model"})
     if is_right and is_of_system:
         return noun
     if is_right:

@@ -341,7 +341,7 @@ class _Opening:
         if dump_form is not None or self._may_hold_chunks(guessed_from, bound, gold):
             decoder = self._chunk_decoder(guessed_from, bound, gold, dump_form)
         if decoder is None:
-            if not has_query:
+            if not has_query and not self._is_table_of_answers(sample, bound):
                 # If it is no dump either, what it lacks as a dataset is reported when it is read.
                 with suppress(DataError, ConfigError):
                     return self._dump(form, Problems())
@@ -357,6 +357,14 @@ class _Opening:
             if mapping.query_id is not None:
                 self.fields.setdefault("id", mapping.query_id)
         return None
+
+    def _is_table_of_answers(self, sample: Sequence[Row], bound: set[str]) -> bool:
+        """Whether headers suggest a question with answers, which a dump's reader would drop."""
+        if not sample or not sample[0].cells:
+            return False
+        proposal = propose([row.values for row in sample], list(sample[0].values), bound)
+        fields = bound.union(proposal.fields)
+        return "query" in proposal.fields and not fields.isdisjoint({"reference", "response"})
 
     def _may_hold_chunks(self, rows: Sequence[Row], bound: set[str], gold: set[str]) -> bool:
         """Whether chunks may be in a field whose name is not recognised.
