@@ -54,28 +54,32 @@ def header_meaning(name: str) -> str:
         return _side(kinds, "answer")
     if "question" in kinds:
         return "" if kinds & {"hit", "source"} else "query"
-    if "hit" in kinds:
-        return "reference_contexts" if "right" in kinds else "retrieved_contexts"
-    if "source" in kinds:
-        return _side(kinds, "source")
-    if "result" in kinds and kinds.isdisjoint({"right", "system", "model"}):
-        return "source"
+    return _side(kinds, _noun_without_question(kinds))
+
+
+def _noun_without_question(kinds: set[str]) -> str:
+    """The noun of a header that names neither a question nor an answer."""
+    if kinds & {"hit", "source"}:
+        return "hit" if "hit" in kinds else "source"
     if kinds & {"right", "system"}:
-        # "Expected" and "Expected result" beside "Actual": the noun is left out.
-        return _side(kinds, "answer")
-    return ""
+        # "Expected" and "Expected result" beside "Actual": answers.
+        return "answer"
+    return "source" if "result" in kinds else ""
 
 
 def _side(kinds: set[str], noun: str) -> str:
     """The field of a noun by whose it is; the noun itself where the header leaves it open."""
-    right_field, system_field = SIDES_OF[noun]
+    if not noun:
+        return ""
+    right_field, system_field = SIDES_OF["source" if noun == "hit" else noun]
     is_right = "right" in kinds
     is_of_system = not kinds.isdisjoint({"system", "model"})
     if is_right and is_of_system:
-        return noun
+        return "source" if noun == "hit" else noun
     if is_right:
         return right_field
-    if is_of_system:
+    # Only a system has hits.
+    if is_of_system or noun == "hit":
         return system_field
     return noun
 
