@@ -27,20 +27,29 @@ class TableHead(Record):
 def header_position(rows: Sequence[Sequence[str]]) -> int:
     """Finds the header among the first rows of a table: the row below titles and notes.
 
-    The header is the first row that has the name of a field, or more than half as many filled cells
-    as the fullest row. pandas leaves the first cell empty, above its row numbers.
+    A title, or a name above a group of columns, fills at most half as many cells as the rows below
+    it do.
 
     Example:
         >>> header_position([["Evaluation", "", ""], ["Frage", "Antwort", "OK?"], ["1", "2", "3"]])
         1
     """
     widths = [sum(1 for cell in row if cell.strip()) for row in rows]
-    fullest = max(widths, default=0)
-    for position, (row, width) in enumerate(zip(rows, widths, strict=True)):
-        is_above_row_numbers = width == fullest - 1 > 0 and not row[0].strip()
-        if 2 * width > fullest or is_above_row_numbers or any(map(is_known_field, row)):
+    for position, row in enumerate(rows):
+        # Of the rows below, a few may have too many cells.
+        widths_below = sorted(widths[position + 1 :])
+        usual_width = widths_below[len(widths_below) // 2] if widths_below else 0
+        if 2 * widths[position] > usual_width or _is_header(row, usual_width):
             return position
     return 0
+
+
+def _is_header(row: Sequence[str], usual_width: int) -> bool:
+    """Whether a row with few cells is a header all the same."""
+    if all(map(is_known_field, row)):
+        return True
+    # pandas leaves the first cell empty, above its row numbers.
+    return len(row) == usual_width == 2 and not row[0].strip()
 
 
 def look_at_head(lines: Sequence[str], delimiter: str | None) -> TableHead:

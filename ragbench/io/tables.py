@@ -26,7 +26,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.csv_cells import csv_line
 from ragbench.io.excel_cells import cell_text
 from ragbench.io.export import Exported, Scores, columns, table_row
-from ragbench.io.fields import squash
+from ragbench.io.fields import is_known_field, squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text
 from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields
@@ -46,7 +46,11 @@ def _has_distinct_columns(header: list[str], path: str, line: int, problems: Pro
         return False
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
-        problems.add("the column appears twice in the header", path=path, line=line, field=name)
+        message = (
+            "the column appears twice in the header: give each a name of its own, such as "
+            f"'{name} 1' and '{name} 2'"
+        )
+        problems.add(message, path=path, line=line, field=name)
     return not repeated
 
 
@@ -170,7 +174,8 @@ def _head_of_text(source: Source, delimiter: str | None) -> TableHead:
     """Separator and header by the beginning of a file, which stays unread."""
     # What cannot be read is reported when the lines are read in earnest.
     beginning = source.head(Problems()) or b""
-    text = beginning.decode("utf-8", "replace").removeprefix("\ufeff")
+    encoding = "utf-16" if source.is_wide else "utf-8"
+    text = beginning.decode(encoding, "replace").removeprefix("\ufeff")
     lines = line_feeds(text).splitlines(keepends=True)
     separator_line = _SEPARATOR_LINE.fullmatch(lines[0].strip()) if lines else None
     if separator_line is None:
@@ -271,7 +276,7 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
-        sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
+        sheet = book[source.chosen(names, noun="sheet", usual=_first_table(book))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         rows = _filled_rows(sheet, source)
         head = list(islice(rows, HEAD_ROWS))
@@ -291,6 +296,19 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 yield _row(cells + empty_cells, header, source.name, number)
     finally:
         book.close()
+
+
+def _first_table(book: Any) -> str:
+    """The first sheet with a table, else the first: a sheet of notes has one column alone."""
+    names: list[str] = []
+    for sheet in book.worksheets:
+        names.append(sheet.title)
+        sheet.reset_dimensions()  # what the file says of its size need not be true
+        for row in islice(sheet.iter_rows(values_only=True), HEAD_ROWS):
+            cells = [str(cell) for cell in row if cell is not None]
+            if len(cells) > 1 or any(map(is_known_field, cells)):
+                return str(sheet.title)
+    return next(iter(names), "")
 
 
 def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:

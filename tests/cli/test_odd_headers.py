@@ -122,3 +122,28 @@ def test_a_workbook_with_a_title_and_merged_cells_is_read_with_the_printed_line(
     assert "context_2=Source 2" in options
     assert done.code == 0
     assert "recorded: retrieve 1, generate 1" in done.err
+
+
+@pytest.mark.extra("excel")
+def test_a_sheet_of_notes_before_the_table_is_skipped_with_a_note(ragbench: Ragbench) -> None:
+    openpyxl: Any = import_module("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Read me"
+    book.active.append(["Results of our pilot."])
+    sheet = book.create_sheet("Results")
+    sheet.append(["question", "ground_truth", "response"])
+    sheet.append(["When is lunch?", "At noon", "At noon."])
+    book.save("cases.xlsx")
+
+    done = ragbench("eval", "cases.xlsx", "-o", "run")
+
+    assert done.code == 0
+    assert "The sheet 'Results' is read; --split names another: Read me" in done.err + done.out
+
+
+def test_a_utf_16_table_of_a_spreadsheet_has_its_header_below_the_title(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_bytes(GERMAN.encode("utf-16"))
+
+    refused = ragbench("eval", "cases.csv")
+
+    assert "query=FRAGE DES KUNDEN" in printed_options(refused.err)

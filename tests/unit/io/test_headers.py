@@ -55,10 +55,21 @@ def test_headers_that_differ_in_a_number_are_grouped_in_its_order() -> None:
         ([["Evaluation", "", ""], ["a", "b", "c"]], 1),
         ([["Evaluation"], ["by", "Ann"], ["a", "b", "c", "d"]], 2),
         ([["", "Frage"], ["0", "Why?"], ["1", "How?"]], 0),
-        ([["question", "", "", ""], ["Why?", "x", "y", "z"]], 0),
+        ([["Question", "", "Answers", ""], ["a", "b", "c", "d"], ["1", "2", "3", "4"]], 1),
+        ([["query", "answer"], ["1", "2", "3", "4"]], 0),
+        ([["a", "b"], ["1", "2", "3", "4", "5"], ["1", "2"], ["1", "2"]], 0),
         ([], 0),
     ],
-    ids=["first", "title", "two titles", "row numbers", "field name", "empty"],
+    ids=[
+        "first",
+        "title",
+        "two titles",
+        "row numbers",
+        "groups",
+        "names of fields",
+        "a broken row",
+        "empty",
+    ],
 )
 def test_the_header_is_below_titles(rows: list[list[str]], position: int) -> None:
     assert header_position(rows) == position
