@@ -154,17 +154,24 @@ def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
     if not values:
         return None
     meaning = header_meaning(name)
-    if all(map(is_verdict, values)) and says_verdict(name):
-        meaning = _VERDICT
-    elif all(map(is_verdict, values)) and meaning not in ("reference", "response"):
-        # Such as "Answered?"; yes and no may be the right answers, but only if the name is clear.
-        meaning = ""
+    if all(map(is_verdict, values)):
+        meaning = _meaning_of_verdicts(name, meaning)
     elif meaning in ("seconds", "milliseconds"):
         meaning = meaning if all(map(_is_number, values)) else ""
     elif meaning.startswith(("source", "retrieved", "reference_")) and not _are_texts(values):
         # The name of a model, a page or a file, an id, a grade.
         meaning = ""
     return Column(name=name, values=tuple(values), meaning=meaning)
+
+
+def _meaning_of_verdicts(name: str, meaning: str) -> str:
+    """The meaning of a column of yes and no: verdicts, or answers if the header is clear."""
+    if says_verdict(name):
+        return _VERDICT
+    is_asked = name.rstrip().endswith("?")  # such as "Answered?"
+    if meaning in ("reference", "response") and not is_asked:
+        return meaning
+    return ""
 
 
 def _are_texts(values: Sequence[str]) -> bool:

@@ -98,6 +98,17 @@ def test_a_column_about_the_question_is_not_proposed(ragbench: Ragbench, header:
     assert "no field for the query" in refused.err
 
 
+def test_a_misspelled_verdict_hides_no_right_answer(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text(
+        "Quetsion;Exepcted anwser;Corect?\nWhen is lunch?;At noon;yes\n", encoding="utf-8"
+    )
+
+    refused = ragbench("eval", "cases.csv")
+
+    options = ["--field", "query=Quetsion", "--field", "reference=Exepcted anwser"]
+    assert printed_options(refused.err) == options
+
+
 @pytest.mark.extra("excel")
 def test_a_workbook_with_a_title_and_merged_cells_is_read_with_the_printed_line(
     ragbench: Ragbench,
