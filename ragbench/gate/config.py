@@ -270,9 +270,9 @@ def read_gate_config(
 def _read_section(file: _Section) -> GateConfig:
     """The configuration of a file that has a section of a gate."""
     place = ("gate",)
-    file.mapping(place, (*_SINGLE_VALUES, *_GROUPS))
+    file.mapping(place, (*SINGLE_VALUES, *_GROUPS))
     values: dict[str, Any] = {}
-    for key, kind in _SINGLE_VALUES.items():
+    for key, kind in SINGLE_VALUES.items():
         value = file.value((*place, key), kind)
         if value is not None:
             values[key] = value
@@ -330,7 +330,7 @@ def demanded(
     return config
 
 
-_SINGLE_VALUES = {
+SINGLE_VALUES = {
     name: kind
     for name, kind in get_type_hints(GateConfig, include_extras=True).items()
     if name not in ("metrics", "latency", "alpha", "max_cost", "max_tokens")

@@ -97,8 +97,14 @@ def says_gold(path: str) -> bool:
 
 
 def says_verdict(name: str) -> bool:
-    """Whether a field's name says that it holds verdicts on answers, such as ``OK?``."""
+    """Whether a field's name says that it holds verdicts on answers, such as ``OK?``.
+
+    Both ends of the scale may be in the name: ``Correct (yes/no)``.
+    """
     words = set(name_words(name))
+    for scale in ({"yes", "no"}, {"oui", "non"}, {"si", "no"}):
+        if scale <= words:
+            words -= scale
     word_lists = field_names("verdict")
     if not words.isdisjoint(word_lists["others"]):
         return False

@@ -32,6 +32,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, field_names, says_verdict
+from ragbench.io.headers import header_meaning
 from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
@@ -163,9 +164,29 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
         verdicts: list[object] = []
         for name, value in fields.items():
             squashed[_squashed(str(name))] = value
-            if says_verdict(str(name)):
+            if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
+        _add_by_header(squashed, fields)
         yield _label(squashed, verdicts, cells=row.cells)
+
+
+def _add_by_header(squashed: dict[str, object], fields: Mapping[str, object]) -> None:
+    """Adds question and answer from columns whose headers suggest them, such as ``Bot reply``.
+
+    A wrong column does no harm: a label counts only for a question with exactly this answer.
+
+    Args:
+        squashed: the fields by their squashed names, to which they are added.
+        fields: the same by the names of the file.
+    """
+    for field, meanings in (("question", ("query",)), ("answer", ("response", "answer"))):
+        if any(not is_missing(squashed.get(name)) for name in _names()[field]):
+            continue
+        for meaning in meanings:
+            columns = [name for name in fields if header_meaning(str(name)) == meaning]
+            if len(columns) == 1:
+                squashed[field] = fields[columns[0]]
+                break
 
 
 def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:

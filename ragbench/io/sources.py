@@ -55,6 +55,7 @@ from ragbench.io.fields import (
 from ragbench.io.llamaindex import IN_ORDER
 from ragbench.io.only import Only
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
+from ragbench.io.proposals import propose
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.roles import Roles, dump_roles
@@ -340,7 +341,7 @@ class _Opening:
         if dump_form is not None or self._may_hold_chunks(guessed_from, bound, gold):
             decoder = self._chunk_decoder(guessed_from, bound, gold, dump_form)
         if decoder is None:
-            if not has_query:
+            if not has_query and not self._is_table_of_answers(sample, bound):
                 # If it is no dump either, what it lacks as a dataset is reported when it is read.
                 with suppress(DataError, ConfigError):
                     return self._dump(form, Problems())
@@ -356,6 +357,14 @@ class _Opening:
             if mapping.query_id is not None:
                 self.fields.setdefault("id", mapping.query_id)
         return None
+
+    def _is_table_of_answers(self, sample: Sequence[Row], bound: set[str]) -> bool:
+        """Whether headers suggest a question with answers, which a dump's reader would drop."""
+        if not sample or not sample[0].cells:
+            return False
+        proposal = propose([row.values for row in sample], list(sample[0].values), bound)
+        fields = bound.union(proposal.fields)
+        return "query" in proposal.fields and not fields.isdisjoint({"reference", "response"})
 
     def _may_hold_chunks(self, rows: Sequence[Row], bound: set[str], gold: set[str]) -> bool:
         """Whether chunks may be in a field whose name is not recognised.
@@ -467,7 +476,7 @@ class _Opening:
             # A folder without texts has the queries and judgements of a ranking.
             uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
             notes=tuple(notes),
-            hints=tuple(verdict_notes(values, unused, bound, self.place.name)),
+            hints=tuple(self._hints(sample, list(unused), bound)),
         )
 
         def read() -> Iterator[Entry]:
@@ -480,6 +489,29 @@ class _Opening:
             read=read,
             held=self.stack,
         )
+
+    def _hints(
+        self, sample: Sequence[Row], unused: Sequence[str], bound: Mapping[str, str]
+    ) -> Iterator[str]:
+        """Yields what the unread fields may be, in a table by their headers, too.
+
+        Raises:
+            DataError: no column has the question, and the header of one suggests it.
+        """
+        values = [row.values for row in sample]
+        if not sample or not sample[0].cells or self.is_join:
+            yield from verdict_notes(values, unused, bound, self.place.name)
+            return
+        proposal = propose(values, unused, bound)
+        lines = "\n".join(proposal.lines(self.place.name))
+        if "query" in bound:
+            if proposal.fields or proposal.doubtful:
+                yield f"Columns that are not read may be:\n{lines}"
+            else:
+                yield from verdict_notes(values, unused, bound, self.place.name)
+        elif "query" in proposal.fields:
+            message = f"no column has the name of the query. The columns may be:\n{lines}"
+            raise DataError([Problem(message=message, path=self.place.name)])
 
     def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
         """Refuses a mapping of a chunk's fields where no field holds chunks.

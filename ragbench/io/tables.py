@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZipFile
@@ -26,10 +26,11 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.csv_cells import csv_line
 from ragbench.io.excel_cells import cell_text
 from ragbench.io.export import Exported, Scores, columns, table_row
-from ragbench.io.fields import squash
+from ragbench.io.fields import is_known_field, squash
 from ragbench.io.json_files import decode_line, read_lines
 from ragbench.io.json_text import json_text
 from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields
+from ragbench.io.table_head import HEAD_ROWS, TableHead, header_position, look_at_head
 from ragbench.io.values import line_feeds
 from ragbench.plugins import require
 
@@ -45,7 +46,11 @@ def _has_distinct_columns(header: list[str], path: str, line: int, problems: Pro
         return False
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
-        problems.add("the column appears twice in the header", path=path, line=line, field=name)
+        message = (
+            "the column appears twice in the header: give each a name of its own, such as "
+            f"'{name} 1' and '{name} 2'"
+        )
+        problems.add(message, path=path, line=line, field=name)
     return not repeated
 
 
@@ -117,23 +122,21 @@ class _TextLines:
 def read_csv(
     source: Source, *, kind: Kind, problems: Problems, delimiter: str | None = None
 ) -> Iterator[Row]:
-    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
+    """Yields one row a record, separated by what gives the first rows equally many cells.
 
-    A line such as ``sep=;`` above the header says the separator.
+    A line such as ``sep=;`` at the top names the separator. Titles above the header are skipped.
     """
     # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
     csv.field_size_limit(_MAX_CELL)
+    head = _head_of_text(source, delimiter)
     text = _TextLines(source=source, problems=problems)
     lines = iter(text)
-    header_line = next(lines, "")
+    first_line = next(lines, "")
     skipped = 0  # lines that the csv module has not seen, and does not count
-    separator_line = _SEPARATOR_LINE.fullmatch(header_line.strip())
-    if separator_line is not None:
+    if _SEPARATOR_LINE.fullmatch(first_line.strip()):
         skipped = 1
-        header_line = next(lines, "")
-        delimiter = delimiter or separator_line[1]
-    delimiter = delimiter or _likely_delimiter(header_line)
-    reader = csv.reader(chain((header_line,), lines), delimiter=delimiter, strict=True)
+        first_line = next(lines, "")
+    reader = csv.reader(chain((first_line,), lines), delimiter=head.delimiter, strict=True)
     header: list[str] | None = None
     end = skipped  # the last line of the record before
     while True:
@@ -151,10 +154,10 @@ def read_csv(
             return
         end = reader.line_num + skipped
         is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
-        if not cells or is_broken:
+        if is_broken or not any(map(str.strip, cells)) or begin < head.header_line:
             continue
         if header is None:
-            header = cells
+            header = _header_cells(cells)
             if not _has_distinct_columns(header, source.name, begin, problems):
                 return
         elif len(cells) == len(header):
@@ -167,11 +170,24 @@ def read_csv(
 read_tsv = partial(read_csv, delimiter="\t")
 
 
-def _likely_delimiter(header: str) -> str:
-    """A comma, unless the header has none: then what it has most of."""
-    if "," in header:
-        return ","
-    return max(",;\t|", key=header.count)
+def _head_of_text(source: Source, delimiter: str | None) -> TableHead:
+    """Separator and header by the beginning of a file, which stays unread."""
+    # What cannot be read is reported when the lines are read in earnest.
+    beginning = source.head(Problems()) or b""
+    encoding = "utf-16" if source.is_wide else "utf-8"
+    text = beginning.decode(encoding, "replace").removeprefix("\ufeff")
+    lines = line_feeds(text).splitlines(keepends=True)
+    separator_line = _SEPARATOR_LINE.fullmatch(lines[0].strip()) if lines else None
+    if separator_line is None:
+        return look_at_head(lines, delimiter)
+    head = look_at_head(lines[1:], delimiter or separator_line[1])
+    # The line of the separator counts, too.
+    return TableHead(delimiter=head.delimiter, header_line=head.header_line + 1)
+
+
+def _header_cells(cells: Iterable[str]) -> list[str]:
+    """The names of columns without the line breaks by which people fit them into a cell."""
+    return [" ".join(cell.split()) for cell in cells]
 
 
 def _csv_problem(error: csv.Error) -> str:
@@ -260,18 +276,15 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
-        sheet = book[source.chosen(names, noun="sheet", usual=next(iter(names), ""))]
+        sheet = book[source.chosen(names, noun="sheet", usual=_first_table(book))]
         sheet.reset_dimensions()  # what the file says of its size need not be true
+        rows = _filled_rows(sheet, source)
+        head = list(islice(rows, HEAD_ROWS))
+        below_titles = header_position([cells for _, cells in head])
         header: list[str] | None = None
-        for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
-            if number > _MAX_ROWS:
-                raise ValueError(f"it names rows behind row {_MAX_ROWS:,}, the last of a sheet")
-            cells = [_shown_text(cell) for cell in sheet_cells]
-            if not any(cells):
-                continue
-            source.limits.check_cells(cells)
+        for number, cells in chain(head[below_titles:], rows):
             if header is None:
-                header = cells
+                header = _header_cells(cells)
                 if not _has_distinct_columns(header, source.name, number, problems):
                     return
             elif any(cells[len(header) :]):
@@ -283,6 +296,30 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 yield _row(cells + empty_cells, header, source.name, number)
     finally:
         book.close()
+
+
+def _first_table(book: Any) -> str:
+    """The first sheet with a table, else the first: a sheet of notes has one column alone."""
+    names: list[str] = []
+    for sheet in book.worksheets:
+        names.append(sheet.title)
+        sheet.reset_dimensions()  # what the file says of its size need not be true
+        for row in islice(sheet.iter_rows(values_only=True), HEAD_ROWS):
+            cells = [str(cell) for cell in row if cell is not None]
+            if len(cells) > 1 or any(map(is_known_field, cells)):
+                return str(sheet.title)
+    return next(iter(names), "")
+
+
+def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a sheet in which a cell shows something, with their numbers."""
+    for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
+        if number > _MAX_ROWS:
+            raise ValueError(f"it names rows behind row {_MAX_ROWS:,}, the last of a sheet")
+        cells = [_shown_text(cell) for cell in sheet_cells]
+        if any(map(str.strip, cells)):
+            source.limits.check_cells(cells)
+            yield number, cells
 
 
 def _shown_text(cell: Any) -> str:

@@ -16,6 +16,7 @@ from ragbench.rag.forms import (
     FORMS,
     RETRIEVAL,
     accepts_second_argument,
+    keyword_for_contexts,
     keyword_for_top_k,
     pass_top_k,
     top_k_of_function,
@@ -251,6 +252,7 @@ def _of_function(function: Callable[..., Any]) -> Parts:
         name_of(function),
         keyword=keyword_for_top_k(function),
         history=history_keyword(function),
+        contexts=keyword_for_contexts(function),
     )
     return one_call.parts()
 

@@ -240,6 +240,15 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     return None
 
 
+def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
+    """The parameter ``contexts`` of a function that retrieves if it is not given any, or None."""
+    for parameter in parameters_of(function) or []:
+        is_optional = parameter.default is not inspect.Parameter.empty
+        if parameter.name == "contexts" and is_optional:
+            return None if parameter.kind is parameter.POSITIONAL_ONLY else parameter.name
+    return None
+
+
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters; none for a function whose signature cannot be read."""
     return frozenset(parameter.name for parameter in parameters_of(function) or ())

@@ -60,6 +60,8 @@ class Parts(Record):
     """The interface's method names to functions that take what the method takes."""
     restore: Restore | None = field(default=None)
     """Takes back a retrieval of an earlier process; see `AdaptedRAG.restore`."""
+    answers_from_contexts: bool = False
+    """Whether what retrieves and answers in one call can also answer from contexts of a caller."""
 
     def only(self, family: str) -> Parts:
         """The methods of one family alone, such as those that retrieve."""
@@ -97,11 +99,17 @@ class AdaptedRAG:
     rebuild: Callable[[], Any] | None = None
     """What makes it anew in another process."""
     _restores: tuple[Restore, ...] = ()
+    _answers_from_contexts: bool = False
 
     @property
     def answers_in_one_call(self) -> bool:
-        """Whether the answer comes with the retrieval: nothing can be put in between."""
+        """Whether the answer comes with the retrieval."""
         return bool(self._restores)
+
+    @property
+    def answers_its_own_contexts_alone(self) -> bool:
+        """Whether it cannot be given other contexts than those that it retrieved."""
+        return self.answers_in_one_call and not self._answers_from_contexts
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes back a retrieval that an earlier process stored.
@@ -170,6 +178,7 @@ def compose(
     rag.adapts = tuple(part.source for part in parts)
     rag.top_k = top_k
     rag._restores = tuple(part.restore for part in parts if part.restore is not None)
+    rag._answers_from_contexts = any(part.answers_from_contexts for part in parts)
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
 
 
@@ -208,7 +217,8 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 # stored retrievals are handed to `restore`, which fills the memo again. Only when neither knows
 # the answer (the contexts were changed in between, or nothing was restored) is the system asked
 # again, and the answer's metadata then says so: ``asked_again``, and ``contexts_differ`` when the
-# second call retrieved something else than it was given.
+# second call retrieved something else than it was given. A function with a parameter ``contexts``
+# is given them instead, and what it answers is its answer to them.
 
 
 def _read_or_error(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
@@ -246,6 +256,8 @@ class OneCall:
     """Takes how many contexts to find."""
     history: str | None = None
     """Takes what was said before; of a batch, before each query."""
+    contexts: str | None = None
+    """Takes the contexts to answer from, in place of those that it would retrieve."""
     remedy: str | None = None
     """How its contexts are got, for the warning that there are none; by default it returns them."""
     _answers: OrderedDict[bytes, _Answer] = dataclasses.field(
@@ -275,7 +287,12 @@ class OneCall:
         for name, method in methods.items():
             # A bound method takes no mark, a partial function does.
             methods[name] = taking_history(functools.partial(method), history_keyword)
-        return Parts(source=self.source, methods=methods, restore=self.restore)
+        return Parts(
+            source=self.source,
+            methods=methods,
+            restore=self.restore,
+            answers_from_contexts=self.contexts is not None,
+        )
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks the system, and keeps its answer for the `generate` that follows."""
@@ -288,22 +305,24 @@ class OneCall:
     def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
         """The answer that the system gave with these contexts.
 
-        With other contexts, or long after, it has to answer again, and the result says so.
+        With other contexts, or long after, it has to answer again, and the result says so if it
+        cannot be given the contexts.
         """
         answer = self._remembered(query, contexts, said)
         if answer is None:
-            value = self._called(self.ask, query, None, said)
+            value = self._called(self.ask, query, None, said, contexts)
             answer = self._second_answer(contexts, value)
         return answer
 
     async def agenerate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
         """The answer that a system of coroutines gave with these contexts.
 
-        With other contexts, or long after, it has to answer again, and the result says so.
+        With other contexts, or long after, it has to answer again, and the result says so if it
+        cannot be given the contexts.
         """
         answer = self._remembered(query, contexts, said)
         if answer is None:
-            value = await self._called(self.ask, query, None, said)
+            value = await self._called(self.ask, query, None, said, contexts)
             answer = self._second_answer(contexts, value)
         return answer
 
@@ -354,11 +373,24 @@ class OneCall:
         if is_object(answer):
             self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
 
-    def _called(self, ask: Any, queries: Any, top_k: int | None, said: Sequence[Any]) -> Any:
-        """What the system returns for a query, or for the queries of a batch."""
-        _, options = pass_top_k(self.keyword, top_k, self.where)
+    def _called(
+        self,
+        ask: Any,
+        queries: Any,
+        top_k: int | None,
+        said: Sequence[Any],
+        contexts: Sequence[str] | None = None,
+    ) -> Any:
+        """What the system returns for a query, or for the queries of a batch.
+
+        Args:
+            contexts: what it answers from, if it takes that; None, if it retrieves.
+        """
+        options: dict[str, Any] = {**pass_top_k(self.keyword, top_k, self.where)[1]}
         if self.history is not None:
-            return ask(queries, **options, **{self.history: said})
+            options[self.history] = said
+        if self.contexts is not None and contexts is not None:
+            options[self.contexts] = list(contexts)
         return ask(queries, **options)
 
     def _called_together(
@@ -424,8 +456,10 @@ class OneCall:
         )
 
     def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:
-        """Reads the answer of a second call and says that it is one."""
+        """Reads the answer of a second call, and says that it is one if it retrieved again."""
         retrieval, answer = read_answer(value, self.where)
+        if self.contexts is not None:
+            return answer
         metadata = {**_fields(answer.metadata), "asked_again": True}
         if retrieval is not None and list(retrieval.contexts) != list(contexts):
             metadata["contexts_differ"] = True

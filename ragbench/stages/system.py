@@ -266,10 +266,13 @@ def _check_takes_contexts(rag: RAG) -> None:
 
     if "retrieval" not in rag.families:
         raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
-    if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+    if isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
         raise ConfigError(
-            "operators cannot be inserted: the RAG retrieves and answers in one call. Evaluate "
-            "it without post-retrieval, and compare variants with: ragbench ablate"
+            "operators cannot be inserted: the RAG retrieves and answers in one call. Let the "
+            "function take contexts to answer from, def ask(question, contexts=None), and retrieve "
+            "only if there are none; or split it into retrieve(query, top_k) and "
+            "generate(query, contexts). As it is, compare operators on its retrievals: evaluate it "
+            "without post-retrieval, then ragbench ablate RUN"
         )
 
 

@@ -266,9 +266,11 @@ class Answering(ExitStack):
                 "the RAG has no generation method (generate or generate_with_metadata), so no "
                 "answer can be scored"
             )
-        if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+        if isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
             raise ConfigError(
-                "the RAG retrieves and answers in one call: it cannot be given other contexts"
+                "the RAG retrieves and answers in one call: it cannot be given other contexts. Let "
+                "the function take them, def ask(question, contexts=None), and retrieve only if "
+                "there are none"
             )
         self.asked = 0
         """Answers that were asked for."""

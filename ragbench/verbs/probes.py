@@ -89,7 +89,7 @@ async def probe_generation(
         yield Probe("generation reads", True, "with other contexts it answers something else")
     elif abstained(answer):
         yield Probe("generation reads", None, "it declined the question")
-    elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+    elif isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
         yield Probe("generation reads", None, "it retrieves and answers in one call")
     else:
         detail = (

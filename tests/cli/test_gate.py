@@ -487,6 +487,17 @@ def test_limits_are_written_beside_the_baseline_and_the_gate_reads_them(
 
 
 @pytest.mark.usefixtures("repeats")
+def test_limits_name_a_schema_that_lies_beside_them(ragbench: Ragbench) -> None:
+    Path("conf").mkdir()
+
+    ragbench(*SET_LIMITS, "-o", "b.json").ok()
+
+    first_line = Path("conf/ragbench.yaml").read_text("utf-8").splitlines()[0]
+    assert first_line == "# yaml-language-server: $schema=schemas/ragbench.schema.json"
+    assert Path("conf/schemas/ragbench.schema.json").is_file()
+
+
+@pytest.mark.usefixtures("repeats")
 def test_limits_that_exist_are_not_overwritten(ragbench: Ragbench) -> None:
     Path("conf").mkdir()
     Path("conf/ragbench.yaml").write_text("gate: {}", "utf-8")

@@ -15,7 +15,7 @@ from ragbench.gate.baseline_file import Baseline, read_baseline, write_baseline
 from ragbench.gate.history import fitted_limits
 from ragbench.gate.main_runs import Added, baseline_of, check_kept, with_run
 from ragbench.gate.runs import read_run
-from ragbench.io.atomic import write_whole
+from ragbench.io.atomic import write_whole, written_whole
 from ragbench.ledger.folder import run_around
 from ragbench.safe_text import as_line
 from ragbench.stats.mean import variance_components
@@ -79,7 +79,13 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         command_line += ["-o", str(options.out), "--limits", str(limits)]
         baseline_path = Path(os.path.relpath(options.out, limits.parent)).as_posix()
         text = limits_yaml(fitted, scores, command_line, baseline_path)
-        write_whole(limits, text.encode())
+        from ragbench_cli.schemas import schema_bytes, schema_line, schema_path
+
+        write_whole(limits, (schema_line("ragbench") + text).encode())
+        # The line names the schema, from the folder of the file.
+        schema = limits.parent / schema_path("ragbench")
+        with written_whole(schema, make_folders=True, is_private=False) as file:
+            file.write(schema_bytes("ragbench"))
     if json:
         console.print_json({"path": str(options.out), **_facts(baseline), "limits": fitted})
     else:

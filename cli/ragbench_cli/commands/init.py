@@ -27,7 +27,7 @@ FILES = {
 }
 """Path in the folder, and the template beside this module."""
 
-EXTRAS = {"pipeline": "pipeline.yaml"}
+EXTRAS = {"pipeline": "pipeline.yaml", "post-retrieval": "post_retrieval.yaml"}
 """Further templates by what they are asked for with."""
 
 
@@ -37,6 +37,7 @@ def write_scaffold(
     force: bool = False,
     extras: Sequence[str] = (),
     contents: Mapping[str, bytes] | None = None,
+    is_project: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet; names those written, and those left as they are.
 
@@ -44,19 +45,21 @@ def write_scaffold(
         force: overwrite those that are there.
         extras: further templates, by what they are asked for with.
         contents: files with their content, in place of templates or beside them.
+        is_project: write a whole project, and not the extras alone.
     """
     from importlib.resources import files
 
     from ragbench.io.atomic import written_whole
 
     templates = files("ragbench_cli") / "templates"
-    template_names = dict(FILES)
+    template_names = dict(FILES) if is_project else {}
     for extra in extras:
         template_names[EXTRAS[extra]] = EXTRAS[extra]
     files_to_write: dict[str, bytes] = {}
     for name, template in template_names.items():
         files_to_write[name] = (templates / template).read_bytes()
     files_to_write.update(contents or {})
+    files_to_write = _with_schemas(files_to_write)
     written: list[str] = []
     existing: list[str] = []
     for name, content in files_to_write.items():
@@ -69,6 +72,19 @@ def write_scaffold(
     return written, existing
 
 
+def _with_schemas(contents: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files, where each of ragbench's YAML files names its schema, with these schemas."""
+    from ragbench_cli.schemas import SCHEMAS, schema_bytes, schema_line, schema_path
+
+    files: dict[str, bytes] = dict(contents)
+    for name in SCHEMAS:
+        content = contents.get(f"{name}.yaml")
+        if content is not None:
+            files[f"{name}.yaml"] = schema_line(name).encode() + content
+            files[schema_path(name)] = schema_bytes(name)
+    return files
+
+
 class InitOptions(Record):
     """What is written, and where."""
 
@@ -78,7 +94,10 @@ class InitOptions(Record):
     """Overwrite existing files."""
     extras: Annotated[list[str] | None, option("--with", complete=tuple(EXTRAS))] = None
     """Also write this; repeatable. Available: pipeline, a file that describes the six stages of a
-    RAG."""
+    RAG; post-retrieval, a file of operators between retrieval and answer."""
+    post_retrieval: bool = False
+    """Write only post_retrieval.yaml, a file of operators that works as it is, and the schema by
+    which editors complete it."""
     measured: Annotated[list[Path] | None, option("RUN")] = None
     """A run of your system; give it twice or more, with runs of one unchanged system. Their mean
     becomes the baseline, and ragbench.yaml has tolerances that fit."""
@@ -96,17 +115,26 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
       ragbench init
       ragbench init my-project
       ragbench init my-project --with pipeline
+      ragbench init --post-retrieval
       ragbench init --measured run-1 --measured run-2
     """
-    extras = options.extras or ()
+    extras = list(options.extras or ())
+    if options.post_retrieval and (extras or options.measured):
+        raise ConfigError("--post-retrieval writes one file alone: leave out --with and --measured")
     for name in extras:
         if name not in EXTRAS:
             meant = did_you_mean(name, EXTRAS)
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'.{meant}")
     folder = options.folder
     contents = _measured(options.measured) if options.measured else {}
+    if options.post_retrieval:
+        extras = ["post-retrieval"]
     written, existing = write_scaffold(
-        folder, force=options.force, extras=extras, contents=contents
+        folder,
+        force=options.force,
+        extras=extras,
+        contents=contents,
+        is_project=not options.post_retrieval,
     )
     paths = "".join(f"{folder / name}\n" for name in written)
     result = {"folder": str(folder), "written": written, "left": existing}
@@ -115,7 +143,10 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
         console.say(f"exists, left as it is: {folder / name}")
     if existing:
         console.say("--force overwrites them.")
-    if written:
+    if written and options.post_retrieval:
+        file = folder / EXTRAS["post-retrieval"]
+        console.say(f"\nnext  ragbench eval DATASET --rag RAG --post-retrieval {file}")
+    elif written:
         _say_next(folder, pipeline="pipeline" in extras)
 
 

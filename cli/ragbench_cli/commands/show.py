@@ -292,6 +292,42 @@ def pipeline(json: JsonOption = False) -> None:
     _print(schema, lines(), json=json)
 
 
+def _schema_names(typed: str) -> list[str]:
+    """Completes the name of a kind of file."""
+    from ragbench_cli.schemas import SCHEMAS
+
+    return [name for name in SCHEMAS if name.startswith(typed)]
+
+
+@app.command("schema")
+def schema(
+    name: Annotated[
+        str,
+        argument(
+            metavar="NAME",
+            help="A kind of file: post_retrieval, pipeline or ragbench.",
+            complete=_schema_names,
+        ),
+    ],
+) -> None:
+    """Print the JSON schema of a YAML file, by which editors complete it.
+
+    ragbench init writes it beside the file, whose first line names it to the editor.
+
+    \b
+    Examples:
+      ragbench show schema post_retrieval > post_retrieval.schema.json
+      ragbench show schema ragbench
+    """
+    from ragbench.safe_text import listed_names
+    from ragbench_cli.schemas import SCHEMAS, schema_bytes
+
+    key = name.replace("-", "_").removesuffix(".yaml")
+    if key not in SCHEMAS:
+        raise ConfigError(f"no file '{name}' has a schema.{listed_names(key, list(SCHEMAS))}")
+    typer.echo(schema_bytes(key).decode(), nl=False)
+
+
 def _stage(target: object) -> str:
     """What an implementation of a stage does, and its settings with their defaults."""
     from ragbench.io.settings import schema_of_settings, summary_of

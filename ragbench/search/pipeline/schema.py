@@ -8,14 +8,11 @@ from typing import Any
 from ragbench.io.settings import schema_of_settings
 from ragbench.llm.settings import SETTING_NAMES
 from ragbench.plugins import Registry
-from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
-from ragbench.post.rerank import Rerank
+from ragbench.post.build import WRITTEN
+from ragbench.post.schema import OWN_CLASS, STAGE_SETTINGS, operator_schemas, with_names
 from ragbench.search.pipeline.documents import CHUNKERS, ChunkSize, IndexingSettings
 from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-
-_OWN = r"^[^:]+:[^:]+$"
-"""A class of the user's, such as ``my_module:Class``."""
 
 
 def pipeline_schema() -> dict[str, Any]:
@@ -43,9 +40,8 @@ def pipeline_schema() -> dict[str, Any]:
             "post_retrieval": _listed(
                 "operators",
                 "Operators, in order; see docs/post_retrieval.md.",
-                {"anyOf": _operators()},
-                score_field={"type": "string"},
-                now={"type": "string", "description": "What ages are counted from, a date."},
+                {"anyOf": operator_schemas()},
+                **STAGE_SETTINGS,
             ),
             "generation": _choice(GENERATIONS, required=False, llm=True),
             "orchestration": _choice(ORCHESTRATIONS, required=False),
@@ -70,7 +66,7 @@ def _indexing() -> dict[str, Any]:
     """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}
-    chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
+    chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": OWN_CLASS}]
     chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     properties = schema["properties"]
     properties["chunker"] |= _named_or_null(chunker_names, chunker_settings)
@@ -96,53 +92,19 @@ def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> 
     return {"description": about, "anyOf": [listed, whole]}
 
 
-def _operators() -> list[dict[str, Any]]:
-    """One schema for each operator that is registered, and for those of the user's own.
-
-    A name with a dot is written in a file as two fields: ``filter.top_k`` is ``action: filter``,
-    ``type: top_k``.
-    """
-    schemas: list[dict[str, Any]] = []
-    for name in OPERATORS.targets():
-        if name == "rerank":
-            continue  # each reranker has a schema of its own, below
-        action, dot, type_ = name.partition(".")
-        names: dict[str, Any] = {"action": {"const": action}}
-        if dot:
-            names["type"] = {"const": type_}
-        schemas.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), names))
-    rerank_settings = schema_of_settings(Rerank)["properties"]
-    for name in RERANKERS.targets():
-        schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
-        schema["properties"] = schema.get("properties", {}) | rerank_settings
-        names = {"action": {"const": "rerank"}, "type": {"const": name}}
-        schemas.append(_with_names(schema, names))
-    own = {"type": "string", "pattern": _OWN}
-    schemas.append(_with_names({"type": "object"}, {"action": own}))
-    schemas.append(_with_names({"type": "object"}, {"action": {"const": "rerank"}, "type": own}))
-    return schemas
-
-
-def _with_names(schema: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping that must hold these names besides its settings."""
-    properties = {**names, **schema.get("properties", {})}
-    required = [*names, *schema.get("required", [])]
-    return {**schema, "properties": properties, "required": required}
-
-
 def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
     """A name, or a mapping with a ``type`` and the settings of that implementation."""
     names = list(registry.targets())
     options: list[dict[str, Any]] = [
         {"enum": names},
-        {"type": "string", "pattern": _OWN},
-        _with_names({"type": "object"}, {"type": {"type": "string", "pattern": _OWN}}),
+        {"type": "string", "pattern": OWN_CLASS},
+        with_names({"type": "object"}, {"type": {"type": "string", "pattern": OWN_CLASS}}),
     ]
     for position, name in enumerate(names):
         schema = schema_of_settings(registry.load(name))
         if llm:
             schema["properties"] = schema.get("properties", {}) | {"llm": _llm()}
-        schema = _with_names(schema, {"type": {"const": name}})
+        schema = with_names(schema, {"type": {"const": name}})
         if not required and position == 0:  # the first is meant when no type is given
             schema["required"].remove("type")
         options.append(schema)

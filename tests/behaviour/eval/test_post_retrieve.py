@@ -211,10 +211,23 @@ def test_a_rag_that_does_not_retrieve_is_refused(tmp_path: Path) -> None:
 def test_a_rag_that_does_all_in_one_call_is_refused(tmp_path: Path) -> None:
     chain = as_rag(lambda query: {"answer": "A", "contexts": ["text"]})
 
-    with pytest.raises(ConfigError, match="in one call"):
+    with pytest.raises(ConfigError, match=r"def ask\(question, contexts=None\)"):
         run(cases("a"), chain, tmp_path / "run", post_retrieval=KEEP_ONE)
 
     assert not (tmp_path / "run").exists()
+
+
+def test_a_function_that_takes_contexts_answers_from_what_operators_leave(tmp_path: Path) -> None:
+    def ask(query: str, contexts: list[str] | None = None) -> dict[str, object]:
+        used = ["one", "two"] if contexts is None else contexts
+        return {"answer": " and ".join(used), "contexts": used}
+
+    run(cases("a"), as_rag(ask), tmp_path / "run", post_retrieval=KEEP_ONE)
+
+    trace = next(open_traces(tmp_path / "run")).trace
+    assert trace.generation is not None
+    assert trace.generation.value is not None
+    assert trace.generation.value.response == "one"
 
 
 # --- the RAG as a service for operators

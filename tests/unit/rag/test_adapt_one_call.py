@@ -47,6 +47,35 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     assert system.asked == ["q", "q"]
 
 
+def test_a_function_that_takes_contexts_answers_from_those_that_it_is_given() -> None:
+    calls: list[Any] = []
+
+    def ask(query: str, contexts: list[str] | None = None) -> Any:
+        calls.append(contexts)
+        if contexts is None:
+            contexts = ["first", "second"]
+        return {"answer": f"from {contexts[0]}", "contexts": contexts}
+
+    rag = rag_of(ask)
+    retrieval = rag.retrieve_with_metadata("q")
+    own = rag.generate_with_metadata("q", list(retrieval.contexts))
+    reranked = rag.generate_with_metadata("q", ["second", "first"])
+
+    assert (own.response, reranked.response) == ("from first", "from second")
+    assert reranked.metadata is None
+    assert calls == [None, ["second", "first"]]
+
+
+def test_a_coroutine_that_takes_contexts_answers_from_those_that_it_is_given() -> None:
+    async def ask(query: str, *, contexts: Any = ()) -> Any:
+        return {"answer": f"from {contexts or 'its own'}", "contexts": ["first"]}
+
+    rag = rag_of(ask)
+    answer = asyncio.run(rag.generate("q", ["other"]))
+
+    assert answer == "from ['other']"
+
+
 @pytest.mark.parametrize(
     "value",
     [

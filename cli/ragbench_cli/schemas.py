@@ -1,0 +1,73 @@
+"""JSON schemas of the YAML files that users write: editors complete and check by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def _pipeline() -> dict[str, Any]:
+    from ragbench.search.pipeline.schema import pipeline_schema
+
+    return pipeline_schema()
+
+
+def _post_retrieval() -> dict[str, Any]:
+    from ragbench.post.schema import post_retrieval_schema
+
+    return post_retrieval_schema()
+
+
+def _ragbench() -> dict[str, Any]:
+    """The schema of ``ragbench.yaml``."""
+    from ragbench.gate.schema import gate_schema
+    from ragbench.llm.settings import SETTING_NAMES
+
+    # The values of a model's settings depend on its provider.
+    model_settings: dict[str, Any] = {name: {} for name in SETTING_NAMES}
+    model: dict[str, Any] = {"type": "object", "properties": model_settings}
+    mapping = {"type": ["object", "array"], "items": {"type": "string"}}
+    service = {"url": {"type": "string"}, "send": mapping, "take": mapping, "headers": mapping}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ragbench.yaml",
+        "type": "object",
+        "properties": {
+            "gate": {**gate_schema(), "description": "Which runs may pass."},
+            "llm": {**model, "description": "The language model; see docs/llm.md."},
+            "embeddings": {**model, "description": "The model for embeddings."},
+            "rag": {
+                "description": "Your service over HTTP, in place of --rag.",
+                "anyOf": [{"type": "string"}, {"type": "object", "properties": service}],
+            },
+            "judge": {"description": "The model that judges whether answers are right."},
+            "rubrics": {
+                "description": "Criteria in words, by name.",
+                "type": "object",
+            },
+        },
+    }
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "post_retrieval": _post_retrieval,
+    "pipeline": _pipeline,
+    "ragbench": _ragbench,
+}
+"""The schema of each kind of file, by the name of the file that ``ragbench init`` writes."""
+
+
+def schema_path(name: str) -> str:
+    """Where ``ragbench init`` writes a schema, from the folder of the YAML file."""
+    return f"schemas/{name}.schema.json"
+
+
+def schema_line(name: str) -> str:
+    """The first line of a YAML file: it names the schema to editors with a YAML language server."""
+    return f"# yaml-language-server: $schema={schema_path(name)}\n"
+
+
+def schema_bytes(name: str) -> bytes:
+    """A schema as it is written to its file."""
+    return (json.dumps(SCHEMAS[name](), indent=2) + "\n").encode()

@@ -1,0 +1,159 @@
+"""What the header of a column suggests that people wrote for people, such as ``Bot reply``.
+
+`ragbench.io.proposals` makes options of it, for its user to check. Nothing is read by it alone,
+because a wrong role gives wrong scores.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cache
+
+from ragbench.io.fields import field_names, name_words
+
+_FILE = "headers.toml"
+_MIN_TYPO = 5
+"""Letters of a word in which a typing error is looked for: shorter words resemble too many."""
+_TYPO_CUTOFF = 0.8
+"""Similarity of a word with a typing error: two swapped letters of six (``anwser``) have 0.83."""
+_LETTERS = {"q": "query", "a": "answer"}
+"""Headers of a list of questions and answers."""
+_NUMBER = re.compile(r"(\d{1,3})(?:st|nd|rd|th)?", re.IGNORECASE)
+
+SIDES_OF: dict[str, tuple[str, str]] = {
+    "answer": ("reference", "response"),
+    "source": ("reference_contexts", "retrieved_contexts"),
+}
+"""A noun that leaves open whose it is, with the field of a person and the field of a system."""
+
+
+@cache
+def header_meaning(name: str) -> str:
+    """The field that a header suggests, a key of `SIDES_OF`, or nothing.
+
+    Example:
+        >>> [header_meaning(name) for name in ("Question asked", "Bot reply", "Antwort", "Topic")]
+        ['query', 'response', 'answer', '']
+    """
+    words = _words(name)
+    if len(words) == 1 and words[0] in _LETTERS:
+        return _LETTERS[words[0]]
+    kinds: set[str] = set()
+    for word in words:
+        kinds |= _kinds_of(word)
+    if "time" in kinds:
+        # A time counts only if its header names the unit.
+        units = kinds & {"seconds", "milliseconds"}
+        return units.pop() if len(units) == 1 else ""
+    if "other" in kinds:
+        return ""
+    if "answer" in kinds:
+        return _side(kinds, "answer")
+    if "question" in kinds:
+        return "" if kinds & {"hit", "source"} else "query"
+    return _side(kinds, _noun_without_question(kinds))
+
+
+def _noun_without_question(kinds: set[str]) -> str:
+    """The noun of a header that names neither a question nor an answer."""
+    if kinds & {"hit", "source"}:
+        return "hit" if "hit" in kinds else "source"
+    if kinds & {"right", "system"}:
+        # "Expected" and "Expected result" beside "Actual": answers.
+        return "answer"
+    return "source" if "result" in kinds else ""
+
+
+def _side(kinds: set[str], noun: str) -> str:
+    """The field of a noun by whose it is; the noun itself where the header leaves it open."""
+    if not noun:
+        return ""
+    right_field, system_field = SIDES_OF["source" if noun == "hit" else noun]
+    is_right = "right" in kinds
+    is_of_system = not kinds.isdisjoint({"system", "model"})
+    if is_right and is_of_system:
+        return "source" if noun == "hit" else noun
+    if is_right:
+        return right_field
+    # Only a system has hits.
+    if is_of_system or noun == "hit":
+        return system_field
+    return noun
+
+
+def numbered_headers(names: Sequence[str]) -> list[list[str]]:
+    """Groups of headers that differ in a number alone, such as ``Hit 1`` and ``Hit 2``, in order.
+
+    Only names of sources are grouped: a numbered answer is one of several systems.
+    """
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        numbers = _NUMBER.findall(name)
+        if len(numbers) != 1:
+            continue
+        stem = " ".join(_words(_NUMBER.sub(" ", name)))
+        if header_meaning(stem) in ("source", "retrieved_contexts"):
+            groups.setdefault(stem, []).append((int(numbers[0]), name))
+    return [[name for _, name in sorted(group)] for group in groups.values() if len(group) > 1]
+
+
+def _words(name: str) -> list[str]:
+    """The words of a header without case and accents."""
+    letters = unicodedata.normalize("NFKD", name)
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return name_words(plain)
+
+
+@cache
+def _vocabulary() -> dict[str, frozenset[str]]:
+    """The kinds of each word that headers are made of."""
+    kinds_of: dict[str, set[str]] = {}
+    for table in ("nouns", "sides", "units"):
+        for kind, words in field_names(table, _FILE).items():
+            for word in words:
+                kinds_of.setdefault(word, set()).add(kind)
+    for word in field_names("others", _FILE)["words"]:
+        kinds_of.setdefault(word, set()).add("other")
+    return {word: frozenset(kinds) for word, kinds in kinds_of.items()}
+
+
+@cache
+def _kinds_of(word: str) -> frozenset[str]:
+    """The kinds of a word; of a compound those of its parts; of a misspelled one its likeness's."""
+    vocabulary = _vocabulary()
+    if word in vocabulary:
+        return vocabulary[word]
+    for part in field_names("compounds", _FILE)["words"]:
+        if word.endswith(part):
+            return vocabulary[part] | _kinds_of_part(word.removesuffix(part))
+        if word.startswith(part):
+            return vocabulary[part] | _kinds_of_part(word.removeprefix(part))
+    if len(word) < _MIN_TYPO:
+        return frozenset()
+    similar_words = get_close_matches(word, _long_words(), n=1, cutoff=_TYPO_CUTOFF)
+    return vocabulary[similar_words[0]] if similar_words else frozenset()
+
+
+def _kinds_of_part(part: str) -> frozenset[str]:
+    """The kinds of the rest of a compound, which may end with a linking ``s`` or ``n``."""
+    vocabulary = _vocabulary()
+    for spelling in (part, part.removesuffix("s"), part.removesuffix("n")):
+        if spelling in vocabulary:
+            return vocabulary[spelling]
+    return frozenset()
+
+
+@cache
+def _long_words() -> tuple[str, ...]:
+    """The words in which a typing error is recognised.
+
+    Words of other columns are not among them: they would hide a question behind a likeness.
+    """
+    words: list[str] = []
+    for word, kinds in _vocabulary().items():
+        if len(word) >= _MIN_TYPO and "other" not in kinds:
+            words.append(word)
+    return tuple(words)

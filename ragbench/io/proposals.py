@@ -1,0 +1,216 @@
+"""Proposes what the columns of a spreadsheet are whose headers are not names of fields.
+
+A user reads each proposal beside an example and pastes the line of options that accepts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+
+from ragbench.core.record import Record, field
+from ragbench.io.fields import says_verdict
+from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
+from ragbench.io.people import is_verdict
+from ragbench.io.values import is_missing
+
+_EXAMPLE = 50
+"""Characters of a value that a proposal shows."""
+_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]]+")
+"""A name that every shell reads as it is between double quotes."""
+_VERDICT = "verdict"
+_PROPOSED = (
+    "query",
+    "reference",
+    "response",
+    "reference_contexts",
+    "retrieved_contexts",
+    "seconds",
+    "milliseconds",
+)
+"""The fields that are proposed, in the order in which they are shown."""
+_DESCRIPTIONS = {
+    "reference": "the right answer",
+    "response": "your system's answer",
+    "reference_contexts": "the right source",
+    "retrieved_contexts": "what your system retrieved",
+}
+
+
+class Column(Record):
+    """A column that is not read, with what its header and its values suggest."""
+
+    name: str
+    values: tuple[str, ...]
+    """Those that are not missing."""
+    meaning: str
+    """A field, a key of `SIDES_OF`, `_VERDICT`, or empty."""
+
+    @property
+    def example(self) -> str:
+        """The first value, cut to a length that fits beside the name."""
+        text = " ".join(self.values[0].split())
+        return text if len(text) <= _EXAMPLE else f"{text[:_EXAMPLE]}..."
+
+
+class Proposal(Record):
+    """The fields that the columns of a table may be."""
+
+    fields: Mapping[str, tuple[Column, ...]] = field(default_factory=dict[str, tuple[Column, ...]])
+    """Field to its column; several columns if each holds one retrieved text."""
+    doubtful: tuple[Column, ...] = ()
+    """Columns that may be either of two fields."""
+    verdicts: Column | None = None
+    """A column with people's verdicts on the answers."""
+
+    def lines(self, path: str) -> Iterator[str]:
+        """The proposed fields with an example each, and the options that accept them.
+
+        Args:
+            path: the file, as its user wrote it.
+        """
+        for name, columns in self.fields.items():
+            headers = ", ".join([_quoted(column.name) for column in columns])
+            yield f"  {name}: {headers} ({columns[0].example})"
+        if self.verdicts is not None:
+            yield f"  verdicts of people: {_quoted(self.verdicts.name)} ({self.verdicts.example})"
+        for column in self.doubtful:
+            yield f"  in doubt: {_quoted(column.name)} ({column.example})"
+        options = self.options(path)
+        if options:
+            yield "Check them, and add:"
+            yield f"  {options}"
+        for column in self.doubtful:
+            header = _quoted(column.name)
+            for name in SIDES_OF[column.meaning]:
+                yield f"  --field {name}={header}   if it is {_DESCRIPTIONS[name]}"
+
+    def options(self, path: str) -> str:
+        """The options for all fields that are not in doubt, as they are typed."""
+        options: list[str] = []
+        for name, columns in self.fields.items():
+            if len(columns) == 1:
+                options.append(f"--field {name}={_quoted(columns[0].name)}")
+                continue
+            for number, column in enumerate(columns, start=1):
+                options.append(f"--field context_{number}={_quoted(column.name)}")
+        if self.verdicts is not None:
+            file = path if Path(path).is_file() else "FILE"
+            options.append(f"--labels {_quoted(f'answer_correct={file}')}")
+        return " ".join(options)
+
+
+def propose(
+    rows: Sequence[Mapping[str, object]], unused: Collection[str], used_fields: Collection[str]
+) -> Proposal:
+    """Proposes a field for each column whose header and values suggest one.
+
+    Args:
+        rows: records of the table.
+        unused: their columns without a role.
+        used_fields: the fields that have a column.
+    """
+    columns: list[Column] = []
+    for name in unused:
+        column = _column(name, rows)
+        if column is not None:
+            columns.append(column)
+    fields: dict[str, tuple[Column, ...]] = {}
+    if "retrieved_contexts" not in used_fields:
+        numbered = _numbered_texts(columns)
+        if numbered:
+            fields["retrieved_contexts"] = numbered
+            columns = [column for column in columns if column not in numbered]
+    for name in _PROPOSED:
+        candidates = [column for column in columns if column.meaning == name]
+        # Of two columns with one meaning, neither is proposed: only their owner knows.
+        if len(candidates) == 1 and name not in {*used_fields, *fields}:
+            fields[name] = (candidates[0],)
+    doubtful: list[Column] = []
+    for noun, sides in SIDES_OF.items():
+        candidates = [column for column in columns if column.meaning == noun]
+        missing = [name for name in sides if name not in {*used_fields, *fields}]
+        if len(candidates) == 1 and len(missing) == 1:
+            # The table has the field of the one side, so that this is the field of the other.
+            fields[missing[0]] = (candidates[0],)
+        elif missing:
+            doubtful += candidates
+    return Proposal(
+        fields={name: fields[name] for name in _PROPOSED if name in fields},
+        doubtful=tuple(doubtful),
+        verdicts=_verdicts(columns, {*used_fields, *fields}),
+    )
+
+
+def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
+    """A column with its values; None if it has none."""
+    values: list[str] = []
+    for row in rows:
+        value = row.get(name)
+        if not is_missing(value):
+            values.append(str(value))
+    if not values:
+        return None
+    meaning = header_meaning(name)
+    if all(map(is_verdict, values)):
+        meaning = _meaning_of_verdicts(name, meaning)
+    elif meaning in ("seconds", "milliseconds"):
+        meaning = meaning if all(map(_is_number, values)) else ""
+    elif meaning.startswith(("source", "retrieved", "reference_")) and not _are_texts(values):
+        # The name of a model, a page or a file, an id, a grade.
+        meaning = ""
+    return Column(name=name, values=tuple(values), meaning=meaning)
+
+
+def _meaning_of_verdicts(name: str, meaning: str) -> str:
+    """The meaning of a column of yes and no: verdicts, or answers if the header is clear."""
+    if says_verdict(name):
+        return _VERDICT
+    is_asked = name.rstrip().endswith("?")  # such as "Answered?"
+    if meaning in ("reference", "response") and not is_asked:
+        return meaning
+    return ""
+
+
+def _are_texts(values: Sequence[str]) -> bool:
+    """Whether most values have several words."""
+    texts = [value for value in values if len(value.split()) > 1]
+    return 2 * len(texts) > len(values)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a cell is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns that differ in a number alone and hold a retrieved text each; empty if in doubt."""
+    column_of: dict[str, Column] = {}
+    for column in columns:
+        if _are_texts(column.values):
+            column_of[column.name] = column
+    groups = numbered_headers(list(column_of))
+    if len(groups) != 1:
+        return ()
+    return tuple([column_of[name] for name in groups[0]])
+
+
+def _verdicts(columns: Sequence[Column], fields: Collection[str]) -> Column | None:
+    """The only column of verdicts, if the table has answers that they are on."""
+    verdicts = [column for column in columns if column.meaning == _VERDICT]
+    if len(verdicts) != 1 or not {"reference", "response"}.issubset(fields):
+        return None
+    return verdicts[0]
+
+
+def _quoted(text: str) -> str:
+    """A text as it is typed in a shell: between double quotes if each shell takes it so."""
+    if _PLAIN_NAME.fullmatch(text):
+        return f'"{text}"' if quote(text) != text else text
+    return quote(text)

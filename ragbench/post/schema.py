@@ -1,0 +1,96 @@
+"""The JSON schema of post-retrieval files, by which editors complete them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragbench.io.settings import schema_of_settings
+from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
+from ragbench.post.rerank import Rerank
+
+OWN_CLASS = r"^[^:]+:[^:]+$"
+"""A class of the user's, such as ``my_module:Class``."""
+STAGE_SETTINGS: dict[str, Any] = {
+    "on_error": {
+        "enum": ["keep", "raise"],
+        "description": "What a failing operator does: it is skipped, or it fails the case.",
+    },
+    "score_field": {
+        "type": "string",
+        "description": "The metadata field that gets the last score of a chunk.",
+    },
+    "now": {"type": "string", "description": "What ages are counted from, a date."},
+}
+"""Settings of a stage besides its operators."""
+
+
+def post_retrieval_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of a stage, or of the variants of ``ragbench ablate``.
+
+    What other packages register is in it.
+    """
+    resources = {
+        "service": {"type": "string", "description": "A service of yours, as file.py:attribute."},
+        "chat": {"type": "string", "description": "A language model, as file.py:attribute."},
+    }
+    operators = {
+        "type": "array",
+        "description": "Operators, in order; see ragbench show operators.",
+        "items": {"anyOf": operator_schemas()},
+    }
+    stage = {"operators": {"$ref": "#/$defs/operators"}, **STAGE_SETTINGS}
+    variant = _mapping({"name": {"type": "string"}, **stage}, required=["name"])
+    variants = {"type": "array", "items": variant, "description": "Stages to compare."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ragbench post-retrieval",
+        "anyOf": [
+            _mapping({**stage, **resources}, required=["operators"]),
+            _mapping({"variants": variants, **resources}, required=["variants"]),
+        ],
+        "$defs": {"operators": operators},
+    }
+
+
+def _mapping(properties: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+    """The schema of a mapping with these keys and no others."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "required": required,
+    }
+
+
+def operator_schemas() -> list[dict[str, Any]]:
+    """One schema for each operator that is registered, and for those of the user's own.
+
+    A name with a dot is written in a file as two fields: ``filter.top_k`` is ``action: filter``,
+    ``type: top_k``.
+    """
+    schemas: list[dict[str, Any]] = []
+    for name in OPERATORS.targets():
+        if name == "rerank":
+            continue  # each reranker has a schema of its own, below
+        action, dot, type_ = name.partition(".")
+        names: dict[str, Any] = {"action": {"const": action}}
+        if dot:
+            names["type"] = {"const": type_}
+        schemas.append(with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), names))
+    rerank_settings = schema_of_settings(Rerank)["properties"]
+    for name in RERANKERS.targets():
+        schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
+        schema["properties"] = schema.get("properties", {}) | rerank_settings
+        names = {"action": {"const": "rerank"}, "type": {"const": name}}
+        schemas.append(with_names(schema, names))
+    own = {"type": "string", "pattern": OWN_CLASS}
+    schemas.append(with_names({"type": "object"}, {"action": own}))
+    schemas.append(with_names({"type": "object"}, {"action": {"const": "rerank"}, "type": own}))
+    return schemas
+
+
+def with_names(schema: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a mapping that must hold these names besides its settings."""
+    properties = {**names, **schema.get("properties", {})}
+    required = [*names, *schema.get("required", [])]
+    return {**schema, "properties": properties, "required": required}

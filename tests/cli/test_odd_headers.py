@@ -1,0 +1,160 @@
+"""Spreadsheets with headers written for people are read with the line that ragbench prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runs import Ragbench
+
+ENGLISH = """\
+Question asked,Expected answer,Bot reply,Hit 1,Hit 2,OK?
+How many days of leave do I get?,27 days,27 days.,You get 27 days of leave.,Lunch is at noon.,y
+When does the desk open?,At 8,It opens at 9.,Lunch is at noon.,The desk opens at 8 sharp.,n
+"""
+GERMAN = """\
+Auswertung Chatbot, drittes Quartal;;;;;;
+;;;;;;
+FRAGE DES KUNDEN;Musterantwort;Botantwort;Treffer 1;Treffer 2;Dauer (s);Richtig?
+Wie viel Urlaub habe ich, bitte?;27 Tage;27 Tage.;Jeder hat 27 Tage Urlaub.;Mittag ist um 12.;1.5;ja
+Wann beginnt der Mittag?;Um 12;Um 13 Uhr.;Mittag ist um 12.;Jeder hat 27 Tage Urlaub.;0.5;nein
+"""
+FRENCH = """\
+Qestion posée\tRéponse attendue\tRéponse du chatbot\tExtrait 1\tExtrait 2\tCorrect (o/n)
+Combien de jours ai-je ?\t27 jours\t27 jours.\tVous avez 27 jours.\tLe midi est à 12 h.\to
+Quand est le midi ?\t12 h\t13 h\tLe midi est à 12 h.\tVous avez 27 jours.\tn
+"""
+
+
+def printed_options(error: str) -> list[str]:
+    """The options of the line below "Check them, and add", as a shell splits them."""
+    match = re.search(r"Check them, and add:\n\s*(.+)", error)
+    assert match is not None, error
+    return shlex.split(match[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "texts_of_first"),
+    [
+        ("english.csv", ENGLISH, ["You get 27 days of leave.", "Lunch is at noon."]),
+        ("german.csv", "\ufeff" + GERMAN, ["Jeder hat 27 Tage Urlaub.", "Mittag ist um 12."]),
+        ("french.tsv", FRENCH, ["Vous avez 27 jours.", "Le midi est à 12 h."]),
+    ],
+    ids=["english", "german", "french"],
+)
+def test_the_printed_line_reads_the_table(
+    ragbench: Ragbench, name: str, text: str, texts_of_first: list[str]
+) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+    refused = ragbench("eval", name, "-m", "answer_correct")
+    options = printed_options(refused.err)
+    done = ragbench("eval", name, "-m", "answer_correct", "-o", "run", *options)
+
+    assert refused.code == 2
+    assert done.code == 0
+    assert "corrected by labels of people" in done.out
+    assert "2 of 2" in done.out
+    ragbench("export", "run", "--to", "jsonl", "-o", "cases.jsonl").ok()
+    first = json.loads(Path("cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first["retrieval"]["value"]["contexts"] == texts_of_first
+
+
+def test_an_answer_whose_side_is_open_is_not_in_the_line(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text("Frage,Antwort\nWann ist Mittag?,Um 12 Uhr\n", encoding="utf-8")
+
+    refused = ragbench("eval", "cases.csv")
+
+    assert printed_options(refused.err) == ["--field", "query=Frage"]
+    assert "--field reference=Antwort   if it is the right answer" in refused.err
+    assert "--field response=Antwort   if it is your system's answer" in refused.err
+
+
+def test_unread_columns_beside_a_known_question_are_proposed(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text(
+        "question,ground_truth,Bot reply\nWhen is noon?,At 12,At twelve.\n", encoding="utf-8"
+    )
+
+    done = ragbench("eval", "cases.csv", "-o", "run")
+
+    assert printed_options(done.err) == ["--field", "response=Bot reply"]
+
+
+@pytest.mark.parametrize(
+    "header", ["Question type", "Question ID", "Answered?", "Topic", "Date of the question"]
+)
+def test_a_column_about_the_question_is_not_proposed(ragbench: Ragbench, header: str) -> None:
+    Path("cases.csv").write_text(f"{header},Comment\nyes,fine\n", encoding="utf-8")
+
+    refused = ragbench("eval", "cases.csv")
+
+    assert refused.code == 2
+    assert "no field for the query" in refused.err
+
+
+def test_a_misspelled_verdict_hides_no_right_answer(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text(
+        "Quetsion;Exepcted anwser;Corect?\nWhen is lunch?;At noon;yes\n", encoding="utf-8"
+    )
+
+    refused = ragbench("eval", "cases.csv")
+
+    options = ["--field", "query=Quetsion", "--field", "reference=Exepcted anwser"]
+    assert printed_options(refused.err) == options
+
+
+@pytest.mark.extra("excel")
+def test_a_workbook_with_a_title_and_merged_cells_is_read_with_the_printed_line(
+    ragbench: Ragbench,
+) -> None:
+    openpyxl: Any = import_module("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet["B1"] = "Evaluation of the bot"
+    sheet.merge_cells("B1:F1")
+    sheet.append([])
+    sheet.append([None, "Question\nasked", "Ideal answer", "Chatbot says", "Source 1", "Source 2"])
+    sheet.append(
+        [None, "When is lunch?", "At noon", "At 12.", "Lunch is at noon.", "The desk opens at 8."]
+    )
+    book.save("cases.xlsx")
+
+    refused = ragbench("eval", "cases.xlsx")
+    options = printed_options(refused.err)
+    done = ragbench("eval", "cases.xlsx", "-o", "run", *options)
+
+    assert "query=Question asked" in options
+    assert "context_2=Source 2" in options
+    assert done.code == 0
+    assert "recorded: retrieve 1, generate 1" in done.err
+
+
+@pytest.mark.extra("excel")
+def test_a_sheet_of_notes_before_the_table_is_skipped_with_a_note(ragbench: Ragbench) -> None:
+    openpyxl: Any = import_module("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Read me"
+    book.active.append(["Results of our pilot."])
+    sheet = book.create_sheet("Results")
+    sheet.append(["question", "ground_truth", "response"])
+    sheet.append(["When is lunch?", "At noon", "At noon."])
+    book.save("cases.xlsx")
+
+    done = ragbench("eval", "cases.xlsx", "-o", "run")
+
+    assert done.code == 0
+    assert "The sheet 'Results' is read; --split names another: Read me" in done.err + done.out
+
+
+def test_a_utf_16_table_of_a_spreadsheet_has_its_header_below_the_title(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_bytes(GERMAN.encode("utf-16"))
+
+    refused = ragbench("eval", "cases.csv")
+
+    assert "query=FRAGE DES KUNDEN" in printed_options(refused.err)
