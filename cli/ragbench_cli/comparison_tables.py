@@ -276,7 +276,11 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
         changed = [case for case in comparison.changed if case.second == pair.second]
         if not changed and len(comparison.pairs) > 1:
             continue
-        counts = counts_text(pair) if cases else f"{kinds_text(pair)} cases"
+        counts = (
+            counts_text(pair)
+            if cases
+            else f"{kinds_text(pair)} {'case' if pair.cases == 1 else 'cases'}"
+        )
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
             cases_of_kind = [case for case in changed if case.kind is kind]

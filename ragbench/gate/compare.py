@@ -55,17 +55,17 @@ def common_cases(
     ids_in_all, ids_in_any = _common_and_all_ids(runs)
     changed = len(ids_in_all) - len(same_ids)
     missing = len(ids_in_any) - len(ids_in_all)
-    difference = f"{changed:,} have changed and {missing:,} are not in every run"
+    difference = f"{changed:,} changed, {missing:,} not in every run"
     sources = ", ".join(run.source for run in runs)
     if not only_common_cases:
         raise RunMismatchError(
-            f"the runs {sources} are of different cases: {len(same_ids):,} are the same, "
+            f"the runs {sources} are of different cases: {len(same_ids):,} the same, "
             f"{difference}. Compare those that are the same with --only-common-cases, or the same "
             "asked in two ways with --same id"
         )
     if not same_ids:
         raise RunMismatchError(f"the runs {sources} have no case in common: {difference}")
-    note = f"Compared on the {len(same_ids):,} cases that are the same in all runs: {difference}."
+    note = f"Compared on {counted(len(same_ids), 'case')}, the same in all runs: {difference}."
     return _in_order_of_first([runs[0].on(same_ids), *runs[1:]]), note
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantEffect, VariantReport
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
 from ragbench.views.report import values_of
@@ -173,7 +173,7 @@ def _remarks(ablation: Ablation) -> Iterator[Section]:
         operators.extend(f"{variant.name}: {remark}" for remark in _operator_remarks(variant))
         for text, count in variant.failures[:_MOST_FAILURES]:
             message = shown_line(text, longest=200)
-            failures.append(f"{variant.name}, {count:,} times: {message}")
+            failures.append(f"{variant.name}, {counted(count, 'time')}: {message}")
     yield Section(title="Operators", lines=operators)
     yield Section(title="Lost cases", lines=[*_lost_cases(ablation)])
     yield Section(title="Failed", lines=failures)
@@ -224,12 +224,13 @@ def ablation_document(ablation: Ablation) -> Document:
     metric_tables: list[Section] = []
     for position in range(len(ablation.metrics)):
         metric_tables.append(_metric_table(ablation, position))
+    replayed = f"{ablation.replayed:,} of {counted(ablation.cases, 'case')} replayed"
+    variants = f"{counted(len(ablation.variants), 'variant')} of post-retrieval"
     return Document(
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
         headline=(
-            f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
-            f"each; {len(ablation.variants)} variants of post-retrieval, compared with "
+            f"{replayed}, {counted(ablation.depth, 'chunk')} each; {variants}, compared with "
             f"{ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(

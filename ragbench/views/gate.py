@@ -23,7 +23,7 @@ from ragbench.core.gate_result import (
 )
 from ragbench.core.record import replace
 from ragbench.core.unfulfilled import EXPECTATIONS, Unfulfilled
-from ragbench.safe_text import annotation, as_line, shown_line, xml_text
+from ragbench.safe_text import annotation, as_line, counted, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
@@ -222,14 +222,15 @@ def dataset_section(change: DatasetChange | None) -> Section:
     title = "How the dataset changed"
     if change is None:
         return Section(title=title)
-    lines = [f"{change.common:,} cases are the same"]
+    lines = [f"unchanged: {counted(change.common, 'case')}"]
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
         lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LOST_CASES)}")
     for score in change.scores:
         lines.append(
-            f"{score.metric}: {number_text(score.new)} on the {score.new_cases:,} new or edited "
-            f"cases, {number_text(score.common)} on the {score.common_cases:,} others"
+            f"{score.metric}: {number_text(score.new)} on new or edited cases "
+            f"({score.new_cases:,}), {number_text(score.common)} on the others "
+            f"({score.common_cases:,})"
         )
     kinds: dict[str, Sequence[str]] = {
         "under another id": [f"{before} -> {now}" for before, now in change.renamed],

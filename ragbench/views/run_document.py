@@ -285,7 +285,7 @@ def _steadiness_section(judging: JudgeReport) -> Section:
                 )
             )
     return Section(
-        title=f"Judgements repeated {judging.judge['repeats']} times",
+        title=f"Judgements repeated {counted(judging.judge['repeats'], 'time')}",
         columns=(
             "metric",
             "cases",

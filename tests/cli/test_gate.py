@@ -234,7 +234,7 @@ def test_a_baseline_of_a_run_with_failed_calls_is_written_with_a_warning(
     done = ragbench("baseline", "set", "run", "-o", "main.json", "--json").ok()
 
     assert done.json["path"] == "main.json"
-    assert "Warning: 1 calls of this run failed" in done.err
+    assert "Warning: this run has 1 failed call:" in done.err
 
 
 def test_runs_of_two_systems_are_no_baseline(ragbench: Ragbench) -> None:

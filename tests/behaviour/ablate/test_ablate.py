@@ -207,7 +207,7 @@ def test_the_notes_say_what_the_numbers_rest_on(stored: Path) -> None:
 
     notes = " ".join(ablation.notes)
     assert "hold 2 chunks" in notes
-    assert "1 cases have no retrieval" in notes
+    assert "Without a retrieval to replay: 1 case." in notes
     assert "Tokens are an estimate" in notes
     assert ablation.counter == "approximate"
     assert ablation.is_estimate

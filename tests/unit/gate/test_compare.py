@@ -255,7 +255,7 @@ def run_with_one_case_in_common() -> RunScores:
 
 
 def test_runs_over_different_cases_are_refused() -> None:
-    with pytest.raises(RunMismatchError, match=r"1 are the same, 1 have changed and 2 are not in"):
+    with pytest.raises(RunMismatchError, match=r"1 the same, 1 changed, 2 not in"):
         compare([run_before(), run_with_one_case_in_common()])
 
 
@@ -267,7 +267,7 @@ def test_runs_over_different_cases_are_compared_on_the_common_ones_where_that_is
     assert comparison.cases == 1
     assert only_difference(comparison, "recall@5").cases == 1
     assert comparison.metrics[0].figures[0].score == 1.0
-    assert comparison.notes[0].startswith("Compared on the 1 cases")
+    assert comparison.notes[0].startswith("Compared on 1 case,")
 
 
 def test_runs_without_a_common_case_are_refused_even_where_common_ones_are_asked_for() -> None:
