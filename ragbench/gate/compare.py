@@ -289,7 +289,17 @@ def cause_flows(
             after=now,
             cases=len(ids),
             examples=tuple(ids[:_EXAMPLES]),
+            questions=tuple(_questions_of(ids[:_EXAMPLES], second_run)),
         )
+
+
+def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
+    """What these cases ask; nothing for a baseline file, which holds no texts."""
+    places = run.table.places(ids).tolist()
+    # Not strict: of a baseline file the texts are empty ones, without end.
+    for _, texts in zip(places, run.table.texts_of(places), strict=False):
+        if texts.query is not None:
+            yield texts.query
 
 
 def _notes(

@@ -484,6 +484,16 @@ def test_a_flow_of_causes_has_five_examples() -> None:
     assert most_frequent.examples == ("q2", "q3", "q4", "q5", "q6")
 
 
+def test_a_flow_of_causes_names_the_questions_of_its_examples() -> None:
+    first, second = runs_with_causes()
+    second = with_texts(second, {"q1": CaseTexts("Which week?"), "q2": CaseTexts("Which day?")})
+
+    lost_then_right, right_then_lost, _ = compare([first, second]).flows
+
+    assert right_then_lost.questions == ("Which week?",)
+    assert lost_then_right.questions[0] == "Which day?"
+
+
 def test_between_equal_runs_every_cause_flows_to_itself() -> None:
     first, _ = runs_with_causes()
 
@@ -759,3 +769,14 @@ def test_intervals_end_at_the_ends_of_a_scale_and_only_where_it_has_both(
     (_, effect), _ = effects_against_the_first(metrics, {"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.0})
 
     assert (effect.low, effect.high) == (low, high)
+
+
+def test_the_means_beside_a_difference_are_of_the_compared_cases() -> None:
+    (_, effect), _ = effects_against_the_first(
+        HIGHER_IS_BETTER, {"a": 1.0, "b": 0.5, "c": None}, {"a": 0.5, "b": 0.5, "c": 1.0}
+    )
+
+    # The case c is in the variant's own mean alone: (0.5 + 0.5 + 1) / 3.
+    assert effect.score == pytest.approx(2 / 3)
+    assert (effect.compared, effect.measured) == (2, 3)
+    assert (effect.before, effect.after, effect.difference) == (0.75, 0.5, -0.25)

@@ -205,7 +205,7 @@ def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     assert sorted(parts, key=page.index) == [*parts]
     assert "#### Cases that lost" not in page  # they stand there once
     assert "| dropped | 3 | 100% | text 3 |" in lines
-    assert any(line.startswith("| right | not retrieved | 7 | run | text0,") for line in lines)
+    assert any(line.startswith("| right | not retrieved | 7 | run | text; text;") for line in lines)
     assert "7 lost, 0 won of 7; 7 with other retrieved ids; 7 with another " in page
     shown = lines.index("- text0")
     assert lines[shown + 1 : shown + 7] == [
