@@ -108,7 +108,10 @@ def test_an_example_of_the_page_reads_its_response(
 
 def test_the_report_notes_the_mapping(ragbench: Ragbench) -> None:
     with service(lambda body: (200, REPLY)) as (url, _):
-        done = ragbench("eval", "cases.jsonl", "--rag", f"POST:{url}", *ASK, *TAKE)
+        ragbench("eval", "cases.jsonl", "--rag", f"POST:{url}", *ASK, *TAKE, "--out", "run")
+
+    done = ragbench("report", "run")
+
     assert (
         "asked by POST with question={query}; of its response was taken answer=.answer" in done.flat
     )
