@@ -35,6 +35,7 @@ from ragbench.views.document import (
     paired_cases_text,
     range_text,
 )
+from ragbench.views.explain import case_name
 from ragbench.views.history import sparkline
 from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section
@@ -151,18 +152,21 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
             )
     rows: list[Sequence[object]] = []
     for case in verdict.lost_cases:
+        # A baseline file holds no questions.
+        name = shown_line(case.id, longest=_LONGEST)
+        if case.query:
+            name = case_name(case.id, case.query)
         rows.append(
             (
-                shown_line(case.id, longest=_LONGEST),
+                name,
                 case.metric,
                 number_text(case.before),
                 shown_line(after_text(case), longest=_LONGEST),
-                shown_line(case.query or "", longest=_LONGEST),
             )
         )
     return Section(
-        title=f"Cases that lost ({len(verdict.lost_cases):,})",
-        columns=("case", "metric", "before", "now", "question"),
+        title=f"Cases with a lower score ({len(verdict.lost_cases):,})",
+        columns=("case", "metric", "before", "now"),
         rows=rows,
         most=_MOST_LOST_CASES,
     )

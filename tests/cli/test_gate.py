@@ -80,8 +80,8 @@ def test_the_page_says_what_was_compared_and_which_cases_lost(ragbench: Ragbench
     assert page[3].startswith("baseline  good.json")
     (row,) = [line for line in page if line.startswith("m ")]
     assert row.split()[:5] == ["m", "failed", "1.000", "0.333", "-0.667"]
-    assert "cases that lost: 8, the first 3" in page
-    assert "  q1: m 1.000, now 0.000" in page
+    assert "cases with a lower score: 8, the first 3" in page
+    assert "  m 1.000, now 0.000: q1" in page
     assert page[-1] == "next      ragbench compare good.json bad.json --cases 5"
 
 
