@@ -374,12 +374,12 @@ def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding))
-        detail = f"{len(cases):,} cases"
+        detail = counted(len(cases), "case")
         documents: list[Document] | None = None
         checks.step = "corpus reads"
         try:
             documents = list(DocumentsBeside(dataset, corpus).read())
-            detail += f", {len(documents):,} documents"
+            detail += f", {counted(len(documents), 'document')}"
         except RagbenchError:
             # A dataset need not have documents beside it.
             if corpus is not None:

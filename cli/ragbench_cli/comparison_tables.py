@@ -27,6 +27,7 @@ from ragbench.views.comparison import (
     result_lines,
 )
 from ragbench.views.document import cases_in_short, cause_text, number_text, what_changed
+from ragbench.views.explain import case_name
 from ragbench.views.gate import after_text, check_cells, refusal_text, unfulfilled_lines
 from ragbench.views.run_document import flow_text
 from ragbench_cli.console import data_console
@@ -171,12 +172,12 @@ def _lost(verdict: GateResult) -> Blocks:
     room = data_console().width - 6
     lines: list[str] = []
     for case in verdict.lost_cases[:_FEW]:
-        text = f"{case.id}: {case.metric} {number_text(case.before)}, now {after_text(case)}"
-        if case.query:
-            text += f"; {case.query}"
+        name = case_name(case.id, case.query) if case.query else case.id
+        text = f"{case.metric} {number_text(case.before)}, now {after_text(case)}: {name}"
         lines.append(shown_line(text, longest=room))
     count = len(verdict.lost_cases)
-    yield from paragraph(f"cases that lost: {count:,}{_first_few(count)}", lines)
+    # Not "lost": a case can score less in one metric and pass as before.
+    yield from paragraph(f"cases with a lower score: {count:,}{_first_few(count)}", lines)
 
 
 def _unfulfilled(verdict: GateResult) -> Blocks:
@@ -248,7 +249,11 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
 
     They are as many as a screen shows, in the order of the comparison; without any, its first ones.
     """
-    main = [metric for metric in comparison.metrics if metric.name in comparison.main]
+    main: list[MetricComparison] = []
+    for metric in comparison.metrics:
+        is_measured = any(score is not None for score in metric.scores)
+        if metric.name in comparison.main and is_measured:
+            main.append(metric)
     for metric in comparison.metrics:
         is_significant = any(difference.is_significant for difference in metric.differences)
         if is_significant and metric not in main:
@@ -276,7 +281,11 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
         changed = [case for case in comparison.changed if case.second == pair.second]
         if not changed and len(comparison.pairs) > 1:
             continue
-        counts = counts_text(pair) if cases else f"{kinds_text(pair)} cases"
+        counts = (
+            counts_text(pair)
+            if cases
+            else f"{kinds_text(pair)} {'case' if pair.cases == 1 else 'cases'}"
+        )
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
             cases_of_kind = [case for case in changed if case.kind is kind]

@@ -20,6 +20,7 @@ from ragbench.errors import (
     NoModelError,
     RunError,
 )
+from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import Panel, option
 from ragbench_cli.output import Blocks, draw, show, styled, table
@@ -394,9 +395,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     if receipt.cost is not None and receipt.unconfirmed is not None:
         cost = f"{receipt.cost:.4f} {receipt.currency or ''}".rstrip()
     console.say(
-        f"asked   {calls:,} calls ({cached:,} kept from before, {failed:,} failed) in "
-        f"{requests:,} requests; {prompt_tokens:,} tokens in, {completion_tokens:,} out{hidden}; "
-        f"cost {cost}"
+        f"asked   {counted(calls, 'call')} ({cached:,} kept from before, {failed:,} failed) in "
+        f"{counted(requests, 'request')}; {prompt_tokens:,} tokens in, "
+        f"{completion_tokens:,} out{hidden}; cost {cost}"
     )
     if receipt.unconfirmed:
         likely = receipt.unconfirmed_estimate

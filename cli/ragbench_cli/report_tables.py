@@ -35,6 +35,8 @@ _ERROR_TYPES = 8
 """Types of errors that are named."""
 _LONGEST = 200
 """Letters of an error's message that are shown; report.json has the rest."""
+_LONGEST_QUESTION = 60
+"""Letters of the question of a case that failed."""
 
 
 def print_report(report: Report, *, is_full: bool) -> None:
@@ -238,6 +240,9 @@ def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
         count = sum(group.count for group in groups)
         message = shown_line(f"{error}: {most_frequent.message}", longest=_LONGEST)
         examples = f"as in {', '.join(most_frequent.examples[:3])}"
+        if most_frequent.questions:
+            question = shown_line(most_frequent.questions[0], longest=_LONGEST_QUESTION)
+            examples = f"as in: {question}"
         if count > most_frequent.count:
             examples += f"; {count - most_frequent.count:,} of them with another message"
         yield f"{stage}, {counted(count, 'case')}: {message} ({examples})", "red"

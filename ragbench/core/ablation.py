@@ -29,6 +29,10 @@ class VariantEffect(Record):
     """The mean over the measured cases; None when nothing was measured."""
     measured: int
     """Cases with a value."""
+    before: float | None = None
+    """The first variant's mean over the compared cases; None for the first variant itself."""
+    after: float | None = None
+    """This variant's mean over the compared cases: ``after - before`` is the difference."""
     compared: int = 0
     """Cases that both variants measured."""
     difference: float | None = None

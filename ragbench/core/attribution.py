@@ -313,6 +313,9 @@ class CauseFlow(Record):
     after: Cause
     cases: int
     examples: tuple[str, ...] = ()
+    """The ids of its first cases."""
+    questions: tuple[str, ...] = ()
+    """The questions of these cases, in the same order; empty where a run holds no texts."""
 
 
 class CorpusGold(Record):

@@ -444,6 +444,8 @@ class FailureGroup(Record):
     count: int
     examples: tuple[str, ...]
     """Ids of the first cases with this failure."""
+    questions: tuple[str, ...] = ()
+    """What these cases ask, in the same order."""
 
 
 class Latency(Record):

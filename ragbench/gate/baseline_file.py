@@ -30,6 +30,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
 from ragbench.ledger.origin import without_texts
 from ragbench.plugins import np
+from ragbench.safe_text import counted
 
 FORMAT = 3
 """Version of the file format."""
@@ -408,7 +409,7 @@ def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
     if isinstance(stored, list):
         entries = cast("list[object]", stored)
     if len(entries) != times:
-        raise ValueError(f"{len(entries)} scores are listed of {times} runs")
+        raise ValueError(f"it lists {counted(len(entries), 'score')} of {counted(times, 'run')}")
     for entry in entries:
         if entry is None:
             yield None

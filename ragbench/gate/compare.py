@@ -55,17 +55,17 @@ def common_cases(
     ids_in_all, ids_in_any = _common_and_all_ids(runs)
     changed = len(ids_in_all) - len(same_ids)
     missing = len(ids_in_any) - len(ids_in_all)
-    difference = f"{changed:,} have changed and {missing:,} are not in every run"
+    difference = f"{changed:,} changed, {missing:,} not in every run"
     sources = ", ".join(run.source for run in runs)
     if not only_common_cases:
         raise RunMismatchError(
-            f"the runs {sources} are of different cases: {len(same_ids):,} are the same, "
+            f"the runs {sources} are of different cases: {len(same_ids):,} the same, "
             f"{difference}. Compare those that are the same with --only-common-cases, or the same "
             "asked in two ways with --same id"
         )
     if not same_ids:
         raise RunMismatchError(f"the runs {sources} have no case in common: {difference}")
-    note = f"Compared on the {len(same_ids):,} cases that are the same in all runs: {difference}."
+    note = f"Compared on {counted(len(same_ids), 'case')}, the same in all runs: {difference}."
     return _in_order_of_first([runs[0].on(same_ids), *runs[1:]]), note
 
 
@@ -289,7 +289,17 @@ def cause_flows(
             after=now,
             cases=len(ids),
             examples=tuple(ids[:_EXAMPLES]),
+            questions=tuple(_questions_of(ids[:_EXAMPLES], second_run)),
         )
+
+
+def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
+    """What these cases ask; nothing for a baseline file, which holds no texts."""
+    places = run.table.places(ids).tolist()
+    # Not strict: of a baseline file the texts are empty ones, without end.
+    for _, texts in zip(places, run.table.texts_of(places), strict=False):
+        if texts.query is not None:
+            yield texts.query
 
 
 def _notes(

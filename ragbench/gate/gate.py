@@ -48,7 +48,7 @@ from ragbench.gate.figures import outweighed_refusals, with_figures
 from ragbench.gate.labels import labelled_checks, opinions, split_labelled
 from ragbench.gate.shared import shared_loss, still_shared
 from ragbench.plugins import np
-from ragbench.safe_text import as_line
+from ragbench.safe_text import as_line, counted
 
 
 def lost_cases(
@@ -317,7 +317,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
     if baseline is None or not run.origins or baseline.origins == ():  # recorded answers
         return None
     questions = PER_CASE * len(run.cases)
-    price = f"at most {questions:,} questions to each of the two"
+    price = f"at most {counted(questions, 'question')} to each of the two"
     # Both systems are asked, and the baseline's is taken to be as fast as the run's.
     seconds = 2.0 * questions * sum(latency.mean for latency in run.latencies)
     if seconds:

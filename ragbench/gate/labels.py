@@ -17,6 +17,7 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.drops import DropQuestion
 from ragbench.gate.words import worded
 from ragbench.io.people import ANY, NOTHING, Key, LabelBook, value_of
+from ragbench.safe_text import counted
 from ragbench.stats.corrected import (
     ASSUMED,
     CONFIDENCE,
@@ -241,14 +242,14 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
     of_pairs = sum(label.is_of_pairs for label in labels)
     if of_pairs and len(runs) == 1:
         yield (
-            f"{of_pairs:,} labels are of answers that differ between two runs: they correct the "
-            "difference (ragbench compare, gate), and not the figure of one run."
+            f"{counted(of_pairs, 'label')} of answers that differ between two runs: such a label "
+            "corrects the difference (ragbench compare, gate), and not the figure of one run."
         )
     chosen = sum(not label.is_drawn for label in labels)
     if chosen:
         yield (
-            f"{chosen:,} labels are of cases that nobody drew: corrected figures lean as their "
-            "choice did. ragbench label draws them."
+            f"{counted(chosen, 'label')} of cases that nobody drew: corrected figures lean as the "
+            "choice of these cases did. ragbench label draws them."
         )
 
 
@@ -261,8 +262,8 @@ def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
             if WORDS_RIGHT in labels_of_case:
                 return
     yield (
-        f"{WORDS_RIGHT} compares words, which show differences too small: people's were 1.9 to 2.6 "
-        "times as large on labelled systems."
+        f"{WORDS_RIGHT} compares words, and understates differences: judged by people, those of "
+        "labelled systems were 1.9 to 2.6 times as large."
     )
 
 

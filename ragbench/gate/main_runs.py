@@ -22,6 +22,7 @@ from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
 from ragbench.gate.figures import figures_of, with_both_figures
 from ragbench.gate.labels import corrections
+from ragbench.safe_text import counted
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import pair
 
@@ -71,7 +72,7 @@ class Added(Record):
 def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     """The baseline made of runs of one unchanged system, oldest first."""
     if not 1 <= len(runs) <= MOST_KEPT:
-        raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
+        raise ConfigError(f"{counted(len(runs), 'run')}: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
@@ -276,7 +277,8 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
 def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
     """What runs that are given as one system's do not share, though later runs of main need not."""
     if not len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run)):
-        return f"it has {len(run.cases):,} cases, there are {len(oldest.cases):,}, not all the same"
+        cases = counted(len(run.cases), "case")
+        return f"it has {cases}, the oldest has {len(oldest.cases):,}, not all the same"
     if _formulas(oldest) != _formulas(run):
         return "it has other metrics"
     return ""

@@ -316,6 +316,8 @@ def _with_difference(
         single_interval = (single.low, single.high)
     return replace(
         effect,
+        before=sample.before,
+        after=sample.after,
         compared=len(sample.clusters),
         difference=interval.mean,
         low=interval.low,

@@ -280,7 +280,7 @@ def _summary_text(check: GateCheck, least: int) -> str:
     side = _side_of_limit(check, below="below", above="above")
     text = f"{figure(observed, check.unit)} is {side} {figure(check.limit, check.unit)}"
     if ground is Ground.HARDLY_MEASURED:
-        text += f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
+        text += f", but on {check.cases:,} of the {cases(check.applies)} that it applies to"
     return text
 
 
@@ -302,14 +302,15 @@ def _movement(check: GateCheck, drop: Drop) -> str:
     """From which figure to which a metric, or how much of it was measured, went."""
     unit = check.unit
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
-        counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
-        return f"measured on {counts} cases that the baseline measured"
+        counts = f"{round(drop.after * drop.cases):,} of {cases(round(drop.before * drop.cases))}"
+        return f"measured on {counts} that the baseline measured"
     return _moved_text(drop.before, drop.after, unit) or f"{figure(drop.after, unit)} as before"
 
 
 def _trend_text(trend: MainTrend) -> str:
     """From which level to which main went."""
-    text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {trend.runs:,} runs"
+    runs = counted(trend.runs, "run")
+    text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {runs}"
     if trend.since is None:
         return text
     return f"{text} since {trend.since[:10]}"  # the day, of a date with its time
@@ -447,7 +448,7 @@ def again_text(check: GateCheck) -> str:
     p_value = settled.p_worse if settled.drop > check.limit else settled.p_not_worse
     unmeasured = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
     return (
-        f"asked again {settled.asked:,} times about {cases(settled.cases)}{unmeasured}: "
+        f"asked again {counted(settled.asked, 'time')} about {cases(settled.cases)}{unmeasured}: "
         f"{direction} of {figure(abs(settled.drop), check.unit)}, {_p_value_text(p_value)}"
     )
 

@@ -22,6 +22,7 @@ from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
 from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
+from ragbench.safe_text import counted
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -688,9 +689,9 @@ def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for number, row in enumerate(value["data"], start=1):
         if len(row) != len(names):
-            raise UnreadableError(
-                f"row {number} of 'data' has {len(row)} values, for {len(names)} columns"
-            )
+            values = counted(len(row), "value")
+            columns = counted(len(names), "column")
+            raise UnreadableError(f"row {number} of 'data' has {values}, for {columns}")
         rows.append(dict(zip(names, row, strict=True)))
     return rows
 

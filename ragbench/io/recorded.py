@@ -22,6 +22,7 @@ from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.fields import HIT_FIELDS, outcome_fields
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
+from ragbench.safe_text import counted
 
 _TOKEN_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 ERROR = "RecordedError"
@@ -183,7 +184,9 @@ def _retrieval(
     texts = cast("tuple[str, ...]", contexts)
     for name, entries in (("ids", ids), ("scores", scores)):
         if entries is not None and len(entries) != len(texts):
-            raise ValueProblem(f"found {len(texts)} texts and {len(entries)} {name} for them")
+            raise ValueProblem(
+                f"found {counted(len(texts), 'text')} and {len(entries)} {name} for them"
+            )
     return RetrievalResult(
         list(texts),
         context_ids=None if ids is None else list(ids),

@@ -28,6 +28,7 @@ from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FI
 from ragbench.io.json_files import decode_line, read_json_lines, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id, as_score
+from ragbench.safe_text import counted
 
 _TAG = "ragbench"
 """The tag of runs that ragbench writes, by which their ids are known to be escaped."""
@@ -91,7 +92,7 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
         columns = _judgement_columns(text, is_table=is_table)
         if len(columns) not in (3, 4):
             expected = "expected 'query 0 document grade' or 'query document grade'"
-            message = f"{expected}, found {len(columns)} columns"
+            message = f"{expected}, found {counted(len(columns), 'column')}"
             problems.add(message, path=source.name, line=number)
             continue
         # TREC's second column, the iteration, says nothing, and BEIR has none: count from the end.
@@ -204,7 +205,7 @@ def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list
         if len(columns) == _RUN_COLUMNS and as_score(columns[4]) is not None:
             yield number, columns
             continue
-        actual = f"{len(columns)} columns"
+        actual = counted(len(columns), "column")
         if len(columns) == _RUN_COLUMNS:
             actual = f"'{columns[4][:40]}' as score, which is no finite number"
         message = f"expected 'query Q0 document rank score tag', found {actual}"

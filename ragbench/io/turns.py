@@ -42,6 +42,7 @@ from ragbench.io.values import (
     is_list,
     is_object,
 )
+from ragbench.safe_text import counted
 
 _SAID_OF_ALL_QUESTIONS = frozenset({"cluster", "tags", "language", "metadata"})
 """Fields in which a record speaks of each question of its conversation. Its other fields, such as
@@ -262,7 +263,7 @@ def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]
     models = list(dict.fromkeys(str(item.get("model_id")) for item in evaluations))
     if source.split is None:
         if models:
-            note = f"MTRAG: it holds {len(evaluations):,} answers of {', '.join(models)}"
+            note = f"MTRAG: it holds {counted(len(evaluations), 'answer')} of {', '.join(models)}"
             source.notes[f"{note}; --split MODEL scores those of one"] = None
         return {}
     model = source.chosen(models, noun="model")

@@ -37,6 +37,7 @@ from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
 from ragbench.llm.dialect import SPARE, Dialect, Learned, Reading, fewest_prompt_tokens, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, read_structure
+from ragbench.safe_text import counted
 
 _CORRECTION_REQUEST = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
@@ -587,5 +588,5 @@ def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
         vectors = []
     lengths = {len(vector) for vector in vectors}
     if len(vectors) != count or len(lengths) != 1 or not vectors[0]:
-        raise EmptyAnswerError(f"an answer without one vector for each of {count} texts")
+        raise EmptyAnswerError(f"an answer without one vector for each of {counted(count, 'text')}")
     return vectors

@@ -24,6 +24,7 @@ from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint
 from ragbench.masking import hide, mask_text
 from ragbench.plugins import require
+from ragbench.safe_text import counted
 
 if TYPE_CHECKING:
     import openai
@@ -117,10 +118,10 @@ class Circuit:
         may_come_back = self.has_answered or self.has_worked
         is_long = now - self._unanswered_since >= _HOPELESS_SECONDS
         if self._unanswered >= _HOPELESS and (is_long or not may_come_back):
+            requests = counted(self._unanswered, "request")
             text = (
-                f"{self._where} gives no answer: {self._unanswered} requests in a row failed "
-                f"({detail}). Earlier answers are kept; the same command goes on from there when "
-                "the endpoint is back"
+                f"{self._where} gives no answer: {requests} in a row failed ({detail}). Earlier "
+                "answers are kept; the same command goes on from there when the endpoint is back"
             )
             self.open(LLMUnreachableError(text))
 

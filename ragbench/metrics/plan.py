@@ -28,6 +28,7 @@ from ragbench.metrics.matching import IDS_ALONE, NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.rank import Ranking, ranking_of
 from ragbench.plugins import is_users_interruption
+from ragbench.safe_text import counted
 from ragbench.stats.mean import LARGEST
 
 Check = Callable[[Trace], Cell | None]
@@ -259,7 +260,9 @@ class _Column:
         try:
             values = list(self._function(*columns))
             if len(values) != rows:
-                raise InterfaceError(f"the metric gave {len(values)} values for {rows} cases")
+                raise InterfaceError(
+                    f"the metric gave {counted(len(values), 'value')} for {counted(rows, 'case')}"
+                )
         except (ConfigError, MissingExtraError):
             raise
         except BaseException as error:

@@ -37,6 +37,7 @@ from ragbench.post.operator import (
     in_order,
     ranked,
 )
+from ragbench.safe_text import counted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,7 +235,9 @@ class Temporal(Checked):
             undated += chunk is original  # a chunk without a new text is the same object
         notes: list[str] = []
         if undated:
-            notes.append(f"{undated} of {len(chunks)} chunks have no time in '{self.field}'")
+            notes.append(
+                f"{undated} of {counted(len(chunks), 'chunk')} had no time in '{self.field}'"
+            )
         if now is None and undated < len(chunks):
             notes.append("no 'now' is set: dates were written without ages")
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
@@ -345,7 +348,7 @@ def _fused_output(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) 
     """The rankings as one, with a note of how many chunks the first of them lacked."""
     chunks = fuse(rankings, fusion, weights)
     added = len(chunks) - len({entry.chunk.id for entry in rankings[0]})
-    return OperatorOutput(chunks=chunks, notes=(f"{added} chunks were added",))
+    return OperatorOutput(chunks=chunks, notes=(f"added {counted(added, 'chunk')}",))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ from ragbench.core.record import Record
 from ragbench.llm.schema import ask_structure, ask_text
 from ragbench.post.chunks import made_from, numbers_schema, passages_task, rewritten, sliced
 from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
+from ragbench.safe_text import counted
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.text.tokens import normalise, tokenise
@@ -75,7 +76,7 @@ class Threshold(Checked):
         notes: list[str] = []
         if unscored:
             total = len(context.chunks)
-            notes.append(f"{unscored} of {total} chunks have no score and were kept")
+            notes.append(f"{unscored} of {counted(total, 'chunk')} had no score and were kept")
         return OperatorOutput(chunks=tuple(passing), notes=tuple(notes))
 
 

@@ -26,6 +26,7 @@ from ragbench.post.operator import (
     as_query,
     ranked,
 )
+from ragbench.safe_text import counted
 
 
 @runtime_checkable
@@ -74,7 +75,7 @@ def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], 
     cut = sum(len(text) > limit for text in texts)
     notes: tuple[str, ...] = ()
     if cut:
-        notes = (f"{cut} of {len(chunks)} chunks were cut to {limit} characters",)
+        notes = (f"{cut} of {counted(len(chunks), 'chunk')} were cut to {limit} characters",)
     return [text[:limit] for text in texts], notes
 
 
@@ -84,7 +85,8 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
     values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
         raise InterfaceError(
-            f"reranker '{reranker.name}' gave {len(values)} scores for {len(chunks)} chunks"
+            f"reranker '{reranker.name}' gave {counted(len(values), 'score')} for "
+            f"{counted(len(chunks), 'chunk')}"
         )
     for position, score in enumerate(values, start=1):
         if not math.isfinite(score):

@@ -374,7 +374,7 @@ class RagEndpoint(JsonEndpoint):
                 raise
             advice = _OWN_REQUESTS
             if error.status in (401, 403):
-                advice = asks_for_credentials()
+                advice = asks_for_credentials(error.body)
             raise self._contract.error(f"{error}. {advice}", error.status) from None
         results = as_object(answer).get("results")
         if not is_list(results):

@@ -104,6 +104,9 @@ def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...],
     if is_object(container) and container:
         for key, entry in container.items():
             _walk(entry, (*steps, key), leaves)
+    elif is_list(container) and steps[-1:] == (EACH,) and _is_row(container):
+        for position, entry in enumerate(container):
+            _walk(entry, (*steps, position), leaves)
     elif is_list(container) and container:
         for element in container[:_MOST_ELEMENTS]:
             _walk(element, (*steps, EACH), leaves)
@@ -112,6 +115,19 @@ def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...],
         # A null says nothing of the kind of a value, and an empty text little.
         if present is None or present.value in (None, ""):
             leaves[steps] = Leaf(steps=steps, value=value)
+
+
+def _is_row(elements: Sequence[object]) -> bool:
+    """Whether a list within a list is a row, such as an id and a text, and no list of texts.
+
+    Its elements then mean different things: one of them is prose, and another one is not.
+    """
+    prose = 0
+    for element in elements:
+        if is_object(as_json(element)) or is_list(as_json(element)):
+            return False
+        prose += isinstance(element, str) and " " in element.strip()
+    return prose == 1 and len(elements) > 1
 
 
 def tree_of(body: Body) -> list[tuple[str, str]]:
@@ -284,6 +300,10 @@ def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
     for leaf in leaves:
         if isinstance(leaf.value, bool) or not isinstance(leaf.value, (str, int)):
             continue
+        if isinstance(leaf.steps[-1], int):  # in a row, the first that is no prose
+            if best is None and not (isinstance(leaf.value, str) and " " in leaf.value.strip()):
+                best = leaf
+            continue
         for rank, word in enumerate(reversed(_words("id")), start=1):
             if word in leaf.words or leaf.name.lower() == word:
                 candidate = (rank, -len(leaf.steps))
@@ -398,13 +418,21 @@ def send_line(name: str, *, is_only: bool = False) -> str:
     return f"{name}={placeholder or 'VALUE'}"
 
 
-def asks_for_credentials(variable: str = "API_KEY") -> str:
+_HEADER = re.compile(r"\b(?:x-[a-z0-9-]*[a-z0-9]|(?:[a-z]+-)+(?:key|token))\b", re.I)
+"""A header of its own that a refusal names, such as ``X-API-Key``."""
+
+
+def asks_for_credentials(text: str = "", variable: str = "API_KEY") -> str:
     """What to do about a refusal by 401 or 403.
 
     Args:
+        text: the refusal, which may name the header that it takes.
         variable: the environment variable that the key is usually in. In single quotes, the shell
             leaves it to ragbench.
     """
+    header = _HEADER.search(text)
+    if header is not None:
+        return f"It asks for credentials: --header '{header[0]}=${{{variable}}}'"
     return f"It asks for credentials: --header 'Authorization=Bearer ${{{variable}}}'"
 
 
@@ -416,7 +444,7 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
         sent: the fields that it was sent.
     """
     if status in (401, 403):
-        return asks_for_credentials()
+        return asks_for_credentials(text)
     if status in (301, 302, 303):
         return "Give the address that it redirects to"
     if status in (404, 410):

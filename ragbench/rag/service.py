@@ -78,7 +78,7 @@ class ServiceEndpoint(JsonEndpoint):
                 raise
             advice = proposed_send(status, error.body, mapping.method, mapping.send)
             if status in (401, 403):
-                advice = asks_for_credentials(mapping.key)
+                advice = asks_for_credentials(error.body, mapping.key)
             raise self._contract.error(f"{error}. {advice}", status) from None
         if not mapping.take:
             problem = f"{self.url} answers, and --take names nothing in its response"

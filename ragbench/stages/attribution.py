@@ -625,7 +625,7 @@ def _of_missing(
             detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {last_rank}."
             return _Finding(Cause.DROPPED, detail, stage, last_rank)
     if corpus is not None and corpus.absent.get(trace.case.id):
-        detail = f"None of the {corpus.documents:,} documents holds it."
+        detail = f"None of the {counted(corpus.documents, 'document')} holds it."
         return _Finding(Cause.NOT_IN_CORPUS, detail)
     search = None if trace.location is None else trace.location.value
     if search is not None:

@@ -31,6 +31,7 @@ from ragbench.core.validation import (
 )
 from ragbench.errors import DataError, Problem
 from ragbench.metrics.summary import most_frequent
+from ragbench.safe_text import counted
 from ragbench.stats.mean import share_of
 
 _Entry = TypeVar("_Entry")
@@ -218,7 +219,7 @@ class DoctorTally:
         advice = "look whether it belongs into the index, or filter it out"
         for name, count in self.sources.most_common(_SOURCES):
             if count >= max(_FEW_ANSWERS, _MANY * chunks) and not self.relevant[name]:
-                useless = f"'{name}' gave {count:,} chunks, none of them relevant"
+                useless = f"'{name}' gave {counted(count, 'chunk')}, none relevant"
                 yield DoctorFinding(text=useless, action=advice)
 
 

@@ -26,6 +26,7 @@ from ragbench.core.attribution import (
     Decider,
 )
 from ragbench.core.biography import steps_of
+from ragbench.core.case import Case
 from ragbench.core.fusion import ScoreOrders
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
@@ -115,7 +116,11 @@ class RunTally:
     examples: dict[tuple[str, str, str], list[str]] = field(
         default_factory=lambda: defaultdict(list[str])
     )
-    """The first cases with a failure of one stage, type and message."""
+    """The ids of the first cases with a failure of one stage, type and message."""
+    questions: dict[tuple[str, str, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list[str])
+    )
+    """What these cases ask, in the same order."""
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     """How many cases have such a failure."""
     seconds: dict[str, array[float]] = field(
@@ -158,7 +163,7 @@ class RunTally:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
         if failures:
-            self._count_failures(trace.case.id, failures)
+            self._count_failures(trace.case, failures)
         context = trace.context.value
         if context is not None:
             self.longest = max(self.longest, len(context.contexts))
@@ -176,7 +181,7 @@ class RunTally:
         if len(scores) > 1:
             self.score_orders.add(scores)
 
-    def _count_failures(self, case_id: str, failures: Sequence[Failure]) -> None:
+    def _count_failures(self, case: Case, failures: Sequence[Failure]) -> None:
         """Counts failures by their message, of which only so many are kept apart."""
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
@@ -184,7 +189,8 @@ class RunTally:
                 key = (failure.stage, failure.type, _OTHER_MESSAGES)
             self.counts[key] += 1
             if len(self.examples[key]) < _MOST_EXAMPLES:
-                self.examples[key].append(case_id)
+                self.examples[key].append(case.id)
+                self.questions[key].append(case.query)
 
     def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
         """Counts what a reader must know of an answer; an answer may have several such notes."""
@@ -279,6 +285,7 @@ class RunTally:
                 message=message,
                 count=count,
                 examples=tuple(self.examples[key]),
+                questions=tuple(self.questions[key]),
             )
             groups.append(group)
         return tuple(groups)

@@ -32,7 +32,7 @@ from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.plugins import directory_kept
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 
 if TYPE_CHECKING:
     from ragbench.core.calling import LoopThread
@@ -290,8 +290,9 @@ class Running(Record):
         self._warned.add(stage)
         why = shown_line(f"{type(error).__name__}: {error}".rstrip(". "), longest=_LONGEST)
         warn(
-            f"{stage}: a call for {size} cases failed ({why}). It is made again in smaller parts, "
-            "here and wherever that happens: only cases that fail alone count as failed"
+            f"{stage}: a call for {counted(size, 'case')} failed ({why}). It is made again in "
+            "smaller parts, here and wherever that happens: only cases that fail alone count as "
+            "failed"
         )
 
 

@@ -12,6 +12,7 @@ from ragbench.core import report
 from ragbench.core.record import Record
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
+from ragbench.safe_text import counted
 
 LARGEST = 1e100
 """Largest size of a value; squares and sums of such values still fit a float."""
@@ -100,7 +101,8 @@ class ClusterTotals(Record):
             check_finite(values)
         if labels is not None and len(labels) != len(values):
             raise InputError(
-                f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
+                f"{counted(len(values), 'value')} and {counted(len(labels), 'cluster label')}: "
+                "give one label a value"
             )
 
         # Most cases of most runs stand alone: of a million of them, little more than the sums.

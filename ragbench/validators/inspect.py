@@ -12,6 +12,7 @@ from ragbench.core.fusion import rises
 from ragbench.core.record import Record
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.io.chunk_identity import NamedChunks, name_chunks
+from ragbench.safe_text import counted
 from ragbench.text.language import recognised_language
 from ragbench.text.question import function_tokens, parse_question
 from ragbench.text.tables import Patterns, table
@@ -89,7 +90,7 @@ class _Suspicion(NamedTuple):
 def _warning(suspicion: _Suspicion) -> DumpWarning:
     """The warning of a suspicion, with the ids of its first chunks as examples."""
     count = len(suspicion.chunks)
-    number = "1 chunk" if count == 1 else f"{count} chunks"
+    number = counted(count, "chunk")
     return DumpWarning(
         kind=suspicion.kind,
         message=f"{number} {suspicion.message}",

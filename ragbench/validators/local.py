@@ -27,6 +27,7 @@ from ragbench.errors import RunError
 from ragbench.io.settings import ModelPath
 from ragbench.ledger.scores import ScoreStore, digest, user_cache
 from ragbench.plugins import import_packages_of, load_attribute
+from ragbench.safe_text import counted
 from ragbench.text.language import language_of
 from ragbench.text.onnx_model import is_hub_name
 from ragbench.text.pair_reader import (
@@ -180,8 +181,8 @@ class LocalValidator(LearnedValidator, Checked):
         if unread > 0 and not verdict.answer_present:
             ranked_by = "words and meaning" if self.embedder else "words"
             reason = (
-                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for "
-                f"{ranked_by} put them last: none of them is called relevant (read={self.read} "
+                f"{unread} of {counted(len(intake.chunks), 'chunk')} were not read by the model, "
+                f"for {ranked_by} put them last: none of them is called relevant (read={self.read} "
                 "sets how many are at most)"
             )
             verdict_reasons = (*verdict_reasons, reason)

@@ -27,6 +27,7 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.plugins import import_packages_of
 from ragbench.post.build import Variant
+from ragbench.safe_text import counted
 from ragbench.stages.biography import best_order
 from ragbench.stages.rag import RAG
 from ragbench.stages.trial import NOT_GENERATED, Answering, Trial
@@ -230,11 +231,12 @@ class _Replay(Record):
         depth = int(statistics.median(self.depths))
         if depth < _SHALLOW:
             yield (
-                f"The stored retrievals hold {depth} chunks: a reranker can only move those. "
-                "Evaluate with --top-k 50 to give it more to choose from."
+                f"The stored retrievals hold {counted(depth, 'chunk')}: a reranker can only "
+                "move those. Evaluate with --top-k 50 to give it more to choose from."
             )
         if len(self.depths) < len(self.clusters):
-            yield f"{len(self.clusters) - len(self.depths)} cases have no retrieval to replay."
+            lacking = counted(len(self.clusters) - len(self.depths), "case")
+            yield f"Without a retrieval to replay: {lacking}."
         if counter.approximate:
             yield f"{ESTIMATED[0].upper()}{ESTIMATED[1:]}; name one with --counter."
 

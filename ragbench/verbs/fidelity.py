@@ -17,7 +17,7 @@ from ragbench.errors import DataError, MissingExtraError, Problem
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.rank import reciprocal_rank
 from ragbench.plugins import Floats, np
-from ragbench.safe_text import shortened_line
+from ragbench.safe_text import counted, shortened_line
 from ragbench.search.embedders.embedder import DEFAULT_EMBEDDER, NO_EMBEDDER, open_embedder
 from ragbench.search.pipeline.agreement import VectorIndex
 from ragbench.search.pipeline.baseline import Bm25Index
@@ -306,8 +306,8 @@ def _scored_set(
     cluster_count = len(set(cluster_codes(clusters)))
     if len(comparable) < fewest or cluster_count < _FEWEST_CLUSTERS:
         raise _too_few(
-            f"{len(comparable):,} of {len(cases):,} {set_name} questions in {cluster_count:,} "
-            "clusters",
+            f"{len(comparable):,} of {len(cases):,} {set_name} questions in "
+            f"{counted(cluster_count, 'cluster')}",
             f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed",
             cases,
             texts,

@@ -203,12 +203,12 @@ def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Pro
     for case in cases:
         if case.id in absent:
             faults.append((case.id, f"'{absent[case.id][0][:60]}'"))
-    corpus = f"the {len(documents):,} documents"
+    corpus = f"the {counted(len(documents), 'document')}"
     return _of_data(
         "documents",
         faults,
-        f"{corpus} hold the gold, as far as it could be looked for",
-        f"the gold of {{cases}} is in none of {corpus} ({{example}}): no retrieval can find it.",
+        f"the gold is in {corpus}, as far as it could be looked for",
+        f"the gold of {{cases}} is not in {corpus} ({{example}}): no retrieval can find it.",
     )
 
 

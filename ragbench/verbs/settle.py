@@ -12,6 +12,7 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.figures import sources_of, with_both_figures
 from ragbench.gate.gate import with_checks, with_settled
 from ragbench.plugins import Floats, np
+from ragbench.safe_text import counted
 from ragbench.stats.bets import MeanBet
 
 Ask = Callable[[int, Sequence[str], Sequence[str]], tuple[RunScores, RunScores]]
@@ -88,7 +89,7 @@ def settle(
         states: list[str] = []
         for name, settled in settling.settled().items():
             states.append(f"{name} {settled.change} (drop {settled.drop or 0.0:+.3f})")
-        say(f"asked {asked_count:,} times: {', '.join(states)}")
+        say(f"asked {counted(asked_count, 'time')}: {', '.join(states)}")
     return with_settled(verdict, settling.settled(), config)
 
 

@@ -25,6 +25,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdic
 from ragbench.metrics.matching import match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.plugins import Floats32, np
+from ragbench.safe_text import counted
 from ragbench.search.embedders.embedder import Embedder
 from ragbench.search.pipeline.documents import with_origin
 from ragbench.search.pipeline.search_engine import share_found
@@ -239,8 +240,8 @@ def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | Non
             positions.append(position)
     if len(positions) < _FEWEST:
         message = (
-            f"only {len(positions)} of {len(cases)} questions have gold that can be compared with "
-            f"what was found: {_FEWEST} are needed"
+            f"only {len(positions)} of {counted(len(cases), 'question')} have gold that can be "
+            f"compared with what was found: {_FEWEST} are needed"
         )
         raise DataError([Problem(message=message)])
     return positions

@@ -13,6 +13,7 @@ from ragbench.core.matched import GoldSearch
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.post.stage import PostRetrieval
+from ragbench.safe_text import counted
 from ragbench.search.pipeline.agreement import resized, usual_tokens
 from ragbench.search.pipeline.baseline import Bm25Index
 from ragbench.search.pipeline.gold import Gold, golds_of
@@ -173,8 +174,8 @@ def _bench(
     questions = [case for case in cases if case.query.strip() and golds_of(case)]
     if not questions or 1 < len(questions) < _FEWEST:
         message = (
-            f"{len(questions)} of {len(cases)} questions say what should be found: one, or at "
-            "least ten, are needed"
+            f"{len(questions)} of {counted(len(cases), 'question')} say what should be found: "
+            "one, or at least ten, are needed"
         )
         raise DataError([Problem(message=message)])
     golds = [_as_spans(golds_of(case), collection.store) for case in questions]
@@ -266,7 +267,11 @@ def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]
         remedy = "leave out --filter and --native-filter"
         yield "without the filter", remedy, replace(now, view="filter")
     top_k = _wider_top_k(bench, now)
-    yield f"the first {top_k} chunks", f"{command} --top-k {top_k}", replace(now, k=top_k)
+    yield (
+        f"the first {counted(top_k, 'chunk')}",
+        f"{command} --top-k {top_k}",
+        replace(now, k=top_k),
+    )
     if bench.texts:
         yield from _estimated_ways(bench, now)
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantEffect, VariantReport
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
 from ragbench.views.report import values_of
@@ -38,7 +38,7 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     for change in variant.changes:
         metrics[change.metric.name] = {
-            **values_of(change, "score measured difference low high alone"),
+            **values_of(change, "score measured before after difference low high alone"),
             "p": change.p_value,
             "p_corrected": change.p_corrected,
             "significant": change.is_significant,
@@ -67,27 +67,40 @@ def _metric_table(ablation: Ablation, position: int) -> Section:
     drawings = charts.differences(
         [(change.difference, change.low, change.high) for change in changes]
     )
-    rows: list[Sequence[object]] = []
+    level = f"{ablation.confidence:.0%} of all"
+    columns = ["variant", "score", "difference", "", level, "p", "better", "worse", "n"]
+    rows: list[list[object]] = []
     for variant, change, drawing in zip(ablation.variants, changes, drawings, strict=True):
-        rows.append((variant.name, *_effect_cells(change, drawing, acted=variant.acted != 0)))
+        cells = _effect_cells(change, drawing, acted=variant.acted != 0)
+        rows.append([variant.name, *cells])
     ceiling = ablation.ceiling[position] if ablation.ceiling else None
     if ceiling is not None:
-        rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 7))
-    level = f"{ablation.confidence:.0%} of all"
-    return Section(
-        title=ablation.metrics[position].name,
-        columns=("variant", "score", "difference", "", level, "p", "better", "worse", "n"),
-        rows=rows,
-    )
+        rows.append(["best order of the same chunks", f"{ceiling:.3f}", *[""] * 7])
+    # The first variant's mean over fewer cases is another one than in its own row.
+    if any(change.compared < changes[0].measured for change in changes[1:]):
+        columns.insert(1, "first")
+        for row in rows:
+            row.insert(1, "")
+        for row, change in zip(rows[1:], changes[1:], strict=False):
+            row[1] = number_text(change.before)
+    return Section(title=ablation.metrics[position].name, columns=columns, rows=rows)
 
 
 def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tuple[str, ...]:
-    """All columns of a metric's table but the name of the variant."""
-    score = number_text(change.score)
-    if change.difference is None:  # the first variant, which the others are compared with
+    """The columns of a metric's table from the score on.
+
+    The score is the mean over the cases that the first variant measured, too: the difference
+    beside it is of the same cases.
+    """
+    if change.compared == 0:  # the first variant, or one that shares no measured case with it
+        score = number_text(change.score)
         return (score, "", drawing, "", "", "", "", f"{change.measured:,}")
+    score = number_text(change.after)
+    compared = f"{change.compared:,}"
+    if change.compared < change.measured:
+        compared += f" of {change.measured:,}"
     if not acted:
-        return (score, "did not act", drawing, "", "", "", "", f"{change.compared:,}")
+        return (score, "did not act", drawing, "", "", "", "", compared)
     p_value = number_text(change.p_corrected)
     if change.p_corrected is not None and change.p_corrected < 0.001:
         p_value = "<0.001"
@@ -99,7 +112,7 @@ def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tup
         p_value,
         f"{change.gained:,}",
         f"{change.lost:,}",
-        f"{change.compared:,}",
+        compared,
     )
 
 
@@ -173,7 +186,7 @@ def _remarks(ablation: Ablation) -> Iterator[Section]:
         operators.extend(f"{variant.name}: {remark}" for remark in _operator_remarks(variant))
         for text, count in variant.failures[:_MOST_FAILURES]:
             message = shown_line(text, longest=200)
-            failures.append(f"{variant.name}, {count:,} times: {message}")
+            failures.append(f"{variant.name}, {counted(count, 'time')}: {message}")
     yield Section(title="Operators", lines=operators)
     yield Section(title="Lost cases", lines=[*_lost_cases(ablation)])
     yield Section(title="Failed", lines=failures)
@@ -224,12 +237,13 @@ def ablation_document(ablation: Ablation) -> Document:
     metric_tables: list[Section] = []
     for position in range(len(ablation.metrics)):
         metric_tables.append(_metric_table(ablation, position))
+    replayed = f"{ablation.replayed:,} of {counted(ablation.cases, 'case')} replayed"
+    variants = f"{counted(len(ablation.variants), 'variant')} of post-retrieval"
     return Document(
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
         headline=(
-            f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
-            f"each; {len(ablation.variants)} variants of post-retrieval, compared with "
+            f"{replayed}, {counted(ablation.depth, 'chunk')} each; {variants}, compared with "
             f"{ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(

@@ -122,7 +122,8 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
     for flow in flows:
         if flow.before is flow.after:
             continue
-        examples = ", ".join(flow.examples)
+        names = flow.questions or flow.examples
+        examples = "; ".join(shown_line(name, longest=_LONGEST_ID) for name in names)
         cases = f"{flow.cases:,}"
         rows.append([flow.before.label, flow.after.label, cases, flow.second, examples])
     columns = ("before", "after", "cases", "run", "for example")

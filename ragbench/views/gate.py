@@ -23,7 +23,7 @@ from ragbench.core.gate_result import (
 )
 from ragbench.core.record import replace
 from ragbench.core.unfulfilled import EXPECTATIONS, Unfulfilled
-from ragbench.safe_text import annotation, as_line, shown_line, xml_text
+from ragbench.safe_text import annotation, as_line, counted, shown_line, xml_text
 from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
@@ -35,6 +35,7 @@ from ragbench.views.document import (
     paired_cases_text,
     range_text,
 )
+from ragbench.views.explain import case_name
 from ragbench.views.history import sparkline
 from ragbench.views.html import charts
 from ragbench.views.labels import corrected_section
@@ -151,18 +152,21 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
             )
     rows: list[Sequence[object]] = []
     for case in verdict.lost_cases:
+        # A baseline file holds no questions.
+        name = shown_line(case.id, longest=_LONGEST)
+        if case.query:
+            name = case_name(case.id, case.query)
         rows.append(
             (
-                shown_line(case.id, longest=_LONGEST),
+                name,
                 case.metric,
                 number_text(case.before),
                 shown_line(after_text(case), longest=_LONGEST),
-                shown_line(case.query or "", longest=_LONGEST),
             )
         )
     return Section(
-        title=f"Cases that lost ({len(verdict.lost_cases):,})",
-        columns=("case", "metric", "before", "now", "question"),
+        title=f"Cases with a lower score ({len(verdict.lost_cases):,})",
+        columns=("case", "metric", "before", "now"),
         rows=rows,
         most=_MOST_LOST_CASES,
     )
@@ -222,14 +226,15 @@ def dataset_section(change: DatasetChange | None) -> Section:
     title = "How the dataset changed"
     if change is None:
         return Section(title=title)
-    lines = [f"{change.common:,} cases are the same"]
+    lines = [f"unchanged: {counted(change.common, 'case')}"]
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
         lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LOST_CASES)}")
     for score in change.scores:
         lines.append(
-            f"{score.metric}: {number_text(score.new)} on the {score.new_cases:,} new or edited "
-            f"cases, {number_text(score.common)} on the {score.common_cases:,} others"
+            f"{score.metric}: {number_text(score.new)} on new or edited cases "
+            f"({score.new_cases:,}), {number_text(score.common)} on the others "
+            f"({score.common_cases:,})"
         )
     kinds: dict[str, Sequence[str]] = {
         "under another id": [f"{before} -> {now}" for before, now in change.renamed],

@@ -89,8 +89,9 @@ def span_text(dates: Sequence[str | None]) -> str:
 
 def fall_line(metric: str, fall: MainTrend) -> str:
     day = "" if fall.since is None else f" since {fall.since[:10]}"
+    runs = counted(fall.runs, "run")
     return (
-        f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {fall.runs} runs{day} "
+        f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {runs}{day} "
         f"(p = {fall.p_value:.2g}, however often one looks)"
     )
 
@@ -113,7 +114,7 @@ def people_lines(history: History) -> Iterator[str]:
             judged = run.scores.get(metric, 0.0)
             yield (
                 f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
-                f"{high:.3f}), from {labels:,.0f} labels; uncorrected {judged:.3f}"
+                f"{high:.3f}), from {counted(round(labels), 'label')}; uncorrected {judged:.3f}"
             )
 
 
@@ -167,9 +168,9 @@ def limits_yaml(
 
 def limit_line(limit: FittedLimit) -> str:
     """What a fitted limit rests on: cases, noise, and the drop that it can show."""
-    cases = f"{limit.cases:,} cases"
+    cases = counted(limit.cases, "case")
     if limit.clusters < limit.cases:
-        cases += f" in {limit.clusters:,} clusters"
+        cases += f" in {counted(limit.clusters, 'cluster')}"
     if limit.noise == 0.0:
         return f"{cases}, all alike in all runs: what changes is not noise"
     power = "too few to show any drop"

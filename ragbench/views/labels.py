@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.core.metric import Need
 from ragbench.core.report import Correction
+from ragbench.safe_text import counted
 from ragbench.views.document import Section, number_text, range_text
 from ragbench.views.html.page import Page, render
 
@@ -84,8 +85,8 @@ def raters_text(raters: Raters) -> str:
     kappa = number_text(raters.kappa)
     alpha = number_text(raters.alpha)
     return (
-        f"{raters.metric}: {raters.people:,} people labelled the same {raters.items:,} answers: "
-        f"kappa {kappa}, alpha {alpha}. Their mean is used."
+        f"{raters.metric}: {raters.people:,} people labelled the same "
+        f"{counted(raters.items, 'answer')}: kappa {kappa}, alpha {alpha}. Their mean is used."
     )
 
 

@@ -28,6 +28,7 @@ from ragbench.core.report import (
 )
 from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
+from ragbench.safe_text import counted
 
 
 def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
@@ -189,7 +190,9 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     if len(shared) < len(latencies):
         stages = f"{', '.join(latency.stage for latency in shared)}: "
     cases = max(latency.sharing for latency in shared)
-    return f"{stages}up to {cases:,} cases shared a call; --batch-size 1 measures each alone"
+    return (
+        f"{stages}up to {counted(cases, 'case')} shared a call; --batch-size 1 measures each alone"
+    )
 
 
 def timings_json(report: Report) -> bytes:

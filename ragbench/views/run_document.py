@@ -41,6 +41,8 @@ from ragbench.views.words import words_lines
 _MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""
 _LONGEST_ID = 100
+_LONGEST_NAME = 60
+"""Letters of a question that is an example."""
 _LONGEST_SENTENCE = 200
 _LONGEST_ERROR = 1000
 _MOST_FAILURES = 100
@@ -162,7 +164,8 @@ def _failures_section(failures: Sequence[FailureGroup]) -> Section:
     rows: list[Sequence[object]] = []
     for group in failures[:_MOST_FAILURES]:
         error = f"{group.type}: {group.message}"[:_LONGEST_ERROR]
-        examples = ", ".join(group.examples[:3])
+        names = group.questions or group.examples
+        examples = "; ".join(shown_line(name, longest=_LONGEST_NAME) for name in names[:3])
         rows.append((group.stage, error, f"{group.count:,}", examples))
     columns = ("stage", "error", "cases", "for example")
     return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
@@ -285,7 +288,7 @@ def _steadiness_section(judging: JudgeReport) -> Section:
                 )
             )
     return Section(
-        title=f"Judgements repeated {judging.judge['repeats']} times",
+        title=f"Judgements repeated {counted(judging.judge['repeats'], 'time')}",
         columns=(
             "metric",
             "cases",

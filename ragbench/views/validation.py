@@ -79,7 +79,8 @@ def _evidence_lines(verdict: Verdict) -> Iterator[str]:
 
 def self_test_lines(test: SelfTest) -> Iterator[str]:
     """How a validator does on each kind of near miss, with examples of what it gets wrong."""
-    yield f"{test.validator} on near misses of {test.questions:,} questions, seed {test.seed}"
+    questions = counted(test.questions, "question")
+    yield f"{test.validator} on near misses of {questions}, seed {test.seed}"
     near_misses = [kind for kind in test.kinds if not kind.answers]
     answers = [kind for kind in test.kinds if kind.answers]
     yield ""

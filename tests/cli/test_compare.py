@@ -173,4 +173,4 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
 
     done = ragbench("compare", runs["five"], other_cases, "--only-common-cases").ok()
 
-    assert "cases that are the same in all runs" in done.flat
+    assert "the same in all runs" in done.flat

@@ -96,7 +96,7 @@ def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) 
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
     done = ragbench(*command).ok("generate  2 answered, 1 failed")
     flat = done.flat
-    assert "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in c2)" in flat
+    assert "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in: When is" in flat
     again = "ragbench eval office --rag rags.py:Failing -o run --retry-failed"
     assert f"retry   {again}\n" in done.err
 

@@ -183,7 +183,7 @@ def test_real_questions_that_disagree_among_themselves_leave_it_open(
         pytest.param(
             questions(COPIED, cluster="one"),
             questions(REAL),
-            "questions in 1 clusters have gold",
+            "questions in 1 cluster have gold",
             id="all in one cluster",
         ),
     ],

@@ -80,8 +80,8 @@ def test_the_page_says_what_was_compared_and_which_cases_lost(ragbench: Ragbench
     assert page[3].startswith("baseline  good.json")
     (row,) = [line for line in page if line.startswith("m ")]
     assert row.split()[:5] == ["m", "failed", "1.000", "0.333", "-0.667"]
-    assert "cases that lost: 8, the first 3" in page
-    assert "  q1: m 1.000, now 0.000" in page
+    assert "cases with a lower score: 8, the first 3" in page
+    assert "  m 1.000, now 0.000: q1" in page
     assert page[-1] == "next      ragbench compare good.json bad.json --cases 5"
 
 
@@ -234,7 +234,7 @@ def test_a_baseline_of_a_run_with_failed_calls_is_written_with_a_warning(
     done = ragbench("baseline", "set", "run", "-o", "main.json", "--json").ok()
 
     assert done.json["path"] == "main.json"
-    assert "Warning: 1 calls of this run failed" in done.err
+    assert "Warning: this run has 1 failed call:" in done.err
 
 
 def test_runs_of_two_systems_are_no_baseline(ragbench: Ragbench) -> None:

@@ -264,7 +264,7 @@ def test_a_file_of_labels_is_given_its_metric_by_name(ragbench: Ragbench) -> Non
     done = ragbench("report", run, "--labels", labels)
 
     done.ok("20 of 60")
-    assert "20 labels are of cases that nobody drew" in done.flat
+    assert "20 labels of cases that nobody drew" in done.flat
 
 
 def test_an_evaluation_shows_the_corrected_figure_at_once(ragbench: Ragbench) -> None:
@@ -293,7 +293,7 @@ def test_labels_of_answers_that_differ_correct_no_figure_of_all(ragbench: Ragben
 
     done = ragbench("report", run, "--labels", lines("l.jsonl", labels))
 
-    done.ok("60 labels are of")
+    done.ok("60 labels of")
     assert "corrected by" not in done.out
 
 

@@ -190,7 +190,7 @@ def test_the_table_of_mlflow_evaluate(ragbench: Ragbench, container: str) -> Non
 
 def test_a_split_table_with_a_short_row_is_refused(ragbench: Ragbench) -> None:
     path = written("t.json", {"columns": ["query", "response"], "data": [["When?"]]})
-    ragbench("eval", path).refused("row 1 of 'data' has 1 values, for 2 columns")
+    ragbench("eval", path).refused("row 1 of 'data' has 1 value, for 2 columns")
 
 
 # --- TruLens

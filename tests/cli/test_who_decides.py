@@ -120,7 +120,7 @@ def test_a_comparison_follows_labels_from_cause_to_cause(
     lines(workplace / "answers.jsonl", said)
     ragbench("eval", "answers.jsonl", "--out", "after")
     by_words = ragbench("compare", "before", "after")
-    assert "which show differences too small" in by_words.flat
+    assert "compares words, and understates differences" in by_words.flat
     assert "not used -> right" not in by_words.flat
     done = ragbench("compare", "before", "after", "--labels", "labels.jsonl")
     assert "not used -> right: 5" in done.flat

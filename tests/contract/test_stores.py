@@ -321,7 +321,7 @@ BAD = [VECTORS[:2] * [[1.0], [bad]] for bad in (np.nan, np.inf, -np.inf)]
 REFUSED: list[tuple[Callable[[Any], object], str]] = [
     (lambda store: store.upsert(CHUNKS[1:2], VECTORS[1:2, :3]), LENGTH.format("vector")),
     (lambda store: store.search(VECTORS[:1, :3], k=1), LENGTH.format("query vector")),
-    (lambda store: store.upsert(CHUNKS[:2], VECTORS[:1]), "2 chunks came with 1 vectors"),
+    (lambda store: store.upsert(CHUNKS[:2], VECTORS[:1]), "2 chunks came with 1 vector"),
     *((lambda store, b=b: store.upsert(CHUNKS[:2], b), NOT_FINITE.format("vector")) for b in BAD),
     *((lambda store, b=b: store.search(b, k=1), NOT_FINITE.format("query vector")) for b in BAD),
     *(

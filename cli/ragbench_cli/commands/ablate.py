@@ -20,6 +20,7 @@ from ragbench.llm.budget import Budget, amount_of
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Resources, Variant, load_variants
 from ragbench.post.stage import rerankers_of
+from ragbench.safe_text import counted
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
 from ragbench.verbs.ablate import ablate
@@ -154,7 +155,7 @@ def command(
             price=price,
         )
         if store.asked or store.reused:
-            console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
+            console.say(f"{counted(store.asked, 'score')} asked for, {store.reused:,} reused")
     if system is not None:
         ablation = replace(ablation, generator=system.name)
     document = ablation_document(ablation)

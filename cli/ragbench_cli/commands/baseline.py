@@ -17,7 +17,7 @@ from ragbench.gate.main_runs import Added, baseline_of, check_kept, with_run
 from ragbench.gate.runs import read_run
 from ragbench.io.atomic import write_whole, written_whole
 from ragbench.ledger.folder import run_around
-from ragbench.safe_text import as_line
+from ragbench.safe_text import as_line, counted
 from ragbench.stats.mean import variance_components
 from ragbench.verbs.label import with_labels
 from ragbench.views.document import number_text
@@ -154,8 +154,8 @@ def add(options: AddOptions, json: JsonOption = False) -> None:
         console.say(_added_text(added))
     if added.dropped:
         console.say(
-            f"Warning: {added.dropped:,} cases of the baseline are not in this run. Later runs are "
-            "not compared on them."
+            f"Warning: this run lacks {counted(added.dropped, 'case')} of the baseline. Later runs "
+            "are not compared on what it lacks."
         )
     _warn(scores)
 
@@ -187,7 +187,7 @@ def _blocks(facts: dict[str, Any]) -> Blocks:
     """The screen of a baseline: its metrics, and how steady the system is."""
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
-    description = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
+    description = f" on {facts['dataset']}: {counted(facts['cases'], 'case')}{commit}{changes}"
     yield styled((facts["rag"], "bold"), description)
     runs = facts["runs"]
     # A single run shows no noise, unless it asked the system repeatedly.
@@ -222,13 +222,15 @@ def _blocks(facts: dict[str, Any]) -> Blocks:
         yield "\nnoise: share of the variance of a case's mean that more runs remove"
         unstable = facts["unstable"]
         names = f": {as_line(unstable, _NAMED)}" if unstable else ""
-        yield f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}"
+        yield f"unstable: {len(unstable):,} of {counted(facts['cases'], 'case')}{names}"
 
 
 def _size(baseline: Baseline) -> str:
     """How many cases and metrics a baseline has, and the mean of how many runs it is."""
     runs = f", the mean of {baseline.kept} runs" if baseline.kept > 1 else ""
-    return f"{len(baseline.cases):,} cases, {len(baseline.metrics)} metrics{runs}"
+    return (
+        f"{counted(len(baseline.cases), 'case')}, {counted(len(baseline.metrics), 'metric')}{runs}"
+    )
 
 
 _SHOWN_CHANGES = 3
@@ -275,7 +277,9 @@ def _warn(scores: RunScores) -> None:
     """Reports what makes a run a poor baseline."""
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
-        console.say(f"Warning: {failed:,} calls of this run failed; those cases are not compared.")
+        console.say(
+            f"Warning: this run has {counted(failed, 'failed call')}: such a case is not compared."
+        )
     if scores.dirty:
         console.say("Warning: the run's folder had uncommitted changes when it was made.")
 

@@ -11,6 +11,7 @@ import typer
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.safe_text import counted
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option, subcommands, takes_records
 
@@ -41,7 +42,9 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
     if json:
         console.print_json(cached)
         return
-    typer.echo(f"{cached.path}: {cached.entries:,} answers, {_size(cached.file_bytes)} on disk")
+    typer.echo(
+        f"{cached.path}: {counted(cached.entries, 'answer')}, {_size(cached.file_bytes)} on disk"
+    )
     if cached.oldest is not None and cached.newest is not None:
         typer.echo(f"stored from {_day(cached.oldest)} to {_day(cached.newest)}")
     for line in cached.lines:
@@ -87,7 +90,9 @@ def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
             everything=options.everything,
         )
         remaining = opened.stats()
-    console.say(f"{removed:,} answers removed, {remaining.entries:,} left: {remaining.path}")
+    console.say(
+        f"{counted(removed, 'answer')} removed, {remaining.entries:,} left: {remaining.path}"
+    )
 
 
 def _path(cache: Path | None) -> Path:

@@ -12,6 +12,7 @@ import typer
 
 from ragbench.core.record import Record
 from ragbench.io.read import read_cases, read_documents
+from ragbench.safe_text import counted
 from ragbench.verbs.fidelity import Fidelity, Questions, Worth, fidelity, rank
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
@@ -143,7 +144,7 @@ def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
 
 
 def _questions_text(questions: Questions) -> str:
-    text = f"{questions.questions:,} questions, compared by {questions.matching}"
+    text = f"{counted(questions.questions, 'question')}, compared by {questions.matching}"
     if questions.skipped:
         text += f", {questions.skipped:,} more have no gold in the corpus"
     return text

@@ -9,6 +9,7 @@ import typer
 
 from ragbench.core.record import Record
 from ragbench.io.read import read_cases
+from ragbench.safe_text import counted
 from ragbench.verbs.tune import Tuning, tune
 from ragbench.views.document import number_text, range_text
 from ragbench_cli import console
@@ -70,7 +71,7 @@ def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = Fa
 
 def _print(tuning: Tuning) -> None:
     """Prints every setting, and the one to take."""
-    heading = f"{tuning.measure} over {tuning.questions:,} questions"
+    heading = f"{tuning.measure} over {counted(tuning.questions, 'question')}"
     if tuning.skipped:
         heading += f" ({tuning.skipped:,} more have no gold that can be compared)"
     typer.echo(f"{heading}\n")

@@ -16,7 +16,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.read import read_cases
 from ragbench.masking import mask_text
 from ragbench.post.build import load_post_retrieval
-from ragbench.safe_text import listed, shown_line
+from ragbench.safe_text import counted, listed, shown_line
 from ragbench.verbs.why import Change, Reasons, why
 from ragbench.views.document import range_text
 from ragbench_cli import console
@@ -148,7 +148,7 @@ def _print_question(reasons: Reasons, case: Case) -> None:
         rows.append(row)
     draw(["", table(columns, rows)])
     if not reasons.lost:
-        typer.echo(f"\nThe context ({reasons.k} chunks) has it.")
+        typer.echo(f"\nThe context ({counted(reasons.k, 'chunk')}) has it.")
         return
     lines: list[str] = []
     for change in _best_of_each(reasons.changes):
@@ -168,8 +168,8 @@ def _print_run(reasons: Reasons) -> None:
     """Shows why the questions of a run lack gold, and what each change would gain."""
     skipped = f" ({reasons.skipped:,} more have no gold)" if reasons.skipped else ""
     typer.echo(
-        f"recall@{reasons.k} {reasons.recall.mean or 0.0:.3f} over {reasons.questions:,} questions"
-        f"{skipped}, searched by {reasons.now}"
+        f"recall@{reasons.k} {reasons.recall.mean or 0.0:.3f} over "
+        f"{counted(reasons.questions, 'question')}{skipped}, searched by {reasons.now}"
     )
     causes = sorted(reasons.lost.items(), key=lambda item: -item[1])
     lines = [f"{count:,} {cause.replace('_', ' ')}" for cause, count in causes]

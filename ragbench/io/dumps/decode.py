@@ -42,6 +42,7 @@ from ragbench.io.values import (
     is_list,
     is_object,
 )
+from ragbench.safe_text import counted
 
 _EXAMPLES = 5
 """Ids of chunks that a warning names; its count has them all."""
@@ -77,7 +78,7 @@ class _Faults:
         """A warning per kind of fault, however many chunks have it: a log may have it in each."""
         for fault, ids in self.ids.items():
             kind, text = _WARNINGS[fault]
-            number = "1 chunk" if len(ids) == 1 else f"{len(ids)} chunks"
+            number = counted(len(ids), "chunk")
             have = "has" if len(ids) == 1 else "have"
             message = text.format(number=number, have=have, detail=self.details[fault])
             examples = tuple(ids[:_EXAMPLES])

@@ -16,6 +16,7 @@ from ragbench.errors import ConfigError
 from ragbench.post.chunks import ages_in_hours
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
+from ragbench.safe_text import counted
 
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
@@ -28,7 +29,7 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
     unscored = sum(chunk.score is None for chunk in chunks)
     if not unscored:
         return ()
-    return (f"{unscored} of {len(chunks)} chunks had no score: {default:g} was taken",)
+    return (f"{unscored} of {counted(len(chunks), 'chunk')} had no score: {default:g} was taken",)
 
 
 def standard(scores: Sequence[float]) -> list[float]:
@@ -176,7 +177,7 @@ class TimeWeightedReranker(Checked):
         undated = sum(age is None for age in ages)
         if undated:
             notes.append(
-                f"{undated} of {len(chunks)} chunks have no time in '{self.time_field}': "
+                f"{undated} of {counted(len(chunks), 'chunk')} had no time in '{self.time_field}': "
                 f"their scores were multiplied by {self.undated:g}"
             )
         if query.now is None and undated < len(chunks):
@@ -243,8 +244,8 @@ class WeightedReranker(Checked):
                     values.append(value)
             if missing:
                 notes.append(
-                    f"{missing} of {len(chunks)} chunks have no number for '{factor.field}': "
-                    f"{factor.default:g} was taken"
+                    f"{missing} of {counted(len(chunks), 'chunk')} had no number for "
+                    f"'{factor.field}': {factor.default:g} was taken"
                 )
             # Defaults are mapped with the others: they are on the scale of the field.
             if self.normalise == "min_max":

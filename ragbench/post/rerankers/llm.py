@@ -16,6 +16,7 @@ from ragbench.io.values import as_list
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, shown_texts
+from ragbench.safe_text import counted
 from ragbench.text.tables import table
 
 
@@ -90,7 +91,7 @@ def _completed(order: object, size: int) -> list[int]:
         if type(number) is int and 0 < number <= size:
             positions.append(number - 1)
     if not positions:
-        raise ValueError(f"the language model named none of {size} passages")
+        raise ValueError(f"the language model named none of {counted(size, 'passage')}")
     return list(dict.fromkeys([*positions, *range(size)]))
 
 

@@ -20,6 +20,7 @@ from ragbench.io.values import as_object, is_list, is_object
 from ragbench.post.filter import QueryWords
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, shown_texts
+from ragbench.safe_text import counted
 from ragbench.text.onnx_model import (
     PairClassifier,
     find_onnx_files,
@@ -177,7 +178,9 @@ class CrossEncoderReranker(Checked):
         scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best_logits]
         unread = len(chunks) - len(passages)
         if unread:
-            notes += (f"{unread} of {len(chunks)} chunks were not read: they are ranked last",)
+            notes += (
+                f"{unread} of {counted(len(chunks), 'chunk')} were not read: they are ranked last",
+            )
         # Scores below 0, each below the one before: these chunks keep their order.
         for place in range(1, unread + 1):
             scores.append(-place / len(chunks))
@@ -361,10 +364,14 @@ def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
             keys = ", ".join(map(repr, _SCORE_KEYS))
             raise InterfaceError(f"{where}: a result must hold 'index' and a number as {keys}")
         if not 0 <= index < size or index in scores:
-            raise InterfaceError(f"{where} answered with the index {index} for {size} chunks")
+            raise InterfaceError(
+                f"{where} answered with the index {index} for {counted(size, 'chunk')}"
+            )
         scores[index] = float(score)
     if len(scores) != size:
-        raise InterfaceError(f"{where} answered with {len(scores)} scores for {size} chunks")
+        raise InterfaceError(
+            f"{where} answered with {counted(len(scores), 'score')} for {counted(size, 'chunk')}"
+        )
     return [scores[index] for index in range(size)]
 
 

@@ -17,6 +17,7 @@ from ragbench.plugins import Floats, np
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
+from ragbench.safe_text import counted
 from ragbench.text.tokens import tokenise
 
 FIELD = "embedding"
@@ -144,8 +145,8 @@ class SemanticReranker:
             return NotedScores(scores)
         with_embedding = set(places)
         without = [chunk for place, chunk in enumerate(chunks) if place not in with_embedding]
-        counts = f"{len(without)} of {len(chunks)} chunks"
-        note = f"{counts} have no embedding: their given scores were kept"
+        counts = f"{len(without)} of {counted(len(chunks), 'chunk')}"
+        note = f"{counts} had no embedding: their given scores were kept"
         return NotedScores(scores, (note, *unscored_note(without, self.default_score)))
 
 

@@ -13,6 +13,7 @@ from ragbench.core.filters import Filter, folded
 from ragbench.core.record import replace
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import np
+from ragbench.safe_text import counted
 from ragbench.search.stores.base import (
     NORMAL,
     CollectionInfo,
@@ -239,7 +240,9 @@ class OwnCollection(OpenCollection[Writer]):
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
         rows = unit_rows(vectors, self._dimension)
         if len(rows) != len(chunks):
-            raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+            raise StoreError(
+                f"{counted(len(chunks), 'chunk')} came with {counted(len(rows), 'vector')}"
+            )
         encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
         last_positions: dict[str, int] = {}
         for position, chunk in enumerate(chunks):

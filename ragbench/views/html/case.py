@@ -22,6 +22,7 @@ from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, JudgedAnswer, JudgedClaim
 from ragbench.core.validation import Verdict
 from ragbench.ledger.codec import judgement_object
+from ragbench.safe_text import counted
 from ragbench.views.document import ids_text
 from ragbench.views.explain import chunk_fate, chunk_ranks, hop_text, search_text
 from ragbench.views.html.page import clean
@@ -258,7 +259,7 @@ def _history_and_searches(story: CaseStory) -> Iterator[str]:
     """What was said before the question, and what was searched for."""
     if story.history:
         yield "<details class=said><summary>What was said before: "
-        yield f"{len(story.history)} turns</summary>\n"
+        yield f"{counted(len(story.history), 'turn')}</summary>\n"
         for turn in story.history:
             yield f"<p><b>{safe(turn.role)}</b> {safe(cut(turn.text))}\n"
         yield "</details>\n"

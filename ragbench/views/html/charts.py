@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from ragbench.safe_text import counted
+
 _WIDTH = 160
 _ROW = Markup('<svg class="forest" viewBox="0 0 160 18" width="160" height="18" {}>{}</svg>')
 _DOT = Markup('<circle cx="{}" cy="9" r="4"/>')
@@ -151,7 +153,7 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
             _x(confidence),
             _y(right),
             f"{3 + 6 * (count / most) ** 0.5:.1f}",  # by area
-            f"{count} cases: said {confidence:.2f}, right {right:.2f}",
+            f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}",
         )
     diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
     return _square(_ends(0, 1) + diagonal + dots, label, "confidence", "share right")

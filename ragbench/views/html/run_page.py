@@ -26,6 +26,7 @@ from ragbench.core.report import (
     badness,
     main_metric,
 )
+from ragbench.safe_text import counted
 from ragbench.views.answers import share_hint
 from ragbench.views.document import Section, flows_section
 from ragbench.views.html import charts
@@ -509,7 +510,9 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
         mean_confidence = sum(confidence for confidence, _ in cases) / len(cases)
         share_right = sum(is_right for _, is_right in cases) / len(cases)
         points.append((mean_confidence, share_right, len(cases)))
-        texts.append(f"said {mean_confidence:.2f}, right {share_right:.2f}, {len(cases)} cases")
+        texts.append(
+            f"said {mean_confidence:.2f}, right {share_right:.2f}, {counted(len(cases), 'case')}"
+        )
     return charts.calibration(points, label=f"Calibration: {'; '.join(texts)}")
 
 

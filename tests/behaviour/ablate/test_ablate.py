@@ -207,7 +207,7 @@ def test_the_notes_say_what_the_numbers_rest_on(stored: Path) -> None:
 
     notes = " ".join(ablation.notes)
     assert "hold 2 chunks" in notes
-    assert "1 cases have no retrieval" in notes
+    assert "Without a retrieval to replay: 1 case." in notes
     assert "Tokens are an estimate" in notes
     assert ablation.counter == "approximate"
     assert ablation.is_estimate
@@ -414,6 +414,18 @@ def test_a_gain_beyond_chance_is_kept(hard: Path) -> None:
     ablation = ablate(hard, [ALL, TURNED, TOP_1])
 
     assert ablation.keep.startswith("By nDCG@1: keep turned; one: ")
+
+
+def test_a_variant_stands_beside_the_first_on_the_same_cases(stored: Path) -> None:
+    """One chunk suffices for the easy cases; of the hard ones no answer is left to be scored."""
+    document = ablation_document(ablate(stored, [ALL, TOP_1], metrics="token_f1", rag=Reading()))
+
+    table = document.sections[0]
+    rows = [list(map(str, row)) for row in table.rows]
+    assert list(table.columns[1:4]) == ["first", "score", "difference"]
+    assert rows[0][1:4] == ["", "1.000", ""]
+    assert rows[1][1:4] == ["1.000", "1.000", "+0.000"]
+    assert rows[1][-1] == "2"
 
 
 def test_a_loss_beyond_chance_is_called_worse(hard: Path) -> None:

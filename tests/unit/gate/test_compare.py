@@ -255,7 +255,7 @@ def run_with_one_case_in_common() -> RunScores:
 
 
 def test_runs_over_different_cases_are_refused() -> None:
-    with pytest.raises(RunMismatchError, match=r"1 are the same, 1 have changed and 2 are not in"):
+    with pytest.raises(RunMismatchError, match=r"1 the same, 1 changed, 2 not in"):
         compare([run_before(), run_with_one_case_in_common()])
 
 
@@ -267,7 +267,7 @@ def test_runs_over_different_cases_are_compared_on_the_common_ones_where_that_is
     assert comparison.cases == 1
     assert only_difference(comparison, "recall@5").cases == 1
     assert comparison.metrics[0].figures[0].score == 1.0
-    assert comparison.notes[0].startswith("Compared on the 1 cases")
+    assert comparison.notes[0].startswith("Compared on 1 case,")
 
 
 def test_runs_without_a_common_case_are_refused_even_where_common_ones_are_asked_for() -> None:
@@ -482,6 +482,16 @@ def test_a_flow_of_causes_has_five_examples() -> None:
 
     assert most_frequent.cases == 6
     assert most_frequent.examples == ("q2", "q3", "q4", "q5", "q6")
+
+
+def test_a_flow_of_causes_names_the_questions_of_its_examples() -> None:
+    first, second = runs_with_causes()
+    second = with_texts(second, {"q1": CaseTexts("Which week?"), "q2": CaseTexts("Which day?")})
+
+    lost_then_right, right_then_lost, _ = compare([first, second]).flows
+
+    assert right_then_lost.questions == ("Which week?",)
+    assert lost_then_right.questions[0] == "Which day?"
 
 
 def test_between_equal_runs_every_cause_flows_to_itself() -> None:
@@ -759,3 +769,14 @@ def test_intervals_end_at_the_ends_of_a_scale_and_only_where_it_has_both(
     (_, effect), _ = effects_against_the_first(metrics, {"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.0})
 
     assert (effect.low, effect.high) == (low, high)
+
+
+def test_the_means_beside_a_difference_are_of_the_compared_cases() -> None:
+    (_, effect), _ = effects_against_the_first(
+        HIGHER_IS_BETTER, {"a": 1.0, "b": 0.5, "c": None}, {"a": 0.5, "b": 0.5, "c": 1.0}
+    )
+
+    # The case c is in the variant's own mean alone: (0.5 + 0.5 + 1) / 3.
+    assert effect.score == pytest.approx(2 / 3)
+    assert (effect.compared, effect.measured) == (2, 3)
+    assert (effect.before, effect.after, effect.difference) == (0.75, 0.5, -0.25)

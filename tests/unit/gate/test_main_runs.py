@@ -79,7 +79,7 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
     ("damage", "message"),
     [
         (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
-        (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
+        (('"m":[1,0]', '"m":[1,0,1]'), "it lists 3 scores of 2 runs"),
         (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
         (('"m":[1,0]', '"m":[1,"well"]'), "well"),
         (('"runs": [', '"runs": [3,'), "not a baseline of this ragbench"),
@@ -222,7 +222,7 @@ def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:
     ("other", "message"),
     [
         (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
-        (main_run([1], day=2), "it has 1 cases, there are 2"),
+        (main_run([1], day=2), "it has 1 case, the oldest has 2"),
         (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
     ],
 )

@@ -221,7 +221,7 @@ def test_in_a_dataset_without_answers_an_error_is_a_field_like_any_other(tmp_pat
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
+        ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 text and 2 ids for them"),
         ({"contexts": 5}, "field 'contexts': expected a list of texts or objects, found"),
         ({"contexts": ["a", None]}, "expected text, found null"),
         ({"response": {"a": 1}}, "field 'response': expected the response as text, found an ob"),

@@ -791,7 +791,7 @@ def test_data_that_is_not_one_vector_per_text_is_refused(
 ) -> None:
     script = Script([completion("", data=data)])
 
-    with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 texts"):
+    with pytest.raises(errors.LLMUnavailableError, match="one vector for each of 1 text"):
         embed(script, ["a"], cache=cache)
 
     assert cache.stats().entries == 0

@@ -474,7 +474,7 @@ def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
     assert [row[0].status for row in rows] == ["measured", "measured", "failed", "skipped"]
     one_too_few = metric(name="few", batch=True)(lambda response: response[1:])
     found = cells([one_too_few], *answers("a", "b"))
-    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
+    assert all("gave 0 values for 1 case" in str(row[0].failure) for row in found)
 
 
 def test_what_only_the_user_can_change_stops_the_run() -> None:

@@ -134,7 +134,7 @@ def test_no_secret_in_errors_and_representations() -> None:
     ("answer", "message"),
     [
         ({"result": []}, "a list of results"),
-        ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
+        ({"results": [{"index": 0, "score": 1}]}, "1 score for 3 chunks"),
         ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
         ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
         ([{"index": True, "score": 1}], "must hold 'index'"),

@@ -88,7 +88,7 @@ def test_which_chunks_stay_and_in_what_order(
 def test_what_is_not_known_or_only_estimated_is_noted() -> None:
     done = applied({"filter": "threshold", "min_score": 0.8}, D, U, A)
     assert ids(done) == ["u", "a"]
-    assert notes(done) == ("1 of 3 chunks have no score and were kept",)
+    assert notes(done) == ("1 of 3 chunks had no score and were kept",)
 
     exact = TokenBudget(budget=20, counter=replace(PIECES, approximate=False))
     assert notes(applied(exact, chunk("a", TEN))) == ()
@@ -152,7 +152,7 @@ def test_what_is_put_into_the_texts(
     assert texts(done) == wanted
     if given == {"augment": "temporal"}:
         assert notes(done) == (
-            "2 of 4 chunks have no time in 'timestamp'",
+            "2 of 4 chunks had no time in 'timestamp'",
             "no 'now' is set: dates were written without ages",
         )
 
@@ -396,7 +396,7 @@ def test_each_further_query_is_filled_asked_and_weighed() -> None:
     done = applied(given, *GIVEN, question="Who?", service=shelf)
     assert ids(done) == ["a", "b", "c", "x", "y"]  # a service that gives too much is cut
     assert shelf.asked == [("search", "Who? history", 1), ("search", "plain", 5)]
-    assert notes(done) == ("2 chunks were added",)
+    assert notes(done) == ("added 2 chunks",)
     fused = applied({**given, "fusion": "rrf"}, GIVEN[0], question="Who?", service=shelf)
     wanted = {"a": 1 / 61, "x": 1 / 61, "y": 0.5 / 61}
     assert {e.chunk.id: e.score for e in fused.chunks} == pytest.approx(wanted)

@@ -305,7 +305,7 @@ NOTED: list[Noted] = [
         [chunk("a", score=0.3), chunk("b", embedding=[0, 1]), chunk("c")],
         [0.3, 1.0, 0.5],
         [
-            "2 of 3 chunks have no embedding: their given scores were kept",
+            "2 of 3 chunks had no embedding: their given scores were kept",
             "1 of 2 chunks had no score: 0.5 was taken",
         ],
     ),
@@ -364,7 +364,7 @@ NOTED: list[Noted] = [
         [1.0, 0.5 * math.exp(-0.12)],
         [
             "1 of 2 chunks had no score: 0.5 was taken",
-            "1 of 2 chunks have no time in 'timestamp': their scores were multiplied by 0.5",
+            "1 of 2 chunks had no time in 'timestamp': their scores were multiplied by 0.5",
         ],
     ),
     (
@@ -380,7 +380,7 @@ NOTED: list[Noted] = [
         query(),
         [chunk("a", score=1.0)],
         [0.5],
-        ["1 of 1 chunks have no time in 'timestamp': their scores were multiplied by 0.5"],
+        ["1 of 1 chunk had no time in 'timestamp': their scores were multiplied by 0.5"],
     ),
     (
         {"name": "weighted", "factors": [{"default": 0.25}, {"field": "likes", "default": 1}]},
@@ -388,8 +388,8 @@ NOTED: list[Noted] = [
         [chunk("a", likes="many"), chunk("b", score=0.0, likes=float("nan"))],
         [0.625, 0.5],
         [
-            "1 of 2 chunks have no number for 'score': 0.25 was taken",
-            "2 of 2 chunks have no number for 'likes': 1 was taken",
+            "1 of 2 chunks had no number for 'score': 0.25 was taken",
+            "2 of 2 chunks had no number for 'likes': 1 was taken",
         ],
     ),
     (
@@ -397,7 +397,7 @@ NOTED: list[Noted] = [
         query(),
         [chunk("a", timestamp=0), chunk("b", timestamp=36_000), chunk("c")],
         [math.exp(-1), 1, 0.5],
-        ["1 of 3 chunks have no number for 'recency': 0.5 was taken", NEWEST],
+        ["1 of 3 chunks had no number for 'recency': 0.5 was taken", NEWEST],
     ),
     (
         {

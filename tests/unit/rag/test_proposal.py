@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from ragbench.rag.proposal import missing_fields, proposed_take, send_line, take_lines, tree_of
+from ragbench.rag.proposal import (
+    missing_fields,
+    proposed_send,
+    proposed_take,
+    send_line,
+    take_lines,
+    tree_of,
+)
 from ragbench.rag.response_body import read_body
 
 PROSE = "Returns are accepted within thirty days."
@@ -51,6 +58,14 @@ def lines(response: Any, question: str = "") -> list[str]:
             {"output": json.dumps({"answer": PROSE, "documents": [{"page_content": PROSE}]})},
             ["answer=.output.answer", "contexts=.output.documents[].page_content"],
         ),
+        (
+            {"answer": PROSE, "docs": [["d1", PROSE, 0.5], ["d2", PROSE, 0.25]]},
+            ["answer=.answer", "contexts=.docs[][1]", "ids=.docs[][0]"],
+        ),
+        (
+            {"answer": PROSE, "documents": [[PROSE, PROSE]]},
+            ["answer=.answer", "contexts=.documents[][]"],
+        ),
         ({"status": "ok", "request_id": "0c1a", "n": 3}, []),
         ({"error": "question is required"}, []),
         ([], []),
@@ -58,6 +73,20 @@ def lines(response: Any, question: str = "") -> list[str]:
 )
 def test_options_fit_a_response(response: Any, expected: list[str]) -> None:
     assert lines(response) == expected
+
+
+@pytest.mark.parametrize(
+    ("refusal", "header"),
+    [
+        ('{"message": "X-Key header required"}', "X-Key=${API_KEY}"),
+        ("missing api-key", "api-key=${API_KEY}"),
+        ("Not authenticated", "Authorization=Bearer ${API_KEY}"),
+    ],
+)
+def test_the_header_that_a_refusal_names_is_proposed(refusal: str, header: str) -> None:
+    sentence = proposed_send(401, refusal, "POST", {})
+
+    assert sentence == f"It asks for credentials: --header '{header}'"
 
 
 def test_the_repeated_question_is_no_answer() -> None:

@@ -184,7 +184,7 @@ def test_gold_that_no_document_holds_is_a_doubt() -> None:
     documents = [Document(id="a", text="Dogs bark.")]
 
     assert doubts(CASE_OF_A, CASE_OF_B, documents=documents)["data documents"] == (
-        "the gold of 1 case (2) is in none of the 1 documents ('b'): no retrieval can find it."
+        "the gold of 1 case (2) is not in the 1 document ('b'): no retrieval can find it."
     )
 
 

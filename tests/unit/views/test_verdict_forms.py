@@ -160,9 +160,9 @@ def test_the_comment_starts_with_its_marker() -> None:
 
 def test_newly_failed_cases_stand_before_others() -> None:
     lines = page_of(failed_verdict()).splitlines()
-    cases = lines.index("| case | metric | before | now | question |")
-    assert lines[cases + 2] == "| case | m | 1.000 | failed: text | text |"
-    assert lines[cases + 3] == "| q10 | m | 1.000 | 0.000 |  |"
+    cases = lines.index("| case | metric | before | now |")
+    assert lines[cases + 2] == "| case: text | m | 1.000 | failed: text |"
+    assert lines[cases + 3] == "| q10 | m | 1.000 | 0.000 |"
 
 
 def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
@@ -203,9 +203,9 @@ def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     page = "\n".join(lines)
     parts = ("| check |", "#### Where the answers were lost", "#### Cases that went")
     assert sorted(parts, key=page.index) == [*parts]
-    assert "#### Cases that lost" not in page  # they stand there once
+    assert "#### Cases with a lower score" not in page  # they stand there once
     assert "| dropped | 3 | 100% | text 3 |" in lines
-    assert any(line.startswith("| right | not retrieved | 7 | run | text0,") for line in lines)
+    assert any(line.startswith("| right | not retrieved | 7 | run | text; text;") for line in lines)
     assert "7 lost, 0 won of 7; 7 with other retrieved ids; 7 with another " in page
     shown = lines.index("- text0")
     assert lines[shown + 1 : shown + 7] == [
