@@ -23,9 +23,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.record import replace
+from ragbench.core.report import IndexedCase
 from ragbench.core.trace import Entry, RunCase, StageOutcome
 from ragbench.errors import DataError, Problem
 from ragbench.ledger.codec import (
@@ -365,19 +368,21 @@ class Journal(AbstractContextManager["Journal"]):
         query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
 
-    def index(
-        self, position: int | None, tag: str | None
-    ) -> Iterator[tuple[str, str, float | None]]:
-        """Id, cause and a metric's value of the cases of a complete run that have a tag, if any."""
-        query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
-        (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
-        yield from self._db.execute(
-            f"SELECT cases.id, causes.cause, {value} FROM cases "
-            "JOIN causes USING (number) JOIN cells USING (number) WHERE cases.position IS NOT NULL "
-            "AND (?1 IS NULL OR EXISTS (SELECT 1 FROM json_each(CAST(cases.body AS TEXT), ?2) "
-            "WHERE value = ?1)) ORDER BY cases.position",
-            (tag, TAGS),
-        )
+    def index(self, position: int | None, tag: str | None) -> Iterator[IndexedCase]:
+        """The cases of a complete run that have a tag, if any, with a metric's values."""
+        with self.reading:
+            query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
+            (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
+            rows = self._db.execute(
+                f"SELECT cases.id, causes.cause, {value} FROM cases JOIN causes USING (number) "
+                "JOIN cells USING (number) WHERE cases.position IS NOT NULL "
+                "AND (?1 IS NULL OR EXISTS (SELECT 1 FROM json_each(CAST(cases.body AS TEXT), ?2) "
+                "WHERE value = ?1)) ORDER BY cases.position",
+                (tag, TAGS),
+            )
+            for row in rows:
+                # SQLite keeps whatever type a damaged cell has.
+                yield msgspec.convert(row, IndexedCase)
 
     def cases_digest(self) -> tuple[int, str]:
         """How many cases the run has, and the dataset's fingerprint: of their digests, in order."""
