@@ -149,7 +149,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._db = connect(path)
         with self.reading, ExitStack() as opened:
             opened.callback(self._db.close)
-            self.runs = RunTables(self._db)
+            self.runs = RunTables(self._db, self.reading)
             """The runs that it holds outcomes of."""
             self.scores = ScoreTables(self._db, self.flush, self.reading)
             """The cells."""
@@ -460,11 +460,11 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> dict[tuple[int, bytes], StoredOutcome]:
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
-        rows = self._db.execute(
-            f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
-            (stage, *numbers),
-        )
         with self.reading:
+            rows = self._db.execute(
+                f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
+                (stage, *numbers),
+            )
             stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
             self.load_texts(stored.values())
         return stored
@@ -472,11 +472,9 @@ class Journal(AbstractContextManager["Journal"]):
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
         self.flush()
-        rows = self._db.execute(
-            f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
-            (stage, self.runs.epoch, *numbers),
-        )
+        query = f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})"
         with self.reading:
+            rows = self._db.execute(query, (stage, self.runs.epoch, *numbers))
             return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
@@ -500,9 +498,10 @@ class Journal(AbstractContextManager["Journal"]):
         texts: list[str] = []
         with self.reading:
             for key in keys:
-                if key not in self._loaded_texts:
+                text = self._loaded_texts.get(key)
+                if not isinstance(text, str):
                     raise ValueError("it lacks a text of an outcome")
-                texts.append(self._loaded_texts[key])
+                texts.append(text)
         return texts
 
 
@@ -538,7 +537,10 @@ def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> Run
 
 
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
-    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number."""
+    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number.
+
+    SQLite keeps whatever type a damaged cell has: each value is made one of its own type.
+    """
     _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
     return StoredOutcome(
         key,
@@ -546,9 +548,9 @@ def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
         _KNOWN_BY_VALUE[known],
         bytes(texts),
         bytes(body),
-        seconds,
-        sharing,
+        None if seconds is None else float(seconds),
+        int(sharing),
         bytes(output),
-        epoch,
-        run,
+        int(epoch),
+        int(run),
     )
