@@ -115,8 +115,9 @@ def users_code() -> Generator[None]:
 
     Standard output is the command's own: what the code prints there goes to standard error, also
     from programs that it starts and from libraries that are not Python. It may draw bars and
-    colours; credentials are masked in what Python prints. ``os._exit()`` raises SystemExit: as an
-    end of the process it would leave no results, and exit code 0.
+    colours; credentials are masked in what Python prints. Both streams are open again behind the
+    block, even if the code has closed them. ``os._exit()`` raises SystemExit: as an end of the
+    process it would leave no results, and exit code 0.
     """
     process = os.getpid()
     exit_at_once = os._exit
@@ -128,9 +129,10 @@ def users_code() -> Generator[None]:
 
     errors: TextIO = styled_stream(sys.stderr)
     sys.stdout.flush()
-    kept_output = None
+    copies: dict[int, int] = {}
     with contextlib.suppress(OSError):  # one of them is closed
-        kept_output = os.dup(_OUTPUT)
+        copies[_ERRORS] = os.dup(_ERRORS)
+        copies[_OUTPUT] = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
     try:
         os._exit = raise_exit
@@ -142,15 +144,24 @@ def users_code() -> Generator[None]:
         ) from error
     finally:
         os._exit = exit_at_once
-        if kept_output is not None:
-            # Texts that Python and C still hold back were meant for standard error, too.
-            if sys.__stdout__ is not None:
-                sys.__stdout__.flush()
-            # Some systems have no C library to load this way.
-            with contextlib.suppress(OSError, TypeError, AttributeError):
-                import_module("ctypes").CDLL(None).fflush(None)
-            os.dup2(kept_output, _OUTPUT)
-            os.close(kept_output)
+        _flush_held_back()
+        for number, copy in copies.items():
+            with contextlib.suppress(OSError):  # the code has closed all files of the process
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def _flush_held_back() -> None:
+    """Writes what Python and C still hold back of a user's texts, before standard output is back.
+
+    They were meant for standard error, too.
+    """
+    if sys.__stdout__ is not None:
+        with contextlib.suppress(OSError, ValueError):  # the code has closed it
+            sys.__stdout__.flush()
+    # Some systems have no C library to load this way.
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        import_module("ctypes").CDLL(None).fflush(None)
 
 
 _OUTPUT = 1
@@ -429,6 +440,9 @@ class _Stream:
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
+
+    def close(self) -> None:
+        """Leaves the stream open: the command goes on to write when a user's code has closed it."""
 
     @property
     def buffer(self) -> _Bytes:

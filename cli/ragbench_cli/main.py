@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, NamedTuple, NoReturn, cast, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -451,6 +451,9 @@ def main(arguments: Sequence[str]) -> int:
                 return _exit_code_of(error, invocation)
             except BrokenPipeError as no_reader:  # of the message
                 return _exit_code_of(no_reader, invocation)
+            except (OSError, ValueError):  # standard error is closed: nobody can be told
+                _drop_output()
+                return ExitCode.CANNOT_RUN
         if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
             console.say("Interrupted.")
         return code if isinstance(code, int) else ExitCode.PASSED
@@ -505,7 +508,7 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
 def _drop_output() -> None:
     """Keeps the interpreter from flushing into a closed pipe when it ends."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(io.UnsupportedOperation):  # it is not a file
+        with suppress(ValueError):  # it is not a file, or not an open one
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -554,7 +557,7 @@ def run() -> None:
     code = main(sys.argv[1:])
     gc.freeze()  # what is left ends with the process: looking through it takes a while
     _end_in_time(code)
-    sys.exit(code)
+    _end_with(code)
 
 
 _LAST_SECONDS = 3.0
@@ -584,3 +587,19 @@ def _end_in_time(code: int) -> None:
     timer = threading.Timer(_LAST_SECONDS, end)
     timer.daemon = True
     timer.start()
+
+
+def _end_with(code: int) -> NoReturn:
+    """Ends the process with the command's exit code, whatever else is done at its end.
+
+    A library may register ``os._exit(0)`` for the end of the process, or call it where an object
+    is deleted: a gate that fails would pass.
+    """
+    process = os.getpid()
+    exit_at_once = os._exit
+
+    def exit_with_code(status: int) -> NoReturn:
+        exit_at_once(code if os.getpid() == process else status)
+
+    os._exit = exit_with_code
+    raise SystemExit(code)  # sys.exit may be replaced, too

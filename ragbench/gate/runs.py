@@ -40,7 +40,7 @@ from ragbench.ledger.folder import (
     run_around,
 )
 from ragbench.ledger.tables import read_only, reading_journal
-from ragbench.plugins import Integers, NDArray, np
+from ragbench.plugins import Floats, Integers, NDArray, np
 
 _REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
 _STARTED_QUERY = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
@@ -210,6 +210,21 @@ def _metric_columns(
         yield MetricColumn.of(metric, score)
 
 
+_ROUNDING = 1e-6
+"""By how much a mean of values in a range may be outside of it."""
+
+
+def _check_range(metric: Metric, values: Floats) -> None:
+    """Raises ValueError for a value that the metric cannot have given: the journal is damaged."""
+    low = metric.definition.low
+    high = metric.definition.high
+    measured = values[~np.isnan(values)]
+    is_below = low is not None and np.any(measured < low - _ROUNDING)
+    is_above = high is not None and np.any(measured > high + _ROUNDING)
+    if is_below or is_above:
+        raise ValueError(f"a value of {metric.name} is outside of its range")
+
+
 def _case_table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
@@ -254,6 +269,8 @@ def _case_table(
         "cause": causes,
     }
     cells = reader.cells()
+    for metric in metrics:
+        _check_range(metric, cells[metric.name].values)
     repeats = [_read_repeat(folder, metrics) for folder in folders]
     if repeats:
         cases = [*zip(ids, digests, strict=True)]

@@ -16,6 +16,7 @@ from ragbench.core.roles import FieldRole
 from ragbench.core.trace import Entry
 from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
+from ragbench.io.values import as_object
 from ragbench.safe_text import counted
 
 _UNUSED_SHOWN = 8
@@ -137,7 +138,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
         timed += any(outcome.seconds is not None for outcome in outcomes)
         search = entry.recorded.get("retrieve")
         if search is not None and search.value is not None:
-            has_hops = has_hops or "hops" in (search.value.metadata or ())
+            has_hops = has_hops or "hops" in as_object(search.value.metadata)
     return replace(
         info,
         looked=len(entries),

@@ -23,9 +23,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.record import replace
+from ragbench.core.report import IndexedCase
 from ragbench.core.trace import Entry, RunCase, StageOutcome
 from ragbench.errors import DataError, Problem
 from ragbench.ledger.codec import (
@@ -146,7 +149,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._db = connect(path)
         with self.reading, ExitStack() as opened:
             opened.callback(self._db.close)
-            self.runs = RunTables(self._db)
+            self.runs = RunTables(self._db, self.reading)
             """The runs that it holds outcomes of."""
             self.scores = ScoreTables(self._db, self.flush, self.reading)
             """The cells."""
@@ -365,19 +368,21 @@ class Journal(AbstractContextManager["Journal"]):
         query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
 
-    def index(
-        self, position: int | None, tag: str | None
-    ) -> Iterator[tuple[str, str, float | None]]:
-        """Id, cause and a metric's value of the cases of a complete run that have a tag, if any."""
-        query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
-        (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
-        yield from self._db.execute(
-            f"SELECT cases.id, causes.cause, {value} FROM cases "
-            "JOIN causes USING (number) JOIN cells USING (number) WHERE cases.position IS NOT NULL "
-            "AND (?1 IS NULL OR EXISTS (SELECT 1 FROM json_each(CAST(cases.body AS TEXT), ?2) "
-            "WHERE value = ?1)) ORDER BY cases.position",
-            (tag, TAGS),
-        )
+    def index(self, position: int | None, tag: str | None) -> Iterator[IndexedCase]:
+        """The cases of a complete run that have a tag, if any, with a metric's values."""
+        with self.reading:
+            query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
+            (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
+            rows = self._db.execute(
+                f"SELECT cases.id, causes.cause, {value} FROM cases JOIN causes USING (number) "
+                "JOIN cells USING (number) WHERE cases.position IS NOT NULL "
+                "AND (?1 IS NULL OR EXISTS (SELECT 1 FROM json_each(CAST(cases.body AS TEXT), ?2) "
+                "WHERE value = ?1)) ORDER BY cases.position",
+                (tag, TAGS),
+            )
+            for row in rows:
+                # SQLite keeps whatever type a damaged cell has.
+                yield msgspec.convert(row, IndexedCase)
 
     def cases_digest(self) -> tuple[int, str]:
         """How many cases the run has, and the dataset's fingerprint: of their digests, in order."""
@@ -455,11 +460,11 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> dict[tuple[int, bytes], StoredOutcome]:
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
-        rows = self._db.execute(
-            f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
-            (stage, *numbers),
-        )
         with self.reading:
+            rows = self._db.execute(
+                f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
+                (stage, *numbers),
+            )
             stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
             self.load_texts(stored.values())
         return stored
@@ -467,11 +472,9 @@ class Journal(AbstractContextManager["Journal"]):
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
         self.flush()
-        rows = self._db.execute(
-            f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
-            (stage, self.runs.epoch, *numbers),
-        )
+        query = f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})"
         with self.reading:
+            rows = self._db.execute(query, (stage, self.runs.epoch, *numbers))
             return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
@@ -495,9 +498,10 @@ class Journal(AbstractContextManager["Journal"]):
         texts: list[str] = []
         with self.reading:
             for key in keys:
-                if key not in self._loaded_texts:
+                text = self._loaded_texts.get(key)
+                if not isinstance(text, str):
                     raise ValueError("it lacks a text of an outcome")
-                texts.append(self._loaded_texts[key])
+                texts.append(text)
         return texts
 
 
@@ -533,7 +537,10 @@ def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> Run
 
 
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
-    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number."""
+    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number.
+
+    SQLite keeps whatever type a damaged cell has: each value is made one of its own type.
+    """
     _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
     return StoredOutcome(
         key,
@@ -541,9 +548,9 @@ def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
         _KNOWN_BY_VALUE[known],
         bytes(texts),
         bytes(body),
-        seconds,
-        sharing,
+        None if seconds is None else float(seconds),
+        int(sharing),
         bytes(output),
-        epoch,
-        run,
+        int(epoch),
+        int(run),
     )

@@ -169,9 +169,14 @@ def marks(values: Sized) -> str:
 class RunTables:
     """The tables of runs, settings and origins of an open journal."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        """Reads the present setting, and how far the latest run came."""
+    def __init__(self, db: sqlite3.Connection, reading: Reading) -> None:
+        """Reads the present setting, and how far the latest run came.
+
+        Args:
+            reading: the context in which what is stored is decoded.
+        """
         self._db = db
+        self._reading = reading
         self.kept: dict[str, Any] = dict(db.execute("SELECT key, value FROM meta"))
         """What `keep` stored, by name."""
         self.epoch = int(self.kept.get("epoch", 0))
@@ -242,8 +247,9 @@ class RunTables:
     def report(self) -> bytes | None:
         """The report of the latest run; None where that did not get to its end."""
         query = "SELECT body FROM report WHERE run = ?"
-        row = self._db.execute(query, (self.number,)).fetchone()
-        return None if row is None else bytes(row[0])
+        with self._reading:
+            row = self._db.execute(query, (self.number,)).fetchone()
+            return None if row is None else bytes(row[0])
 
     def complete(
         self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
@@ -551,7 +557,8 @@ def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell
     """A cell of what the journal has of it."""
     status = _STATUS_BY_LETTER[letter]
     if detail is None:
-        return Cell(status=status, value=value)
+        # SQLite keeps whatever type a damaged cell has.
+        return Cell(status=status, value=None if value is None else float(value))
     if status is Status.FAILED:
         return Cell(status=Status.FAILED, failure=decoded(Failure, detail))
     return Cell(status=status, reason=detail.decode())

@@ -13,7 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
-from ragbench.io.values import as_list, is_object
+from ragbench.io.values import as_list, as_object, is_object
 from ragbench.metrics.grounds import (
     LEAST,
     LONGEST,
@@ -72,7 +72,7 @@ class Cited(NamedTuple):
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited] | Skip:
     """The sentences of an answer with their citations; its list of sources is none of them."""
-    metadata: Mapping[str, Any] = generation.metadata or {}
+    metadata = as_object(generation.metadata)
     if not _BRACKET.search(generation.response) and not metadata.get("citations"):
         return _NOT_CITED
     response = generation.response[:LONGEST]

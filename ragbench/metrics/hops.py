@@ -14,7 +14,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.io.values import as_list, is_list, is_object
+from ragbench.io.values import as_list, as_object, is_list, is_object
 from ragbench.metrics.matching import Matching, gold_of
 from ragbench.metrics.metric import metric
 
@@ -41,8 +41,7 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     if retrieval is None:
         return searches
     seen: set[int] = set()
-    metadata: Mapping[str, object] = retrieval.metadata or {}
-    for hop in filter(is_object, as_list(metadata.get(HOPS))):
+    for hop in filter(is_object, as_list(as_object(retrieval.metadata).get(HOPS))):
         # A system writes what it likes here: what is of another type is not known.
         query = hop.get("query")
         seconds = hop.get("seconds")

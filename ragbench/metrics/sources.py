@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ragbench.core.cited_sources import CITED_SOURCES, SOURCE_FIELDS, as_citations
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.io.values import as_object
 from ragbench.metrics.citations import cited
 from ragbench.text.citations import bracketed_names, listed_sources
 
@@ -81,7 +82,7 @@ def _said_names(
 
     A number that is not an id is the rank of a chunk, from 1.
     """
-    metadata: Mapping[str, Any] = generation.metadata or {}
+    metadata = as_object(generation.metadata)
     for field in (CITED_SOURCES, "citations"):
         for name in as_citations(metadata.get(field)):
             yield name

@@ -10,6 +10,8 @@ from ragbench.core.case import Said
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.io.json_files import is_unambiguous
+from ragbench.io.source import Problems
 from ragbench.ledger.identity import AS_SAID, described
 from ragbench.rag.contract import Contract, is_misunderstood
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
@@ -99,7 +101,13 @@ class ServiceEndpoint(JsonEndpoint):
             mapping.method, mapping.address, mapping.send, mapping.headers, question
         )
         response = self._successful_response(request.address, self.url, request)
-        return read_body(response.text, response.headers.get("content-type", ""))
+        body = read_body(response.text, response.headers.get("content-type", ""))
+        if body.is_json and not body.is_stream:
+            problems = Problems()
+            document = body.documents[0]
+            if not is_unambiguous(response.content, document, "its answer", 1, problems):
+                raise HTTPRagError(f"{self.url}: {problems.items[0]}")
+        return body
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
         """What is sent: JSON, a form, or parameters of the address."""

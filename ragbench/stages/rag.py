@@ -88,7 +88,7 @@ def reads_chunks(
 def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     """The texts that generation is given: the chunks, or the one text that an operator wrote."""
     written = None
-    if result.metadata:
+    if result.metadata is not None:
         written = written_text(result)
     if written is None:
         return result.contexts

@@ -34,6 +34,7 @@ from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import STAGES, RunCase, Trace
+from ragbench.io.values import as_object
 from ragbench.metrics.summary import NO_FIGURE, most_frequent
 from ragbench.safe_text import counted
 from ragbench.text.citations import without_citations
@@ -60,7 +61,7 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     """What failed for a case; a failure that only passes on an earlier one is listed once."""
     failures = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     retrieved = trace.retrieval.value
-    if retrieved is not None and retrieved.metadata:
+    if retrieved is not None and retrieved.metadata is not None:
         from ragbench.core.search_query import pre_retrieved
 
         failures += pre_retrieved(retrieved).failures
@@ -207,13 +208,13 @@ class RunTally:
         # Where a reference has such marks too, they are a part of it, such as a list of numbers.
         if is_cited and all(without_citations(words) == words for words in references):
             self.answer_notes["cited"] += 1
-        if answer.metadata:
-            for name in _REASON_FIELDS:
-                reason = answer.metadata.get(name)
-                # Metadata are the user's: the field may hold anything.
-                if type(reason) is str and reason.lower() in _CUT_OFF:
-                    self.answer_notes["cut off"] += 1
-                    break
+        # Metadata are the user's: they, and each field, may be anything.
+        metadata = as_object(answer.metadata)
+        for name in _REASON_FIELDS:
+            reason = metadata.get(name)
+            if type(reason) is str and reason.lower() in _CUT_OFF:
+                self.answer_notes["cut off"] += 1
+                break
 
     def notes(self, summaries: Sequence[Summary]) -> list[str]:
         """What a reader must know of the figures, a sentence or two each."""

@@ -66,11 +66,11 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         supported = tuple(judged_answers(generated.response, _ids(shown), metrics, row.judgements))
     sent: tuple[str, ...] = ()
     searches: tuple[SearchStory, ...] = ()
-    if retrieved is not None and retrieved.metadata:
+    if retrieved is not None and retrieved.metadata is not None:
         sent = tuple(_sent_queries(retrieved))
         searches = tuple(_searches(case, retrieved))
     written = None
-    if shown is not None and shown.metadata:
+    if shown is not None and shown.metadata is not None:
         written = written_text(shown)
     evidence_texts = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(

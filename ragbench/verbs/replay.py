@@ -185,7 +185,7 @@ def _changes(
     if shown is None or retrieved is None:
         return
     yield UNCHANGED, shown
-    if shown.metadata and written_text(shown) is not None:
+    if shown.metadata is not None and written_text(shown) is not None:
         return  # one text: there is no chunk in it to add or to move
     chunks = shown.to_chunks()
     if gold is not None and _gold_not_shown(gold):

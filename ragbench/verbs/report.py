@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import orjson
 
-from ragbench.core.attribution import Attribution, Cause
+from ragbench.core.attribution import Attribution
 from ragbench.core.biography import Biography
 from ragbench.core.case_table import clusters_note
 from ragbench.core.matched import GoldCause, Matched, MatchedBy
@@ -262,8 +262,7 @@ class RunCases:
             # The journal knows what was scored, but not what people decide, nor means of repeats.
             is_stored = journal.runs.report() is not None and self.book is None
             if is_stored and not repeat_folders(self.path):
-                for id, cause, value in journal.index(metric, tag):
-                    yield IndexedCase(id, Cause(cause), value)
+                yield from journal.index(metric, tag)
                 return
         for row in self.rows():
             if tag is None or tag in row.tags:

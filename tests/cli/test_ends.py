@@ -171,6 +171,52 @@ def test_a_file_that_ends_the_process_is_an_error() -> None:
 
 
 @pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param("os.closerange(1, 3)", id="files of the streams"),
+        pytest.param("sys.stdout.close(); sys.stderr.close()", id="streams"),
+    ],
+)
+def test_a_system_that_closes_the_streams_hides_no_result(act: str) -> None:
+    system(act)
+
+    done = evaluate()
+
+    assert done.returncode == 0
+    assert "answer_correct" in done.stdout
+    assert "run/report.html" in done.stderr
+
+
+@pytest.mark.usefixtures("workplace")
+def test_without_any_stream_a_command_says_by_its_exit_code_that_it_could_not_run() -> None:
+    system("sys.__stdout__.close(); sys.__stderr__.close()")
+
+    done = evaluate()
+
+    assert done.returncode == 2  # 1 would be a failed check
+
+
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param("atexit.register(lambda: os._exit(0))", id="at the end of the process"),
+        pytest.param("sys.exit = lambda code: None", id="no exit"),
+    ],
+)
+def test_a_system_does_not_change_the_exit_code(act: str) -> None:
+    system("pass")
+    text = f"import atexit, os, sys\n{act}\nraise ValueError\n"
+    Path("system.py").write_text(text, encoding="utf-8")
+
+    done = evaluate()
+
+    assert done.returncode == 2
+    assert "importing 'system.py' failed: ValueError" in done.stderr
+
+
+@pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("arguments", ["explain run", "report run", "cases run", "report no_run"])
 def test_a_reader_that_goes_away_ends_a_command_quietly(arguments: str) -> None:
     system("pass")

@@ -240,3 +240,19 @@ def test_one_note_is_counted_as_one(ragbench: Ragbench) -> None:
 
     assert "more    1 note: ragbench report run\n" in done.err
     assert "Of 1 case: 1 declined." in done.out
+
+
+@pytest.mark.parametrize(
+    "metadata", ["'a text'", "7", "['a']", "True", "object()", "__import__('numpy').zeros(3)"]
+)
+def test_metadata_of_any_type_leave_a_case_scored(ragbench: Ragbench, metadata: str) -> None:
+    Path("system.py").write_text(
+        "def ask(query):\n"
+        f"    return {{'response': 'a', 'contexts': ['a'], 'metadata': {metadata}}}\n",
+        encoding="utf-8",
+    )
+    lines("cases.jsonl", [{"query": "q", "reference": "a"}])
+
+    done = ragbench("eval", "cases.jsonl", "--rag", "system.py:ask", "-m", "token_f1")
+
+    done.ok("token_f1")

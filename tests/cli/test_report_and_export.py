@@ -189,6 +189,32 @@ def test_a_damaged_run_is_named_left_alone_and_begun_anew_with_fresh(ragbench: R
     ragbench(*asked, "--fresh").ok("3 cases")
 
 
+@pytest.mark.parametrize(
+    ("damage", "command"),
+    [
+        ("UPDATE causes SET cause = 'r'", "explain run"),
+        ("UPDATE report SET body = -7", "report run"),
+        ("UPDATE texts SET text = x'ff'", "report run --html page.html"),
+        ("UPDATE outcomes SET seconds = 'r'", "report run --html page.html"),
+        ("UPDATE outcomes SET sharing = x'ff'", "report run --html page.html"),
+        ("UPDATE cells SET m0 = 'r'", "cases run"),
+        ("UPDATE cells SET m0 = -7", "gate run --min token_f1=0.1"),
+        ("UPDATE meta SET value = 1e300 WHERE key = 'epoch'", "report run --html page.html"),
+    ],
+)
+def test_a_value_of_another_type_in_the_journal_is_its_damage(
+    ragbench: Ragbench, damage: str, command: str
+) -> None:
+    ragbench("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run").ok()
+    with closing(sqlite3.connect("run/journal.sqlite", isolation_level=None)) as journal:
+        journal.execute("PRAGMA ignore_check_constraints = 1")
+        journal.execute(damage)
+
+    refused = ragbench(*command.split())
+
+    refused.refused("run/journal.sqlite is damaged", "Nothing that it holds was overwritten")
+
+
 def test_a_run_that_lost_a_case_is_refused(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run").ok()
     with closing(sqlite3.connect("run/journal.sqlite", isolation_level=None)) as journal:

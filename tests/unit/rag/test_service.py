@@ -258,6 +258,14 @@ def test_of_several_paths_the_first_that_leads_to_something_counts(server: Serve
     assert rag.generate("Why?", []) == "x"
 
 
+def test_a_doubled_key_in_the_response_is_an_error(server: Server) -> None:
+    server.then(Answer(text='{"answer": "Yes.", "answer": "No."}'))
+    rag = mapped(server, take={"answer": ".answer"})
+
+    with pytest.raises(HTTPRagError, match="field 'answer': the key stands twice"):
+        rag.generate_with_metadata("Why?", [])
+
+
 def test_a_stream_that_breaks_off_with_an_error_is_no_answer(server: Server) -> None:
     text = 'data: {"answer": "Bees"}\n\nevent: error\ndata: {"message": "overloaded"}\n\n'
     server.then(Answer(text=text))
