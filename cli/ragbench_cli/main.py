@@ -66,7 +66,7 @@ COMMANDS: Mapping[str, ListedCommand] = {
     "explain": _EVALUATE("explain", "Show which stage lost the answer."),
     "cases": _EVALUATE("cases", "List cases of a run, by cause, tag or metric."),
     "validate": _EVALUATE("validate", "Check retrieved chunks for the answer."),
-    "export": _EVALUATE("export", "Write a stored run in another tool's format."),
+    "export": _EVALUATE("export", "Write a run in another tool's format, or to a tracker."),
     "cache": _EVALUATE("cache", "Inspect and prune the cache of model responses."),
     "compare": _DECIDE("compare", "Compare runs of the same cases."),
     "gate": _DECIDE("gate", "Decide whether a run may pass."),

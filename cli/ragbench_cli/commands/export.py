@@ -32,7 +32,7 @@ class ExportOptions(Record):
 
 @takes_records
 def command(options: ExportOptions, json: JsonOption = False) -> None:
-    """Write a stored run in another tool's format, or send it to a tracker.
+    """Write a run in another tool's format, or to a tracker.
 
     Standard output names the files that were written, or the address of the run at the tracker.
     An address and its credentials are read from the tracker's own environment variables.

@@ -310,7 +310,7 @@ def schema(
         ),
     ],
 ) -> None:
-    """Print the JSON schema of a YAML file, by which editors complete it.
+    """Print the JSON schema of a YAML file, for editors.
 
     ragbench init writes it beside the file, whose first line names it to the editor.
 
