@@ -94,7 +94,7 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
 
 
 def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
-    lines("fragen.jsonl", [{"query": "x", "id": "错误"}])
+    lines("fragen.jsonl", [{"query": "错误"}])
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Broken", "-o", "运行")
     code, out, err = ended(start(*arguments, PYTHONIOENCODING="ascii"))
     assert code == 2

@@ -454,7 +454,7 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
     evaluated(cases, "processes", "--workers", "2")
     said = Path("out-processes", "report.md").read_text("utf-8")
     row = "| retrieve | ProcessDied: took three worker processes down, perhaps for lack of memory |"
-    assert f"{row} 1 | last |" in said
+    assert f"{row} 1 | die |" in said
 
 
 def test_workers_have_no_part_in_a_stage_that_the_rag_lacks(cases: str) -> None:

@@ -474,7 +474,7 @@ def test_an_interval_of_a_value_that_is_no_number_is_refused() -> None:
 
 
 def test_as_many_labels_as_values_are_needed() -> None:
-    with pytest.raises(InputError, match="2 values and 1 cluster labels"):
+    with pytest.raises(InputError, match="2 values and 1 cluster label:"):
         ClusterTotals.of([0.0, 1.0], ["a"])
 
 
