@@ -47,7 +47,8 @@ def blocks(page: str, language: str, *, named: bool = False) -> list[str]:
 
 def ran(page: str, *, count: int, more: Any = lambda command: command) -> None:
     lines = "".join(blocks(page, "console")).replace("\\\n", "").splitlines()
-    commands = [line for line in lines if line.startswith("$ ")]  # others are what they print
+    # Other lines are what the commands print.
+    commands = [line for line in lines if line.removeprefix("$ ").startswith("ragbench ")]
     assert len(commands) == count
     for line in commands:
         program, *command = shlex.split(line.removeprefix("$ "))
