@@ -185,7 +185,8 @@ class _Server:
             return False
         earlier: dict[str, Any] = {}
         for assessment in trace.info.assessments or ():
-            if (assessment.metadata or {}).get(_KEY_TAG) == key:
+            facts: dict[str, str] = assessment.metadata or {}
+            if facts.get(_KEY_TAG) == key:
                 earlier[assessment.name] = assessment
         names = plain_names(case.cells)
         for metric, value in case.values.items():
