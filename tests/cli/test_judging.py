@@ -277,6 +277,10 @@ def test_a_cap_of_the_run_counts_what_its_earlier_commands_spent(
 # --- what ends a run
 
 
+# A signal ends the loop with connections open, and the end of a process closes them; here the
+# process goes on, and they are closed whenever they are collected.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.extra("llm")
 @pytest.mark.parametrize(
     "server",
