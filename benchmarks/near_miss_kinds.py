@@ -6,8 +6,9 @@ the chunk is on the topic and holds no answer. Six kinds, of texts and questions
 validator a JSON line: how many of the changed questions are Yes on that chunk (each of them is
 wrong), and how many of the same questions before the change (each of them is right).
 
-No threshold, rule or weight is fitted on these pairs. The reader's training had near misses with
-other names and numbers of other articles, and none of the other four kinds.
+No threshold, rule or weight is fitted on these pairs. The reader's training has near misses of its
+own, of other articles (`train_validator`): other names, numbers and passages of the same page among
+them. So a low figure says less of a kind that it has seen.
 
 ``--write FILE`` writes such pairs for a next round of training, of the articles of squad2 that
 weights may be learned from; ``--without KIND`` leaves a kind out, to be measured on it.
