@@ -118,12 +118,17 @@ docs: $(VENV)/docs.stamp ## the documentation as a site with search, and the API
 	@$(BIN)/pdoc --docformat google --output-directory build/docs/api ragbench
 	@echo "build/docs/index.html"
 
+# PyTorch is overridden by nothing: which build of it is right depends on the machine. Certificates
+# (certifi) are right in their newest version. Versions that are pinned stay, unless they must change.
 .PHONY: lock
-lock: ## renew the versions that development and CI use (needs uv)
-	$(if $(UV),,$(error make lock needs uv))
-	$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras \
-		--no-annotate --no-header --no-emit-package ragbench \
-		--output-file $(CONSTRAINTS) pyproject.toml
+lock: $(VENV)/python.stamp ## pin the versions of new requirements (all anew: ARGS=--upgrade, one: ARGS="-P rich")
+	@$(INSTALL_PLAIN) 'uv>=0.8'
+	@echo "torch ; python_version < '3'" | $(BIN)/uv pip compile --quiet --python $(BIN)/python \
+		--universal --python-version 3.11 --all-extras --override - \
+		--no-emit-package ragbench --no-emit-package certifi \
+		--no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+		--output-file $(CONSTRAINTS) $(ARGS) pyproject.toml
+	@echo "$(CONSTRAINTS)"
 
 .PHONY: lowest
 lowest: ## run the tests on the lowest versions that pyproject.toml allows (needs uv)

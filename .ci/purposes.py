@@ -372,6 +372,16 @@ def mlflow() -> None:
     assert "1 case sent" in run("export", "run", "--to", "mlflow") or Path("mlflow").is_dir()
 
 
+def wandb() -> None:
+    """Offline, a run is a folder."""
+    import os
+
+    os.environ |= {"WANDB_MODE": "offline"}
+    run("eval", str(cases()), "-m", "recall@5", "-o", "run")
+    run("export", "run", "--to", "wandb")
+    assert list(Path("wandb").glob("offline-run-*/*.wandb"))
+
+
 def ray() -> None:
     cases()
     dump = {"query": QUERY, "chunks": [{"id": str(at), "text": t} for at, t in enumerate(TEXTS)]}
@@ -388,6 +398,7 @@ PURPOSES: Mapping[str, Callable[[], None]] = {
     "onnx": onnx, "opensearch": lambda: elastic("opensearch"), "pandas": pandas_frame,
     "pgvector": pgvector, "qdrant": qdrant, "ragas": ragas, "ray": ray, "remote": remote,
     "sentence-transformers": sentence_transformers, "small": small, "text": text, "tokens": tokens,
+    "wandb": wandb,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ _NO_USAGE_DATA = {
     "ragas": ("RAGAS_DO_NOT_TRACK", "true"),
     "ray": ("RAY_USAGE_STATS_ENABLED", "0"),
     "sentence_transformers": ("HF_HUB_DISABLE_TELEMETRY", "1"),
+    "wandb": ("WANDB_ERROR_REPORTING", "false"),
 }
 """The variable by which a package sends no usage data to its makers, and its value. It is read when
 the package is imported or first used. A user who has set it is obeyed."""

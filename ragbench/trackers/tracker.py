@@ -134,23 +134,31 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
     Of ``recall@5`` they are ``recall_at_5``, ``recall_at_5.ci_low``, ``recall_at_5.ci_high`` and a
     count of cases per status, ``recall_at_5.measured``. A metric without a value has counts alone.
     """
+    figures: dict[str, float] = {}
+    for name, value in possible_figures(summaries).items():
+        if value is not None:
+            figures[name] = value
+    return figures
+
+
+def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]:
+    """All figures of a report's metrics; None for a score or a bound without a value."""
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
-    figures: dict[str, float] = {}
+    figures: dict[str, float | None] = {}
     for summary in summaries:
         name = names[summary.metric.name]
-        if summary.score is not None:
-            figures[name] = summary.score
-        if summary.interval is not None:
-            figures[f"{name}.ci_low"] = summary.interval.low
-            figures[f"{name}.ci_high"] = summary.interval.high
+        interval = summary.interval
+        figures[name] = summary.score
+        figures[f"{name}.ci_low"] = None if interval is None else interval.low
+        figures[f"{name}.ci_high"] = None if interval is None else interval.high
         for status in Status:
             figures[f"{name}.{status.value}"] = getattr(summary, status.value)
     return figures
 
 
 def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
-    """A name per metric in letters, digits, ``_`` and ``-``; ``@`` is ``_at_``.
+    """A name per metric in letters, digits and ``_`` that starts with a letter; ``@`` is ``_at_``.
 
     Names are unique without regard to case: MLflow keeps a file per metric. A dot is not in them:
     it divides a metric from its interval and its counts.
@@ -158,7 +166,9 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for metric in metrics:
-        base = re.sub(r"[^A-Za-z0-9-]+", "_", metric.replace("@", "_at_")).strip("_") or "metric"
+        base = re.sub(r"[^A-Za-z0-9]+", "_", metric.replace("@", "_at_")).strip("_")
+        if not base or base[0].isdigit():
+            base = f"metric_{base}".rstrip("_")
         name = base
         number = 2
         while name.casefold() in taken:

@@ -24,7 +24,7 @@ def track_run(run: str | Path, to: str) -> Tracked:
 
     Args:
         run: the run's folder. Its ``trackers.json`` keeps the tracker's ids.
-        to: a tracker's name: mlflow, langfuse, langsmith or phoenix.
+        to: a tracker's name: mlflow, wandb, langfuse, langsmith or phoenix.
 
     Raises:
         RunMismatchError: there is no run in the folder.

@@ -337,17 +337,25 @@ NAMED = {
 def test_all_means_every_extra_but_those_that_bring_a_world_of_their_own() -> None:
     listed = re.fullmatch(r"ragbench\[(.*)\]", project()["optional-dependencies"]["all"][0])
     assert listed is not None
-    left_out = {"all", "dev", "docs", "mlflow", "ray", "sentence-transformers", "small"}
+    left_out = {
+        "all", "dev", "docs", "mlflow", "ray", "sentence-transformers", "small", "wandb",
+    }  # fmt: skip
     assert set(listed[1].split(",")) == extras().keys() - left_out
 
 
+CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+PIN = re.compile(r"[\w.-]+==[\w.+!-]+( ; [^:]+)?")
+"""A package in one version, where an environment is like this. It has no address."""
+
+
 def test_constraints_name_every_direct_requirement() -> None:
-    pinned = {
-        distribution(line)
-        for line in (ROOT / ".ci" / "constraints.txt").read_text("utf-8").splitlines()
-        if "==" in line
-    }
+    pinned = {distribution(line) for line in CONSTRAINTS.read_text("utf-8").splitlines()}
     assert declared(*extras()) - {"ragbench"} - pinned == set(), "run: make lock"
+
+
+def test_constraints_are_versions_and_name_no_place_to_get_them_from() -> None:
+    lines = CONSTRAINTS.read_text("utf-8").splitlines()
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ print(os.environ["RAGAS_DO_NOT_TRACK"])
         ("datasets", "HF_HUB_DISABLE_TELEMETRY", "1"),
         ("mlflow", "MLFLOW_DISABLE_TELEMETRY", "true"),
         ("ragas", "RAGAS_DO_NOT_TRACK", "true"),
+        ("wandb", "WANDB_ERROR_REPORTING", "false"),
     ],
 )
 def test_usage_data_are_off_before_a_package_is_imported(

@@ -25,7 +25,7 @@ class ExportOptions(Record):
     run: RunArgument
     to: Annotated[str, option("NAME", complete=_completed_targets)] = "ragas"
     """Format: ragas, jsonl, trec, csv, parquet, hf or labels (ragbench show exports). Or tracker:
-    mlflow, langfuse, langsmith or phoenix (docs/trackers.md)."""
+    mlflow, wandb, langfuse, langsmith or phoenix (docs/trackers.md)."""
     out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
     """File or folder to write, of a format. By default in the run's folder."""
 

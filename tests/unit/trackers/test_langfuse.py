@@ -2,217 +2,158 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from ragbench import Case, track_run
-from ragbench.core.record import replace
+from ragbench import track_run
 from ragbench.errors import TrackerError
-from ragbench.trackers.tracker import figures_of
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.json_server import serving_json
+from tests.contract.tracker_contract import HttpTracker, HttpTrackerContract, StoredCase, of_trace
 
 pytestmark = pytest.mark.extra("http")
 
 
-class Langfuse:
+class Langfuse(HttpTracker):
     """What a project holds, by id: what is posted with the same id is overwritten."""
 
+    name = "langfuse"
+    settings: Mapping[str, str] = {
+        "LANGFUSE_BASE_URL": "{address}",
+        "LANGFUSE_PUBLIC_KEY": "pk-test",
+        "LANGFUSE_SECRET_KEY": "{secret}",
+    }
+
     def __init__(self) -> None:
-        self.datasets: set[str] = set()
+        super().__init__()
         self.items: dict[str, Any] = {}
         self.traces: dict[str, Any] = {}
         self.scores: dict[str, Any] = {}
         self.run_items: dict[str, list[dict[str, str]]] = {}
-        self.refused = ""
-        self.unavailable = False
+        self.refused_event = ""
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         parts = [unquote(part) for part in path.removeprefix("/api/public/").split("/")]
-        if self.unavailable:
-            return 401, {"message": "Invalid credentials"}
-        if method == "POST":
-            return self._post(parts, body)
-        if method == "DELETE":
-            return (202, None) if self.scores.pop(parts[1], None) else (404, {})
-        if parts[0] == "traces":
-            return (200, self.traces[parts[1]]) if parts[1] in self.traces else (404, {})
-        assert (parts[0], parts[2]) == ("datasets", "runs")
-        name = parts[3]
-        if name not in self.run_items:
-            return 404, {"message": "Dataset run not found"}
-        return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
-
-    def _post(self, parts: list[str], body: Any) -> tuple[int, Any]:
-        match parts:
-            case ["v2", "datasets"]:
-                self.datasets.add(body["name"])
-            case ["dataset-items"]:
+        match method, parts:
+            case "GET", ["traces", id]:
+                return (200, self.traces[id]) if id in self.traces else (404, {})
+            case "GET", ["datasets", _, "runs", name]:
+                if name not in self.run_items:
+                    return 404, {"message": "Dataset run not found"}
+                return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
+            case "POST", ["v2", "datasets"]:
+                pass
+            case "POST", ["dataset-items"]:
                 self.items[body["id"]] = body
-            case ["scores"]:
+            case "POST", ["scores"]:
                 self.scores[body["id"]] = body
-            case ["ingestion"]:
-                if self.refused:
-                    return 207, {"errors": [{"status": 400, "message": self.refused}]}
-                for event in body["batch"]:
-                    self._ingest(event)
-                return 207, {"successes": [], "errors": []}
-            case ["dataset-run-items"]:
-                assert body["traceId"] in self.traces
-                link = {name: body[name] for name in ("datasetItemId", "traceId")}
-                self.run_items.setdefault(body["runName"], []).append(link)
-                return 200, {"datasetRunId": f"id of {body['runName']}", **link}
+            case "POST", ["ingestion"]:
+                return self._ingest(body["batch"])
+            case "POST", ["dataset-run-items"]:
+                return self._link(body)
+            case "DELETE", ["scores", id]:
+                return (202, None) if self.scores.pop(id, None) else (404, {})
             case _:
-                raise AssertionError(parts)
+                raise AssertionError(f"{method} {path}")
         return 200, body
 
-    def _ingest(self, event: Any) -> None:
-        kept = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
-        kept[event["body"]["id"]] = event["body"]
+    def _ingest(self, events: list[Any]) -> tuple[int, Any]:
+        if self.refused_event:
+            return 207, {"errors": [{"status": 400, "message": self.refused_event}]}
+        for event in events:
+            parts = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
+            parts[event["body"]["id"]] = event["body"]
+        return 207, {"successes": [], "errors": []}
 
-    def scores_of(self, trace_id: str) -> dict[str, float]:
-        scores: dict[str, float] = {}
+    def _link(self, body: Any) -> tuple[int, Any]:
+        assert body["traceId"] in self.traces
+        link = {name: body[name] for name in ("datasetItemId", "traceId")}
+        self.run_items.setdefault(body["runName"], []).append(link)
+        return 200, {"datasetRunId": f"id of {body['runName']}", **link}
+
+    def run_ids(self) -> set[str]:
+        return {f"id of {name}" for name in self.run_items}
+
+    def figures(self, run_id: str) -> Mapping[str, float]:
+        return self._scores_of("datasetRunId", run_id)
+
+    def stored_cases(self, run_id: str) -> Mapping[str, StoredCase]:
+        stored: dict[str, StoredCase] = {}
+        for link in self.run_items[run_id.removeprefix("id of ")]:
+            trace = self.traces[link["traceId"]]
+            stored[trace["metadata"]["case_id"]] = StoredCase(
+                answer=trace["output"],
+                scores=self.trace_scores(trace["id"]),
+                unmeasured=trace["metadata"]["not_measured"],
+            )
+        return stored
+
+    def add_trace(self) -> str:
+        self.traces["t-1"] = {"id": "t-1"}
+        return "t-1"
+
+    def trace_scores(self, trace_id: str) -> Mapping[str, float]:
+        return self._scores_of("traceId", trace_id)
+
+    def _scores_of(self, kind: str, id: str) -> Mapping[str, float]:
+        values: dict[str, float] = {}
         for score in self.scores.values():
-            if score.get("traceId") == trace_id:
-                scores[score["name"]] = score["value"]
-        return scores
+            if score.get(kind) == id:
+                assert score["name"] not in values
+                values[score["name"]] = score["value"]
+        return values
 
-    def trace_of(self, case_id: str) -> Any:
-        (trace,) = [t for t in self.traces.values() if t["metadata"]["case_id"] == case_id]
-        return trace
+    def dataset_cases(self) -> int:
+        return len(self.items)
 
 
 @pytest.fixture
-def langfuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Langfuse]:
-    service = Langfuse()
-    with serving_json(service.answer) as address:
-        monkeypatch.setenv("LANGFUSE_BASE_URL", address)
-        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-test")
-        monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-hush-hush")
-        yield service
+def tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Langfuse]:
+    langfuse = Langfuse()
+    with langfuse.served(monkeypatch):
+        yield langfuse
 
 
-def stored_run(folder: Path, data: list[Case]) -> dict[str, float]:
-    """The figures of a run's report."""
-    return {**figures_of(run(data, NotingRAG(), folder).summaries)}
+class TestLangfuse(HttpTrackerContract):
+    """The contract of trackers that are asked by HTTP."""
 
 
-def test_a_case_is_a_trace_with_its_measured_scores(langfuse: Langfuse, tmp_path: Path) -> None:
-    stored_run(tmp_path / "run", cases("a", "mute"))
+def test_the_trace_of_a_case_is_left_as_it_was(tracker: Langfuse, tmp_path: Path) -> None:
+    trace_id = tracker.add_trace()
+    run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "langfuse")
 
-    right = langfuse.trace_of("a")
-    assert (right["input"], right["output"]) == ({"query": "a"}, "A a")
-    assert langfuse.scores_of(right["id"]) == {"set_recall": 1.0, "exact_match": 1.0}
-    mute = langfuse.trace_of("mute")
-    assert langfuse.scores_of(mute["id"]) == {"set_recall": 1.0}
-    assert mute["metadata"]["not_measured"] == {
-        "exact_match": "failed: generate: ValueError: no words for mute"
-    }
+    assert tracker.traces == {trace_id: {"id": trace_id}}
 
 
-def test_figures_are_scores_of_the_dataset_run(langfuse: Langfuse, tmp_path: Path) -> None:
-    figures = stored_run(tmp_path / "run", cases("a", "b"))
+def test_a_case_whose_trace_is_gone_gets_one_of_its_own(tracker: Langfuse, tmp_path: Path) -> None:
+    run([of_trace(cases("a")[0], "t-gone")], NotingRAG(), tmp_path / "run")
 
     tracked = track_run(tmp_path / "run", "langfuse")
 
-    run_scores: dict[str, float] = {}
-    for score in langfuse.scores.values():
-        if score.get("datasetRunId") == tracked.id:
-            run_scores[score["name"]] = score["value"]
-    assert run_scores == figures
-    assert [len(items) for items in langfuse.run_items.values()] == [2]
-
-
-def test_a_second_export_changes_nothing(langfuse: Langfuse, tmp_path: Path) -> None:
-    stored_run(tmp_path / "run", cases("a", "b"))
-    first = track_run(tmp_path / "run", "langfuse")
-    counts = (len(langfuse.traces), len(langfuse.scores), len(langfuse.items))
-
-    second = track_run(tmp_path / "run", "langfuse")
-
-    assert (first.is_new, second.is_new) == (True, False)
-    assert second.id == first.id
-    assert (len(langfuse.traces), len(langfuse.scores), len(langfuse.items)) == counts
-    assert [len(items) for items in langfuse.run_items.values()] == [2]
-
-
-def test_runs_of_one_dataset_share_its_items(langfuse: Langfuse, tmp_path: Path) -> None:
-    stored_run(tmp_path / "one", cases("a", "b"))
-    stored_run(tmp_path / "two", cases("a", "b"))
-
-    track_run(tmp_path / "one", "langfuse")
-    track_run(tmp_path / "two", "langfuse")
-
-    assert len(langfuse.items) == 2
-    assert len(langfuse.run_items) == 2
-    assert len(langfuse.traces) == 4
-
-
-def test_a_case_of_a_trace_scores_that_trace(langfuse: Langfuse, tmp_path: Path) -> None:
-    langfuse.traces["t-1"] = {"id": "t-1"}
-    stored_run(tmp_path / "run", [replace(cases("a")[0], metadata={"trace_id": "t-1"})])
-
-    tracked = track_run(tmp_path / "run", "langfuse")
-
-    assert tracked.scored_traces == 1
-    assert langfuse.scores_of("t-1") == {"set_recall": 1.0, "exact_match": 1.0}
-    assert langfuse.traces == {"t-1": {"id": "t-1"}}
-
-
-def test_a_case_whose_trace_is_gone_gets_one_of_its_own(langfuse: Langfuse, tmp_path: Path) -> None:
-    stored_run(tmp_path / "run", [replace(cases("a")[0], metadata={"trace_id": "t-1"})])
-
-    tracked = track_run(tmp_path / "run", "langfuse")
-
-    assert (tracked.scored_traces, tracked.missing_traces) == (0, 1)
-    assert langfuse.trace_of("a")["output"] == "A a"
+    assert tracker.stored_cases(tracked.id)["a"].answer == "A a"
 
 
 # --- errors
 
 
-def test_a_refused_event_is_an_error_with_its_reason(langfuse: Langfuse, tmp_path: Path) -> None:
-    langfuse.refused = "name is too long"
-    stored_run(tmp_path / "run", cases("a"))
+def test_a_refused_event_is_an_error_with_its_reason(tracker: Langfuse, tmp_path: Path) -> None:
+    tracker.refused_event = "name is too long"
+    run(cases("a"), NotingRAG(), tmp_path / "run")
 
     with pytest.raises(TrackerError, match="an event is refused: 400 name is too long"):
         track_run(tmp_path / "run", "langfuse")
 
 
-def test_wrong_keys_are_an_error_that_names_their_variables(
-    langfuse: Langfuse, tmp_path: Path
-) -> None:
-    langfuse.unavailable = True
-    stored_run(tmp_path / "run", cases("a"))
-
-    with pytest.raises(TrackerError, match=r"401.*LANGFUSE_SECRET_KEY") as caught:
-        track_run(tmp_path / "run", "langfuse")
-
-    assert "hush-hush" not in str(caught.value)
-
-
 def test_a_missing_key_is_named(
-    langfuse: Langfuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tracker: Langfuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LANGFUSE_SECRET_KEY")
-    stored_run(tmp_path / "run", cases("a"))
+    run(cases("a"), NotingRAG(), tmp_path / "run")
 
     with pytest.raises(TrackerError, match="LANGFUSE_SECRET_KEY is not set"):
         track_run(tmp_path / "run", "langfuse")
-
-
-def test_a_key_is_in_no_file_of_the_run(langfuse: Langfuse, tmp_path: Path) -> None:
-    stored_run(tmp_path / "run", cases("a"))
-
-    track_run(tmp_path / "run", "langfuse")
-
-    receipt = (tmp_path / "run" / "trackers.json").read_text()
-    assert json.loads(receipt)["ids"]
-    assert "hush-hush" not in receipt

@@ -1,76 +1,79 @@
 """A run as Phoenix takes an experiment: a server here answers as its schema says.
 
-The real server brings 70 packages, too many for a test. By hand: ``phoenix serve``, then
-``ragbench export RUN --to phoenix`` twice. There is one experiment, and the means of its
-evaluations are the figures of the report. Tried with arize-phoenix 20.26.
+`test_phoenix_itself.py` asks the real server where it is installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench import track_run
-from ragbench.core.record import replace
-from ragbench.errors import TrackerError
-from ragbench.trackers.tracker import figures_of
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.json_server import serving_json
+from tests.contract.tracker_contract import HttpTracker, HttpTrackerContract, StoredCase, of_trace
 
 pytestmark = pytest.mark.extra("http")
 
 
-class Phoenix:
+class Phoenix(HttpTracker):
     """What a server holds, by id."""
 
+    name = "phoenix"
+    # The variable is that of the collector, whose path some write with it.
+    settings: Mapping[str, str] = {
+        "PHOENIX_COLLECTOR_ENDPOINT": "{address}/v1/traces",
+        "PHOENIX_API_KEY": "{secret}",
+    }
+
     def __init__(self) -> None:
+        super().__init__()
         self.datasets: dict[str, Any] = {}
         self.experiments: dict[str, Any] = {}
         self.created = 0
         self.runs: dict[str, Any] = {}
-        self.evaluations: dict[tuple[str, str], Any] = {}
+        self.evaluations: dict[tuple[str, str], float] = {}
         self.traces: set[str] = set()
         self.annotations: dict[tuple[str, str, str], Any] = {}
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         path, _, query = path.removeprefix("/v1/").partition("?")
-        parts = path.split("/")
-        if method == "POST":
-            return self._post(parts, body)
-        if method == "DELETE":
-            return (204, None) if self.experiments.pop(parts[1], None) else (404, {})
-        if parts == ["datasets"]:
-            name = query.removeprefix("name=")
-            named = [{"id": name, "name": name}] if name in self.datasets else []
-            return 200, {"data": named}
-        assert parts[2] == "examples"
-        examples: list[Any] = []
-        for number, about in enumerate(self.datasets[parts[1]]["metadata"]):
-            examples.append({"id": f"public-{number}", "node_id": f"e{number}", "metadata": about})
-        return 200, {"data": {"examples": examples}}
-
-    def _post(self, parts: list[str], body: Any) -> tuple[int, Any]:
-        match parts:
-            case ["datasets", "upload"]:
+        match method, path.split("/"):
+            case "GET", ["datasets"]:
+                name = query.removeprefix("name=")
+                named = [{"id": name, "name": name}] if name in self.datasets else []
+                return 200, {"data": named}
+            case "GET", ["datasets", dataset, "examples"]:
+                return 200, {"data": {"examples": self._examples(dataset)}}
+            case "POST", ["datasets", "upload"]:
                 self.datasets[body["name"]] = body
                 return 200, {"data": {"dataset_id": body["name"]}}
-            case ["datasets", dataset, "experiments"]:
+            case "POST", ["datasets", dataset, "experiments"]:
                 self.created += 1
                 id = f"x{self.created}"
                 self.experiments[id] = {**body, "dataset": dataset}
-            case ["experiments", experiment, "runs"]:
+            case "POST", ["experiments", experiment, "runs"]:
                 id = f"{experiment}-{body['dataset_example_id']}"
-                self.runs[id] = body
-            case ["experiment_evaluations"]:
+                self.runs[id] = {**body, "experiment": experiment}
+            case "POST", ["experiment_evaluations"]:
                 id = body["experiment_run_id"]
                 self.evaluations[id, body["name"]] = body["result"]["score"]
-            case _:
-                assert parts == ["trace_annotations"]
+            case "POST", ["trace_annotations"]:
                 return self._annotate(body["data"])
+            case "DELETE", ["experiments", experiment]:
+                return (204, None) if self.experiments.pop(experiment, None) else (404, {})
+            case _:
+                raise AssertionError(f"{method} {path}")
         return 200, {"data": {"id": id}}
+
+    def _examples(self, dataset: str) -> list[Any]:
+        examples: list[Any] = []
+        for number, about in enumerate(self.datasets[dataset]["metadata"]):
+            node_id = f"{dataset}-{number}"
+            examples.append({"id": f"public-{number}", "node_id": node_id, "metadata": about})
+        return examples
 
     def _annotate(self, annotations: list[Any]) -> tuple[int, Any]:
         for annotation in annotations:
@@ -80,91 +83,87 @@ class Phoenix:
             self.annotations[key] = annotation["result"]
         return 200, {"data": []}
 
+    def run_ids(self) -> set[str]:
+        return {*self.experiments}
+
+    def figures(self, run_id: str) -> Mapping[str, float]:
+        figures: dict[str, float] = {}
+        for name, value in self.experiments[run_id]["metadata"].items():
+            if isinstance(value, float | int):
+                figures[name] = value
+        return figures
+
+    def stored_cases(self, run_id: str) -> Mapping[str, StoredCase]:
+        case_ids: dict[str, str] = {}
+        for example in self._examples(self.experiments[run_id]["dataset"]):
+            case_ids[example["node_id"]] = example["metadata"]["case_id"]
+        stored: dict[str, StoredCase] = {}
+        for id, case_run in self.runs.items():
+            if case_run["experiment"] == run_id:
+                stored[case_ids[case_run["dataset_example_id"]]] = StoredCase(
+                    answer=case_run["output"]["answer"],
+                    scores=self._scores_of(id),
+                    unmeasured=case_run["output"]["not_measured"],
+                )
+        return stored
+
+    def _scores_of(self, run_id: str) -> Mapping[str, float]:
+        scores: dict[str, float] = {}
+        for (id, metric), score in self.evaluations.items():
+            if id == run_id:
+                scores[metric] = score
+        return scores
+
+    def add_trace(self) -> str:
+        self.traces.add("t-1")
+        return "t-1"
+
+    def trace_results(self, trace_id: str) -> Mapping[str, Any]:
+        """Of each metric the result, which has a score or a label."""
+        results: dict[str, Any] = {}
+        for (id, name, _), result in self.annotations.items():
+            if id == trace_id:
+                assert name not in results
+                results[name] = result
+        return results
+
+    def trace_scores(self, trace_id: str) -> Mapping[str, float]:
+        scores: dict[str, float] = {}
+        for name, result in self.trace_results(trace_id).items():
+            if "score" in result:
+                scores[name] = result["score"]
+        return scores
+
+    def dataset_cases(self) -> int:
+        return sum(len(dataset["inputs"]) for dataset in self.datasets.values())
+
 
 @pytest.fixture
-def phoenix(monkeypatch: pytest.MonkeyPatch) -> Iterator[Phoenix]:
-    service = Phoenix()
-    with serving_json(service.answer) as address:
-        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", f"{address}/v1/traces")
-        yield service
+def tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Phoenix]:
+    phoenix = Phoenix()
+    with phoenix.served(monkeypatch):
+        yield phoenix
 
 
-def test_a_case_is_a_run_with_its_measured_scores(phoenix: Phoenix, tmp_path: Path) -> None:
-    run(cases("a", "mute"), NotingRAG(), tmp_path / "run")
+class TestPhoenix(HttpTrackerContract):
+    """The contract of trackers that are asked by HTTP."""
+
+
+def test_a_case_that_failed_has_its_error(tracker: Phoenix, tmp_path: Path) -> None:
+    run(cases("mute"), NotingRAG(), tmp_path / "run")
+
+    track_run(tmp_path / "run", "phoenix")
+
+    (mute,) = tracker.runs.values()
+    assert mute["error"] == "generate: ValueError: no words for mute"
+
+
+def test_a_score_without_a_value_labels_the_trace(tracker: Phoenix, tmp_path: Path) -> None:
+    trace_id = tracker.add_trace()
+    run([of_trace(cases("mute")[0], trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "phoenix")
 
-    assert phoenix.runs["x1-e0"]["output"]["answer"] == "A a"
-    assert phoenix.runs["x1-e1"]["error"] == "generate: ValueError: no words for mute"
-    assert phoenix.evaluations == {
-        ("x1-e0", "set_recall"): 1.0,
-        ("x1-e0", "exact_match"): 1.0,
-        ("x1-e1", "set_recall"): 1.0,
-    }
-
-
-def test_figures_are_in_the_experiment(phoenix: Phoenix, tmp_path: Path) -> None:
-    report = run(cases("a", "b"), NotingRAG(), tmp_path / "run")
-
-    tracked = track_run(tmp_path / "run", "phoenix")
-
-    facts = phoenix.experiments[tracked.id]["metadata"]
-    figures = figures_of(report.summaries)
-    assert {name: facts[name] for name in figures} == figures
-
-
-def test_a_second_export_replaces_the_experiment(phoenix: Phoenix, tmp_path: Path) -> None:
-    run(cases("a"), NotingRAG(), tmp_path / "run")
-
-    first = track_run(tmp_path / "run", "phoenix")
-    second = track_run(tmp_path / "run", "phoenix")
-
-    assert (first.is_new, second.is_new) == (True, False)
-    assert [*phoenix.experiments] == [second.id]
-
-
-def test_runs_of_one_dataset_share_its_examples(phoenix: Phoenix, tmp_path: Path) -> None:
-    run(cases("a"), NotingRAG(), tmp_path / "one")
-    run(cases("a"), NotingRAG(), tmp_path / "two")
-
-    track_run(tmp_path / "one", "phoenix")
-    track_run(tmp_path / "two", "phoenix")
-
-    assert len(phoenix.datasets) == 1
-    assert len({experiment["dataset"] for experiment in phoenix.experiments.values()}) == 1
-    assert len(phoenix.experiments) == 2
-
-
-def test_a_trace_is_annotated_once(phoenix: Phoenix, tmp_path: Path) -> None:
-    phoenix.traces.add("t-1")
-    data = [replace(cases("mute")[0], metadata={"trace_id": "t-1"})]
-    run(data, NotingRAG(), tmp_path / "run")
-
-    track_run(tmp_path / "run", "phoenix")
-    tracked = track_run(tmp_path / "run", "phoenix")
-
-    assert tracked.scored_traces == 1
-    results = {name: result for (_, name, _), result in phoenix.annotations.items()}
-    assert len(results) == len(phoenix.annotations)
-    assert results["set_recall"] == {"score": 1.0}
-    assert results["exact_match"]["label"] == "failed"
-    assert "score" not in results["exact_match"]
-
-
-def test_a_case_whose_trace_is_gone_is_counted(phoenix: Phoenix, tmp_path: Path) -> None:
-    run([replace(cases("a")[0], metadata={"trace_id": "t-1"})], NotingRAG(), tmp_path / "run")
-
-    tracked = track_run(tmp_path / "run", "phoenix")
-
-    assert (tracked.scored_traces, tracked.missing_traces) == (0, 1)
-
-
-def test_a_server_that_refuses_is_an_error_with_its_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(cases("a"), NotingRAG(), tmp_path / "run")
-
-    with serving_json(lambda *_: (401, {"detail": "Invalid token"})) as address:
-        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", address)
-        with pytest.raises(TrackerError, match=r"401.*Check PHOENIX_COLLECTOR_ENDPOINT"):
-            track_run(tmp_path / "run", "phoenix")
+    result = tracker.trace_results(trace_id)["exact_match"]
+    assert result["label"] == "failed"
+    assert "score" not in result

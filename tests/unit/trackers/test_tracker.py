@@ -33,6 +33,8 @@ def tracked_case(**cells: Cell) -> TrackedCase:
         ("P(rel=2)@5", "P_rel_2_at_5"),
         ("ragas:faithfulness", "ragas_faithfulness"),
         ("my.py:score", "my_py_score"),
+        ("answer-length", "answer_length"),
+        ("5_words", "metric_5_words"),
         ("Maß", "Ma"),
         ("正", "metric"),
     ],

@@ -1,0 +1,157 @@
+"""Weights & Biases: the figures as the summary of a run, the cases as a table, the page shown.
+
+The run goes where its own variables say: ``WANDB_API_KEY``, ``WANDB_BASE_URL``, ``WANDB_ENTITY``,
+``WANDB_PROJECT``. With ``WANDB_MODE=offline`` it is written below ``WANDB_DIR``, by default into
+the folder ``wandb``, and ``wandb sync`` sends it later.
+
+Facts of Weights & Biases:
+
+- A run is resumed by its id (https://docs.wandb.ai/models/runs/resuming, ``resume="allow"``). The
+  id of a run that was deleted is never accepted again.
+- Names of metrics are sorted and filtered by where they are letters, digits and ``_``
+  (https://docs.wandb.ai/models/track/log, "Metric naming constraints").
+- It has no traces: a case that came from a trace has the trace's id in the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragbench.core.reading import Reading, words_of
+from ragbench.errors import TrackerError
+from ragbench.masking import mask_text
+from ragbench.plugins import require, silenced
+from ragbench.trackers.receipt import Receipt
+from ragbench.trackers.tracker import (
+    SOURCE,
+    Tracked,
+    TrackedRun,
+    case_values,
+    plain_names,
+    possible_figures,
+)
+
+_SECONDS = 30.0
+"""How long a server may take to accept a run. W&B's own limit is 90 seconds."""
+
+
+def send(run: TrackedRun, receipt: Receipt) -> Tracked:
+    """Weights & Biases: figures as the summary, cases as a table, the page shown in the run."""
+    wandb = require("wandb", extra="wandb")
+    with _speaking_of_wandb():
+        stored = _opened(wandb, run, receipt)
+        try:
+            return _filled(wandb, stored, run, receipt)
+        finally:
+            stored.finish()
+
+
+@contextmanager
+def _speaking_of_wandb() -> Generator[None]:
+    """Turns whatever wandb raises into an error with what to do."""
+
+    def refusal(error: Exception) -> Exception:
+        reason = mask_text(words_of(error)).rstrip(".")
+        return TrackerError(
+            f"W&B: {reason}. Nothing of the run has changed. Check WANDB_API_KEY, WANDB_BASE_URL "
+            "and WANDB_ENTITY, or set WANDB_MODE=offline; then export again"
+        )
+
+    with silenced("wandb", "urllib3"), Reading(refusal):
+        yield
+
+
+def _opened(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
+    """The run at W&B: that of an earlier export, or a new one."""
+    settings: dict[str, Any] = {
+        "silent": True,
+        # A run of the same process, such as a training, goes on beside this one.
+        "reinit": "create_new",
+        # The process that exports is not the one that was evaluated: nothing of it is recorded.
+        "console": "off",
+        "disable_code": True,
+        "disable_git": True,
+        "x_disable_machine_info": True,
+        "x_disable_meta": True,
+        "x_disable_stats": True,
+        "x_save_requirements": False,
+    }
+    if "WANDB_INIT_TIMEOUT" not in os.environ:
+        settings["init_timeout"] = _SECONDS
+    return wandb.init(
+        project=os.environ.get("WANDB_PROJECT") or SOURCE,
+        # No run of another folder has this id: an export that was interrupted is resumed as well.
+        id=receipt.key,
+        resume="allow",
+        name=run.name,
+        config={**run.settings, "commit": run.commit},
+        # The commit changes where `ragbench eval` has continued the run.
+        allow_val_change=True,
+        settings=wandb.Settings(**settings),
+    )
+
+
+def _filled(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
+    """Sends the figures, the cases and the pages."""
+    if stored.disabled:
+        raise TrackerError(
+            "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
+            "export again"
+        )
+    place = f"wandb {stored.settings.base_url} {stored.entity} {stored.project}"
+    is_new = receipt.id_at(place) is None
+    receipt.keep(place, stored.id)
+    _update_summary(stored, run)
+    cases = _log_cases(wandb, stored, run)
+    _log_pages(wandb, stored, run)
+    return Tracked(
+        tracker="wandb",
+        id=stored.id,
+        address=_address(stored),
+        is_new=is_new,
+        cases=cases,
+    )
+
+
+def _update_summary(stored: Any, run: TrackedRun) -> None:
+    """Sets the figures; deletes those of an earlier export that have no value any more."""
+    figures = possible_figures(run.summaries)
+    names = plain_names(figures)
+    for figure, value in figures.items():
+        if value is None:
+            del stored.summary[names[figure]]
+        else:
+            stored.summary[names[figure]] = value
+
+
+def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
+    """The cases as a table, one per row; gives their number."""
+    rows = [case_values(case) for case in run.cases()]
+    columns = [*rows[0]] if rows else []
+    table = wandb.Table(columns=columns, data=[[*row.values()] for row in rows])
+    stored.log({"cases": table})
+    return len(rows)
+
+
+def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
+    """The page as a panel of the run, and the files of the report as an artifact."""
+    if not run.pages:
+        return
+    files = wandb.Artifact(f"report-{stored.id}", type="report")
+    for page in run.pages:
+        files.add_file(str(page))
+        if page.suffix == ".html":
+            stored.log({"report": wandb.Html(page, inject=False)})
+    stored.log_artifact(files)
+
+
+def _address(stored: Any) -> str:
+    """The page of the run; offline, its folder and the command that sends it."""
+    if not stored.offline:
+        return str(stored.url)
+    folder = Path(stored.dir).parent
+    return f"{folder} (send it: wandb sync {folder})"
