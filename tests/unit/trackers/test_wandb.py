@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,11 @@ class OfflineRun:
 
 def _records(path: Path) -> list[Any]:
     """What was written to a log so far."""
-    from wandb.proto import wandb_internal_pb2
-
+    # Its content depends on the version of protobuf, so its types are unknown.
+    messages: Any = import_module("wandb.proto.wandb_internal_pb2")
     records: list[Any] = []
     for content in _contents(path.read_bytes()):
-        record = wandb_internal_pb2.Record()
+        record = messages.Record()
         record.ParseFromString(content)
         records.append(record)
     return records
