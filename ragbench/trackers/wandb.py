@@ -35,6 +35,9 @@ from ragbench.trackers.tracker import (
     possible_figures,
 )
 
+_TABLE = "ragbench/cases"
+_PAGE = "ragbench/report"
+"""The panels of a run; no figure has a name with a slash."""
 _SECONDS = 30.0
 """How long a server may take to accept a run. W&B's own limit is 90 seconds."""
 
@@ -133,7 +136,7 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
     rows = [case_values(case) for case in run.cases()]
     columns = [*rows[0]] if rows else []
     table = wandb.Table(columns=columns, data=[[*row.values()] for row in rows])
-    stored.log({"cases": table})
+    stored.log({_TABLE: table})
     return len(rows)
 
 
@@ -145,7 +148,7 @@ def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
     for page in run.pages:
         files.add_file(str(page))
         if page.suffix == ".html":
-            stored.log({"report": wandb.Html(page, inject=False)})
+            stored.log({_PAGE: wandb.Html(page, inject=False)})
     stored.log_artifact(files)
 
 

@@ -140,7 +140,7 @@ class OfflineRuns:
         return figure.replace(".", "_")
 
     def stored_cases(self, run_id: str) -> Mapping[str, StoredCase]:
-        table = json.loads(self.stored(run_id).logged("cases").read_text("utf-8"))
+        table = json.loads(self.stored(run_id).logged("ragbench/cases").read_text("utf-8"))
         rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
         return cases_of_table(rows)
 
@@ -185,7 +185,7 @@ def test_the_page_is_shown_and_the_report_is_an_artifact(
     tracked = track_run(folder, "wandb")
 
     stored = tracker.stored(tracked.id)
-    assert stored.logged("report").read_text("utf-8") == "a page"
+    assert stored.logged("ragbench/report").read_text("utf-8") == "a page"
     assert "report.html" in stored.artifact_files()
 
 
