@@ -118,8 +118,8 @@ docs: $(VENV)/docs.stamp ## the documentation as a site with search, and the API
 	@$(BIN)/pdoc --docformat google --output-directory build/docs/api ragbench
 	@echo "build/docs/index.html"
 
-# PyTorch is overridden by nothing: which build of it is right depends on the machine. Certificates
-# (certifi) are right in their newest version. Versions that are pinned stay, unless they must change.
+# Versions that are pinned stay, unless they must change. PyTorch is not pinned, since its build depends
+# on the machine; nor is certifi, since the newest certificates are the right ones.
 .PHONY: lock
 lock: $(VENV)/python.stamp ## pin the versions of new requirements (all anew: ARGS=--upgrade, one: ARGS="-P rich")
 	@$(INSTALL_PLAIN) 'uv>=0.8'
