@@ -40,6 +40,7 @@ _OLD_FORMAT = 2
 _FORMAT_KEY = "ragbench_baseline"
 """The first key of a baseline file, by which it is known to be one."""
 Json = Mapping[str, Any]
+"""An object of a baseline file as it was parsed: nothing of it is checked yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

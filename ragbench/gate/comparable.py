@@ -21,6 +21,7 @@ from ragbench.safe_text import as_line, counted
 _SHOWN = 5
 """How many cases of a kind, and changes of a system, are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
+"""What helps where a baseline cannot be compared with at all."""
 
 
 class Comparability(Record):

@@ -43,6 +43,7 @@ class Undecided(StrEnum):
 
 
 _BelowOne = Annotated[float, Meta(ge=0, lt=1)]
+"""A share of all, which is never tolerated as a whole: then nothing could fail."""
 
 
 class FigureLimits(Record):
@@ -141,6 +142,7 @@ class LimitOption(NamedTuple):
 
 
 _METRIC = "(.+)"
+"""A name of a metric may hold anything."""
 _EXAMPLE = "such as 'recall@5=0.8'"
 OPTIONS = {
     "minimum": LimitOption("--min", "metrics {} min", _METRIC, f"NAME=NUMBER, {_EXAMPLE}"),
@@ -332,6 +334,7 @@ def _beside(folder: Path, entry: str) -> str:
 
 
 _DEFAULT_FILE = Path("ragbench.yaml")
+"""The file that is read where no file is named."""
 
 
 def demanded(

@@ -28,8 +28,11 @@ DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 
 _CORRECTNESS = "answer_correct"
+"""Whether an answer is right, as a judge or a reference says."""
 _DECLINING = "abstention_accuracy"
+"""Whether it was right to decline, or to answer."""
 _ANSWER_RATE = "answer_rate"
+"""Whether a case was answered, measured by itself."""
 _ANSWER_METRICS = (*JUDGED_RIGHT, _CORRECTNESS, "token_f1", "exact_match", RIGHT)
 """Who holds one of these says how much the answers may lose."""
 _REFUSAL_METRICS = (ANSWERED, _ANSWER_RATE)

@@ -240,8 +240,8 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
     labelled_items = {label.item for label in book.labels if label.value is not None}
     total = len(labelled_items)
     if total:
-        subject = "these runs" if len(runs) > 1 else "this run"
-        note = f"{len(used):,} of {total:,} labelled answers are of {subject}"
+        judged = "these runs" if len(runs) > 1 else "this run"
+        note = f"{len(used):,} of {total:,} labelled answers are of {judged}"
         if len(used) < total:
             note += "; the others are of other answers or contexts"
         yield f"{note}."
@@ -254,16 +254,16 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
     labels_of_pairs = [label for label in labels if label.is_of_pairs]
     if labels_of_pairs and len(runs) == 1:
-        count = counted(len(labels_of_pairs), "label")
+        subject = counted(len(labels_of_pairs), "label")
         yield (
-            f"{count} of answers that differ between two runs: such a label "
+            f"{subject} of answers that differ between two runs: such a label "
             "corrects the difference (ragbench compare, gate), and not the figure of one run."
         )
     chosen_labels = [label for label in labels if not label.is_drawn]
     if chosen_labels:
-        count = counted(len(chosen_labels), "label")
+        subject = counted(len(chosen_labels), "label")
         yield (
-            f"{count} of cases that nobody drew: corrected figures lean as the "
+            f"{subject} of cases that nobody drew: corrected figures lean as the "
             "choice of these cases did. ragbench label draws them."
         )
 

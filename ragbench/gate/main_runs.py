@@ -428,7 +428,7 @@ def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
     """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids
-    places = baseline.table.places(ids).tolist()
+    places: list[int] = baseline.table.places(ids).tolist()
     for position, id_ in enumerate(ids):
         if id_ not in unchanged_ids:
             places[position] = -1

@@ -43,12 +43,16 @@ from ragbench.ledger.tables import read_only, reading_journal
 from ragbench.plugins import Floats, Integers, NDArray, np
 
 _REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
+"""What the newest command of the run counted; none where it did not get to its end."""
 _STARTED_QUERY = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
+"""When the newest command of the run began."""
 _ORIGINS_QUERY = "SELECT body FROM origins ORDER BY stage"
 _METRICS_QUERY = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
+"""The number of each metric's column; a position is that of metrics that are still measured."""
 # Outcomes of an earlier epoch are of another setting of the run: see `ragbench.ledger.journal`.
 _IS_CURRENT = "epoch = (SELECT value FROM meta WHERE key = 'epoch')"
 _CASE_OUTCOMES = f"FROM outcomes WHERE number = cases.number AND {_IS_CURRENT}"
+"""What the stages gave for a case, within a query of cases."""
 _VALUE_OF_STAGE = (
     f"(SELECT json_extract(CAST(body AS TEXT), '$.{{key}}') {_CASE_OUTCOMES} "
     "AND stage = '{stage}' AND status NOT IN ('failed', 'skipped'))"
@@ -61,7 +65,9 @@ _CASES_QUERY = (
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
+"""The cases in the dataset's order, each with how its stages ended and what it was scored."""
 _NOTES_QUERY = "SELECT digest, metric, detail FROM notes"
+"""Why cells have no value. Cases with the same notes share a digest."""
 _TEXTS_QUERY = "SELECT body, {ids}, {response} FROM cases WHERE number = ?"
 _MARKS_QUERY = "SELECT number, {ids}, {response} FROM cases ORDER BY number"
 _BATCH_CASES = 2_000
@@ -475,6 +481,7 @@ _NOTES_DIGEST = 7
 _FIRST_VALUE = 8
 """The column from which on the row has the values of its cells."""
 _STATUS_LETTERS = [ord(status.value[0]) for status in Status]
+"""How a journal writes the status of a cell: the first letter of its word."""
 
 
 class _Repeat(NamedTuple):

@@ -27,6 +27,7 @@ _MAX_GROUNDS = 2
 _MAX_NAMES = 3
 """How many lost cases, or detectable losses, a sentence lists before it counts the others."""
 UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
+"""What a reader must know of a gate that passes with open checks."""
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:

@@ -321,6 +321,7 @@ class Meaning(Enum):
 
 
 _NUMBER = r"(\d[\d,]*)"
+"""A number of tokens, with commas between thousands."""
 
 
 @cache
@@ -405,6 +406,7 @@ _WAIT_SENTENCE = re.compile(
     r"(?P<unit>ms|s|sec|m|min)",
     re.IGNORECASE,
 )
+"""How errors ask in words to wait, such as "Please try again in 1m2.5s"."""
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
 """Seconds in each."""
 

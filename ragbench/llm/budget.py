@@ -131,6 +131,12 @@ class Ledger:
     """
 
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
+        """Begins empty.
+
+        Args:
+            price: what costs are reckoned by; None where the endpoint has to say them.
+            book: where each event is written, too.
+        """
         self._price = price
         self._book = book
         """Where each event is written, too; None where nothing is kept."""
@@ -258,6 +264,7 @@ class CallBook:
     """
 
     def __init__(self, folder: Path) -> None:
+        """Writes nothing yet: a run that asks no model has no book in its folder."""
         self._folder = folder
         self._lock = threading.RLock()  # of one thread: `note` opens the book inside of it
         self._file: int | None = None

@@ -43,7 +43,9 @@ _CORRECTION_REQUEST = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
+"""What a model is told, once, whose answer is not as asked."""
 _CHAT = "/chat/completions"
+"""The path of the interface for chats, behind an endpoint's address."""
 _SHOWN = 1000
 """Characters of a problem that the model is told."""
 _FIRST_ANSWER = 512

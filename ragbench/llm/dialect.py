@@ -26,6 +26,7 @@ _OFTEN = 3
 """Answers without the structure that was asked for, after which a way of asking is given up: one or
 two may be slips of a small model."""
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
+"""How a prompt says what structure is wanted, where the request has no field for that."""
 _LIMIT = "max_tokens"
 _NEWER_LIMIT = "max_completion_tokens"
 """The two names of the field that limits an answer's length: an endpoint takes one of them."""
@@ -39,6 +40,7 @@ _MEASURABLE = 1_000
 """Bytes of a prompt from which on its tokens a byte are taken up: in a shorter one the tokens that
 the chat template adds would count for too much."""
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
+"""A number in an error that may be a limit of tokens; parts of names and versions are none."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -342,6 +344,7 @@ def _is_strict(schema: object) -> bool:
 # --- whether an endpoint reads all of a prompt: something is hidden in one and asked for
 
 _FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
+"""A sentence that says nothing, to make a prompt long."""
 
 
 class Marked:
@@ -389,6 +392,13 @@ class Reading:
     def __init__(
         self, where: str, dialect: Dialect, ask: Callable[[Sequence[Message]], Awaitable[str]]
     ) -> None:
+        """Asks nothing yet.
+
+        Args:
+            where: the model and its address, for messages.
+            dialect: what was learned of the endpoint, this included.
+            ask: asks for a text, without any check of its own.
+        """
         self._where = where
         self._dialect = dialect
         self._ask = ask
@@ -463,6 +473,7 @@ def is_short(usage: Usage, fewest: int) -> bool:
 
 
 _WORD = re.compile(r"\S+")
+"""What white space parts."""
 _DENSE = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )

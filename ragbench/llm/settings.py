@@ -75,6 +75,7 @@ _FLAG = _Kind(bool, "true or false")
 _FIELDS = _Kind(dict[str, Any], 'an object such as {"top_p": 0.9}')
 _HEADERS = _Kind(dict[str, str], 'an object of texts, such as {"X-Team": "search"}')
 _COMMAND = _Kind(Annotated[tuple[str, ...], Meta(min_length=1)], "a program with its arguments")
+"""A program that prints a key: as a list, or as a shell would split it."""
 _STRUCTURED = _Kind(StructuredOutput, f"one of {', '.join(StructuredOutput)}")
 
 
@@ -119,6 +120,7 @@ _ROWS = {
     "cache_max_mb": _Row(_WHOLE),
 }
 SETTING_NAMES = tuple(_ROWS)
+"""The names of all settings of a model, for options and the section of a file."""
 _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""
 
@@ -150,6 +152,7 @@ def _read_setting(name: str, value: object, origin: str) -> Any:
 
 
 _OPENAI_URL = "https://api.openai.com/v1"
+"""The address where no other is named."""
 _CACHE_MEGABYTES = 1_000
 """How large the file of answers may grow where no setting says it."""
 _PANEL = "panel"
@@ -170,6 +173,14 @@ class _UserSettings:
         environ: Mapping[str, str],
         kind: str,
     ) -> None:
+        """Reads and checks every setting, and keeps where each was given.
+
+        Args:
+            options: of the command, by the names of the settings.
+            section: of the configuration file.
+            file: its path, for messages.
+            kind: the section's name, and a part of the variables' names.
+        """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
         self._environ = environ

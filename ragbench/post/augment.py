@@ -247,8 +247,10 @@ class Temporal(Checked):
 # --- more chunks
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
+"""How several lists become one; `fuse` says what each does."""
 
 Rankings = Sequence[Sequence[RankedChunk]]
+"""Several lists of chunks, each best first."""
 
 
 def newcomers(items: Sequence[Found]) -> list[RankedChunk]:

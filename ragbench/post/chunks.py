@@ -51,8 +51,7 @@ def numbers_schema(key: str, count: int) -> Schema[list[int]]:
             raise ValueError(f"'{key}' is not a list")
         for number in value:
             # `type`, because true is an int, too, and no number of a passage.
-            is_whole = type(number) is int
-            if not is_whole or not 1 <= number <= count:
+            if type(number) is not int or not 1 <= number <= count:
                 raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
         return cast("list[int]", value)
 
@@ -265,6 +264,7 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 # --- times in chunks' metadata
 
 Precision = Literal["year", "month", "day", "time"]
+"""How precise a point in time is: a text may name only its year, month or day."""
 
 _YEARS = range(1000, 3000)
 """Whole numbers that are years: as seconds they would lie in the first hour of 1970."""

@@ -89,6 +89,7 @@ Field = Literal[
     "initial_rank",
     "initial_score",
 ]
+"""What an object of `JsonFormat` may hold of a chunk."""
 
 _RANKING_FIELDS = ("rank", "score", "initial_rank", "initial_score")
 """Those that are known of a chunk's place among the others; the rest are the chunk's own."""

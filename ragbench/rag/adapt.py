@@ -28,6 +28,7 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 from ragbench.safe_text import listed
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
+"""What `as_rag` gives: plain or in coroutines."""
 
 _SHAPES = (
     "the interface's methods (retrieve, generate, their batch_ and _with_metadata forms)",
@@ -37,6 +38,7 @@ _SHAPES = (
     "a function of the query",
     "an http:// or https:// URL",
 )
+"""What `as_rag` looks for, as its errors list it."""
 
 
 def as_rag(

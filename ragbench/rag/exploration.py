@@ -91,6 +91,7 @@ class _Explorer:
         headers: dict[str, str],
         timeout: float,
     ) -> None:
+        """Asks nothing yet: whatever is learned later belongs to this one service."""
         self._service = service
         self._question = question
         self._send = send

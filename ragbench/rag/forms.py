@@ -53,6 +53,7 @@ RETRIEVAL = _family("retrieval", "retrieve")
 GENERATION = _family("generation", "generate")
 FAMILIES: Mapping[str, Family] = {"retrieval": RETRIEVAL, "generation": GENERATION}
 FORMS: Mapping[str, MethodForm] = {form.name: form for form in (*RETRIEVAL, *GENERATION)}
+"""All eight methods of the interface, by their names."""
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:

@@ -28,8 +28,16 @@ from ragbench.safe_text import listed
 
 
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
-    """Refuses to ask for more contexts than a retriever was built to return."""
-    if isinstance(built_with, int) and built_with < (top_k or 0):
+    """Refuses to ask for more contexts than a retriever was built to return.
+
+    It would return fewer without a word, and a metric at a higher cutoff would be too low.
+
+    Args:
+        built_with: the retriever's own number; anything else than an int says nothing.
+    """
+    if top_k is None or not isinstance(built_with, int):
+        return
+    if built_with < top_k:
         raise InterfaceError(
             f"{where} was built to return {built_with} contexts and cannot be asked for {top_k}: "
             f"build it with at least {top_k}"
@@ -49,6 +57,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
 
 
 Restore = Callable[[str, RetrievalResult[Any], Said], None]
+"""Takes a query, its retrieval of an earlier process, and what was said before the query."""
 
 
 class Parts(Record):
@@ -73,6 +82,7 @@ class Parts(Record):
 
 
 MakeParts = Callable[[Any], Parts]
+"""Makes the interface's methods of a foreign object."""
 
 
 class Shape(Record):
@@ -191,9 +201,10 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
 
 def is_coroutine(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
-    )
+    if inspect.iscoroutinefunction(function):
+        return True
+    method = getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
+    return inspect.iscoroutinefunction(method)
 
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
@@ -296,11 +307,13 @@ class OneCall:
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks the system, and keeps its answer for the `generate` that follows."""
-        return self._retrieval(query, self._called(self.ask, query, top_k, said), said)
+        value = self._called(self.ask, query, top_k, said)
+        return self._retrieval(query, value, said)
 
     async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks a system of coroutines, and keeps its answer for the `agenerate` that follows."""
-        return self._retrieval(query, await self._called(self.ask, query, top_k, said), said)
+        value = await self._called(self.ask, query, top_k, said)
+        return self._retrieval(query, value, said)
 
     def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
         """The answer that the system gave with these contexts.
@@ -357,11 +370,9 @@ class OneCall:
             if answer is None:
                 unanswered.append(place)
         if unanswered:
-            values = self._called_together(
-                [queries[place] for place in unanswered],
-                None,
-                [histories[place] for place in unanswered],
-            )
+            unanswered_queries = [queries[place] for place in unanswered]
+            their_histories = [histories[place] for place in unanswered]
+            values = self._called_together(unanswered_queries, None, their_histories)
             for place, value in zip(unanswered, values, strict=True):
                 contexts = contexts_list[place]
                 outcomes[place] = _read_or_error(self._second_answer, contexts, value)
@@ -369,9 +380,10 @@ class OneCall:
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
-        answer = as_object(result.metadata).get(ANSWER_KEY)
-        if is_object(answer):
-            self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
+        stored = as_object(result.metadata).get(ANSWER_KEY)
+        if is_object(stored):
+            answer: _Answer = GenerationResult.from_mapping(stored)
+            self._remember(query, result.contexts, answer, said)
 
     def _called(
         self,
@@ -386,7 +398,9 @@ class OneCall:
         Args:
             contexts: what it answers from, if it takes that; None, if it retrieves.
         """
-        options: dict[str, Any] = {**pass_top_k(self.keyword, top_k, self.where)[1]}
+        # Never by position: `keyword` is a name, or None.
+        _, top_k_option = pass_top_k(self.keyword, top_k, self.where)
+        options: dict[str, Any] = dict(top_k_option)
         if self.history is not None:
             options[self.history] = said
         if self.contexts is not None and contexts is not None:
@@ -447,9 +461,10 @@ class OneCall:
         self._warned = True
         remedy = self.remedy
         if remedy is None:
+            remedy = "Return {'answer': ..., 'contexts': [...]} to have it measured"
             fields = answer_fields(value)
-            present = "" if fields is None else f" (there are {listed([*fields])})"
-            remedy = f"Return {{'answer': ..., 'contexts': [...]}} to have it measured{present}"
+            if fields is not None:
+                remedy += f" (there are {listed(list(fields))})"
         warn(
             f"{self.where} returns answers without contexts: they are scored, retrieval is "
             f"not. {remedy}"
@@ -468,6 +483,8 @@ class OneCall:
 
 def _fields(metadata: object) -> dict[str, Any]:
     """A result's metadata as a mapping that keys can be added to, whatever a user put there."""
-    if metadata is None or is_object(metadata):
-        return {**as_object(metadata)}
+    if metadata is None:
+        return {}
+    if is_object(metadata):
+        return dict(metadata)
     return {"metadata": metadata}

@@ -409,6 +409,7 @@ def error_in(body: Body) -> str:
 # --- what to send
 
 _NAME = r"[\"'`]?(?P<name>[A-Za-z_][\w.\[\]-]*)[\"'`]?"
+"""The name of a field in a sentence, in quotes or without."""
 _SAYS_MISSING = (
     re.compile(rf"{_NAME}\s+(?:is|are)?\s*(?:a\s+)?(?:required|missing|mandatory)\b", re.I),
     re.compile(

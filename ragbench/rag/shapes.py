@@ -225,6 +225,7 @@ def _listed(value: Mapping[str, Any]) -> str:
 
 
 Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
+"""What one call of a system gives: what it retrieved, where it shows that, and its answer."""
 
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
