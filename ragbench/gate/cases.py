@@ -86,6 +86,7 @@ def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     share = (cells.values - low) / scale
     if column.sign < 0.0:
         share = 1.0 - share
+    # NaN, where there is no value, is not above any threshold.
     passed: NDArray[np.bool_] = share >= THRESHOLD
     return passed
 

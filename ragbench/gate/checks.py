@@ -127,7 +127,10 @@ def coverage_check(
 
 
 def _failed_cases(run: RunScores, demands: Sequence[Demand]) -> Floats:
-    """1 for each case of which a stage failed, or one of the demanded metrics; else 0."""
+    """1 for each case of which a stage failed, or one of the demanded metrics; else 0.
+
+    Numbers, because their mean is the error rate, and its change is tested like that of a metric.
+    """
     has_failed = np.zeros(len(run.cases), bool)
     for place, stages in enumerate(run.table.fact("stages")):
         has_failed[place] = Status.FAILED in stages.values()
@@ -202,7 +205,11 @@ def _log_deviation(latency: Latency) -> float | None:
 
 
 def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> Interval | None:
-    """The interval of the share by which a stage's mean lies above the baseline's."""
+    """The interval of the share by which a stage's mean lies above the baseline's.
+
+    None where the times do not compare, or where it is not known how much they spread: calls that
+    are made at once take longer.
+    """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or not before.mean:
@@ -314,7 +321,10 @@ _NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
 
 
 def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
-    """What is missing where a stage's times do not compare with the baseline's."""
+    """What is missing where a stage's times do not compare with the baseline's.
+
+    The end of a sentence that begins with "the run stores no".
+    """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or now.concurrency == before.concurrency:
@@ -631,7 +641,10 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
 
 
 def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[MetricColumn]) -> None:
-    """Refuses cases of which none of the metrics says whether they pass."""
+    """Refuses cases of which none of the metrics says whether they pass.
+
+    The user relies on them, and a check that can never fail would seem to guard them.
+    """
     undecidable: list[str] = []
     for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):
         if place >= 0 and all(passes(run, place, column) is None for column in main):

@@ -150,7 +150,14 @@ def _scored_anew(baseline: RunScores) -> str:
 def _dataset_change(
     run: RunScores, baseline: RunScores, same_ids: set[str], renamed: Mapping[str, str]
 ) -> DatasetChange | None:
-    """How the cases of a run differ from those of a baseline that has its ids."""
+    """How the cases of a run differ from those of a baseline that has its ids.
+
+    None where they do not.
+
+    Args:
+        same_ids: of the cases that both have unchanged.
+        renamed: by the run's id of a case, the id that it had in the baseline.
+    """
     has_same_cases = len(same_ids) == len(run.cases) == len(baseline.cases)
     if has_same_cases and not renamed:
         return None

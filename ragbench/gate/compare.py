@@ -87,7 +87,11 @@ def _in_order_of_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
 def cases_of_id(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
-    """The runs with the cases whose ids all of them have, however each asks them; and a note."""
+    """The runs with the cases whose ids all of them have, however each asks them; and a note.
+
+    For ways to ask the same thing, such as a last turn and its rewrite. The note says what differs
+    besides, because that may explain a difference of scores.
+    """
     common_ids, ids_in_any = _common_and_all_ids(runs)
     left_out = len(ids_in_any) - len(common_ids)
     if not common_ids or (left_out and not only_common_cases):

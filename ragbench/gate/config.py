@@ -303,7 +303,10 @@ def read_gate_config(
 
 
 def _read_section(file: _Section) -> GateConfig:
-    """The configuration of a file that has a section of a gate."""
+    """The configuration of a file that has a section of a gate.
+
+    What is wrong in it is noted in the file, so that all mistakes are reported together.
+    """
     place = ("gate",)
     file.mapping(place, (*SINGLE_VALUES, *_GROUPS))
     values: dict[str, Any] = {}

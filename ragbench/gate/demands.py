@@ -124,7 +124,10 @@ def on_cases(
 
 
 def _impossible_limits(demand: Demand) -> Iterator[str]:
-    """What can never be judged, or would never fail, or always."""
+    """What can never be judged, or would never fail, or always.
+
+    A limit that a typing error has put out of reach would else pass, or fail, for ever.
+    """
     column = demand.column
     limits = demand.limits
     name = column.name

@@ -74,7 +74,10 @@ class DropQuestion(RegressionQuestion):
 def drop_questions(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
-    """A question for each demanded ``max_drop``, on all cases and on slices."""
+    """A question for each demanded ``max_drop``, on all cases and on slices.
+
+    All are asked before any is judged: they are tested as one family.
+    """
     for demand, name, places in on_cases(demands, run):
         if demand.limits.max_drop is not None:
             yield DropQuestion(
@@ -120,6 +123,7 @@ class _SameNumbers(NamedTuple):
             differences=hash((places, sample.differences.tobytes())),
             before=sample.before,
             after=sample.after,
+            # Of metrics without any case the numbers are alike, and mean nothing.
             name="" if len(sample.places) else column.name,
         )
 
@@ -221,7 +225,10 @@ def coverage_questions(
 def shown_checks(
     columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores
 ) -> Iterator[GateCheck]:
-    """Metrics of which nothing is demanded: how they moved, and no verdict."""
+    """Metrics of which nothing is demanded: how they moved, and no verdict.
+
+    Each further test would cost those that are held some of their power.
+    """
     for column in columns:
         sample = paired(column, run, baseline)
         if not len(sample.places):

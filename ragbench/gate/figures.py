@@ -251,9 +251,15 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
 
 
 def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunScores:
-    """The run with a figure that is derived from the cells of a metric."""
+    """The run with a figure that is derived from the cells of a metric.
+
+    Args:
+        name: of the figure.
+        source: the metric's name.
+        derive: makes the figure's value of a case.
+    """
     column = run.column(source)
-    if column is None or run.column(name) is not None:
+    if column is None or run.column(name) is not None:  # nothing to make it of, or made already
         return run
     cells = run.cells(source)
     declining = run.cells(_DECLINING)

@@ -107,7 +107,10 @@ def lost_cases(
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
-    """What a reader must know besides the checks."""
+    """What a reader must know besides the checks: what passed without being shown, and by whom.
+
+    Made anew where outcomes change, as `with_checks` does.
+    """
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
     is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
@@ -359,7 +362,10 @@ def _compared(
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
-    """How a check bears on the verdict: what does not count passes."""
+    """How a check bears on the verdict: what does not count passes.
+
+    The verdict is made of these, and the pytest plugin ends each check's test by it.
+    """
     if check.is_small_slice:
         return GateOutcome.PASSED
     if undecided is Undecided.PASS and check.may_pass:

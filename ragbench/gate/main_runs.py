@@ -286,7 +286,11 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
 
 
 def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
-    """What runs that are given as one system's do not share, though later runs of main need not."""
+    """What runs that are given as one system's do not share, though later runs of main need not.
+
+    Empty where they share it. How they differ is taken for the system's noise: other cases or other
+    formulas would be taken for noise, too.
+    """
     has_same_cases = len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run))
     if not has_same_cases:
         cases = counted(len(run.cases), "case")

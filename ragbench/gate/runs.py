@@ -232,7 +232,10 @@ _ROUNDING = 1e-6
 
 
 def _check_range(metric: Metric, values: Floats) -> None:
-    """Raises ValueError for a value that the metric cannot have given: the journal is damaged."""
+    """Raises ValueError for a value that the metric cannot have given: the journal is damaged.
+
+    SQLite keeps whatever a damaged cell holds, and a gate would judge by it.
+    """
     low = metric.definition.low
     high = metric.definition.high
     measured = values[~np.isnan(values)]
@@ -494,7 +497,10 @@ class _Repeat(NamedTuple):
 
 
 def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
-    """Reads the folder of one more time that the cases of a run were asked."""
+    """Reads the folder of one more time that the cases of a run were asked.
+
+    Only what the run itself is scored by can be averaged with it.
+    """
     run_folder = RunFolder(path=folder)
     repeat_metrics = metrics_of(read_manifest(run_folder.manifest))
     if [metric.name for metric in repeat_metrics] != [metric.name for metric in metrics]:

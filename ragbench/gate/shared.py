@@ -72,7 +72,11 @@ def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> Shar
 
 
 def _is_against(check: GateCheck) -> bool:
-    """Whether a check of all cases failed, or saw a loss that it does not tolerate."""
+    """Whether a check of all cases failed, or saw a loss that it does not tolerate.
+
+    One that is open counts: its loss may be a part of one that is shown. Slices are left out, since
+    they share their cases with the whole.
+    """
     if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):
         return False
     if _is_alarm(check):

@@ -440,7 +440,10 @@ def _evidence_text(check: GateCheck) -> str:
 
 
 def _pairing_text(drop: Drop) -> str:
-    """On how many cases the two means are, where one of the runs measured others as well."""
+    """On how many cases the two means are, where one of the runs measured others as well.
+
+    Else a reader would look for these means in the reports, which have those of all cases.
+    """
     unpaired: list[str] = []
     if drop.cases_only_before:
         unpaired.append(f"{drop.cases_only_before:,} only before")

@@ -182,7 +182,11 @@ class Ledger:
         return Receipt.of([receipt])  # sorts the lines
 
     def _with_estimate(self, line: ReceiptLine) -> ReceiptLine:
-        """A line with what its lost requests may have cost, by the mean of the answered ones."""
+        """A line with what its lost requests may have cost, by the mean of the answered ones.
+
+        An endpoint may bill a request whose answer never came. The estimate is never above the most
+        that it can have cost, and None where nothing was answered to go by.
+        """
         answered = self._answered[line.purpose, line.model]
         lost = line.unconfirmed_requests
         estimate = None
@@ -312,6 +316,8 @@ class CallBook:
         with self._lock:
             file = self._file
             self._file = None
+        # The receipt first: a process that is killed in between counts its costs twice, and loses
+        # none of them.
         if receipt.lines:
             _append_receipt(self._folder / RECEIPTS, receipt, ended="done")
         if file is not None:
@@ -517,7 +523,10 @@ def _price_table() -> dict[str, dict[str, Price]]:
 
 
 def check_cap(endpoint: Endpoint) -> None:
-    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost."""
+    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost.
+
+    A cap is kept by setting that amount aside before each request.
+    """
     if price_for(endpoint) is None:
         raise ConfigError(
             f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "

@@ -460,7 +460,10 @@ class LLMClient(Caller):
         return completion
 
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
-        """What the cache has; an answer that no longer passes its check is as good as none."""
+        """What the cache has; an answer that no longer passes its check is as good as none.
+
+        It is checked again: the check is no part of the key, and may be stricter by now.
+        """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
             return None

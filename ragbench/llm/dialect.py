@@ -326,7 +326,10 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
 
 
 def _is_strict(schema: object) -> bool:
-    """Whether every object in a schema names all its fields: what strict servers demand."""
+    """Whether every object in a schema names all its fields: what strict servers demand.
+
+    A request that is called strict, and is not, would be refused as a whole.
+    """
     if isinstance(schema, (list, tuple)):
         parts = cast("Sequence[object]", schema)
         return all(_is_strict(part) for part in parts)

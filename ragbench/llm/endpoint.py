@@ -173,7 +173,7 @@ class Endpoint(Checked):
 
         What an endpoint is stands in manifests and reports: a key must not get that far.
         """
-        parts = urlsplit("")
+        parts = urlsplit("")  # what an address that cannot be split is taken for
         with suppress(ValueError):
             parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -296,6 +296,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise ConfigError(f"'{name}' is no header: a sign in its name or value is forbidden")
+        # Gateways name such headers as they like, such as Ocp-Apim-Subscription-Key.
         is_key = is_secret(name) or name.lower().endswith("key")
         if is_key and not _SCHEME.fullmatch(value):
             raise ConfigError(

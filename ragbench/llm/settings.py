@@ -381,7 +381,12 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """The settings of the model: from options, a section of the file, and the environment."""
+    """The settings of the model: from options, a section of the file, and the environment.
+
+    Args:
+        section: ``llm`` of the file; its ``panel`` is for `resolve_panel`.
+        file: the file's path, for messages.
+    """
     section_of_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
     user_settings = _UserSettings(options, section_of_model, file, environ, _CHAT)
     return user_settings.settings_at_own_address(DEFAULT_CACHE)

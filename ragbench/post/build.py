@@ -220,7 +220,11 @@ def _checked_name(key: str, name: object, known_names: Sequence[str], action: st
 
 
 def _makers(name: str, resources: Resources) -> Makers:
-    """What makes those settings of an operator that a file cannot hold as they are."""
+    """What makes those settings of an operator that a file cannot hold as they are.
+
+    By the type of the setting, a function that makes it of what the file has: a counter of its
+    name, a reranker of its settings; services and models come from the resources.
+    """
     makers: dict[Any, Any] = {}
     for setting, kinds in _SHARED.items():
         for kind in kinds:

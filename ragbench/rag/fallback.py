@@ -203,7 +203,8 @@ def _derive(
 ) -> Generator[Any, Any, Any]:
     """Derives one call from an implemented form; ``said`` is what was said before each query.
 
-    Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
+    Yields what a call returned (a value or an awaitable), is sent the value, returns the result: so
+    it is written once for plain methods, and for coroutines, which its caller awaits.
     """
     form = FORMS[target]
     route = rag._routes.get(target)

@@ -226,7 +226,12 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
 def pass_top_k(
     way: str | None, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The arguments for how many contexts are wanted: positional and by keyword."""
+    """The arguments for how many contexts are wanted: positional and by keyword.
+
+    Args:
+        way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.
+        where: its name in messages.
+    """
     if top_k is None:
         return (), {}
     if way is None:

@@ -255,9 +255,14 @@ def _signature(target: Callable[..., Any]) -> inspect.Signature:
 
 
 def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str) -> Any:
-    """What a class or a factory makes of the user's arguments."""
+    """What a class or a factory makes of the user's arguments.
+
+    Whatever it raises becomes an error that names it, but for the user's own interruption: a
+    factory may even call ``sys.exit``.
+    """
     arguments = _arguments(target, user_arguments, spec)
     try:
+        # Tried first: else a TypeError within the factory would look like wrong arguments.
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
         raise ConfigError(f"'{spec}': {error}. It takes {_accepted(target)}") from None

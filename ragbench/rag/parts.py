@@ -132,7 +132,10 @@ class AdaptedRAG:
             restore(query, result, said)
 
     def stage_identity(self, stage: str) -> object:
-        """What the adapted objects say of themselves; None when none of them says anything."""
+        """What the adapted objects say of themselves; None when none of them says anything.
+
+        Then ragbench goes by their source and settings, as for any other system.
+        """
         identities: list[object] = []
         for source in self.adapts:
             method = getattr(source, "stage_identity", None)
@@ -208,7 +211,10 @@ def is_coroutine(function: object) -> bool:
 
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
-    """A retrieval method that asks for a number of contexts where a call names none."""
+    """A retrieval method that asks for a number of contexts where a call names none.
+
+    That is the ``top_k`` of `as_rag`: what it adapts has no configuration that could hold one.
+    """
 
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
@@ -471,7 +477,10 @@ class OneCall:
         )
 
     def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:
-        """Reads the answer of a second call, and says that it is one if it retrieved again."""
+        """Reads the answer of a second call, and says that it is one if it retrieved again.
+
+        Such an answer may rest on other contexts than those that were measured: reports say so.
+        """
         retrieval, answer = read_answer(value, self.where)
         if self.contexts is not None:
             return answer

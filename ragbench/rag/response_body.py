@@ -235,7 +235,10 @@ def _named(document: object, name: str) -> object:
 
 
 def _json_lines(text: str) -> list[object] | None:
-    """The documents of JSON in lines; None where a line is none."""
+    """The documents of JSON in lines; None where a line is none.
+
+    Each must be an object or a list: lines of numbers or words are a text.
+    """
     documents: list[object] = []
     for line in _LINE_END.split(text):
         if not line.strip():

@@ -125,7 +125,10 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
 
 
 def _item(value: object, position: int, where: str) -> _Item:
-    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper."""
+    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper.
+
+    A score beside the document wins over one within it: it is that of this query.
+    """
     document: Any = value
     if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
         inner, score = cast("tuple[Any, Any]", value)
@@ -393,7 +396,10 @@ def _joined(text: object) -> str | None:
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
-    """All that an object of a framework says beside its text; None where it says nothing."""
+    """All that an object of a framework says beside its text; None where it says nothing.
+
+    Tokens come under ``usage``, where the metrics of tokens and cost look for them.
+    """
     metadata: dict[str, Any] = {}
     for name in ("metadata", "meta", "response_metadata"):
         metadata |= as_object(getattr(value, name, None))

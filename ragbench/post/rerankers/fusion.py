@@ -77,7 +77,10 @@ class FusionReranker(Checked):
     def members(
         self, query: Query, chunks: Sequence[Chunk]
     ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
-        """Each reranker's scores, and all their notes with the reranker's name before each."""
+        """Each reranker's scores, and all their notes with the reranker's name before each.
+
+        Two rerankers of one name may note the same: each note is given once.
+        """
         lists: list[Sequence[float]] = []
         notes: list[str] = []
         for reranker in self.rerankers:

@@ -361,7 +361,10 @@ class HttpReranker(Checked):
 
 
 def _filled(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
-    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``."""
+    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``.
+
+    The forms are data: a service with another form needs a table, and no code.
+    """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
         if is_object(value):
