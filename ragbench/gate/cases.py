@@ -454,10 +454,10 @@ def _pair_of(
     newly_failing = fails & ~wins
     mixed = fails & wins
     newly_fixed = wins & ~fails
-    first, second = marks
+    first_mark, second_mark = marks
     return RunPair(
-        first=first,
-        second=second,
+        first=first_mark,
+        second=second_mark,
         cases=size,
         newly_failing=int(newly_failing.sum()),
         mixed=int(mixed.sum()),

@@ -332,8 +332,10 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
     if fusion in ("concat", "interleave"):
         return in_order(entries.values())
     if fusion == "rrf":
-        ids = [[entry.chunk.id for entry in ranking] for ranking in rankings]
-        sums = reciprocal_rank_scores(ids, weights=weights)
+        ids_of_rankings: list[list[str]] = []
+        for ranking in rankings:
+            ids_of_rankings.append([entry.chunk.id for entry in ranking])
+        sums = reciprocal_rank_scores(ids_of_rankings, weights=weights)
     else:
         sums = _weighted_sums(rankings, weights)
     best_first = sorted(entries, key=lambda id: (-sums[id], id))

@@ -258,12 +258,12 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
             made.append((chunk.id, _origins(chunk)))
         elif chunk.text not in texts_before[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
-    given = [(entry.chunk.id, entry.score) for entry in before]
-    left = [(entry.chunk.id, entry.score) for entry in output.chunks]
+    scores_before = [(entry.chunk.id, entry.score) for entry in before]
+    scores_now = [(entry.chunk.id, entry.score) for entry in output.chunks]
     return Step(
         operator=operator,
-        given=tuple(given),
-        left=tuple(left),
+        given=tuple(scores_before),
+        left=tuple(scores_now),
         notes=output.notes,
         failures=output.failures,
         rewrote=tuple(rewrote),

@@ -127,8 +127,8 @@ def stage_origin(
     # Where the user's own classes say what distinguishes the stage, nothing else counts.
     versions = _versions_of_users(rag, stage)
     if versions is not None:
-        named = described({"named": versions, **settings}, at=AS_SAID)
-        return named_origin(stage, named)
+        description_by_name = described({"named": versions, **settings}, at=AS_SAID)
+        return named_origin(stage, description_by_name)
     facts: dict[str, Any] = {}
     version = rag.stage_identity(stage)
     if version is not None:
