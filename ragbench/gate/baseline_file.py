@@ -40,6 +40,7 @@ _OLD_FORMAT = 2
 _FORMAT_KEY = "ragbench_baseline"
 """The first key of a baseline file, by which it is known to be one."""
 Json = Mapping[str, Any]
+"""An object of a baseline file as it was parsed: nothing of it is checked yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +67,16 @@ def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     Args:
         kept: how many.
     """
-    return tuple(run for run in runs if not run.aside)[-kept:]
+    accepted = tuple(run for run in runs if not run.aside)
+    return accepted[-kept:]
 
 
 def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baseline:
-    """A baseline with what it says of its runs, of which the newest are kept."""
+    """A baseline with what it says of its runs, of which the newest are kept.
+
+    Times are those of runs that asked as many cases at once as the newest one: others waited
+    longer, or less, for the same system.
+    """
     made_of = runs_kept(runs, kept)
     newest = made_of[-1]
     latencies: list[Latency] = []
@@ -132,6 +138,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         if not otherwise:
+            # A folder is a run as a rule, and lacks the file that is made of it.
             arguments = f"{path} -o FILE" if path.is_dir() else f"RUN -o {path}"
             message += f". A baseline file is made with: ragbench baseline add {arguments}"
         raise RunMismatchError(message) from error
@@ -172,7 +179,8 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
 def baseline_bytes(baseline: Baseline) -> bytes:
     """The content of a baseline file. The same runs give the same bytes.
 
-    It is JSON, laid out by hand: an entry a line, so that a diff shows which cases changed.
+    The file is committed: it is JSON, laid out by hand, an entry a line, so that a diff shows which
+    cases changed.
     """
     head: dict[str, object] = {
         _FORMAT_KEY: FORMAT,
@@ -184,43 +192,55 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     if baseline.judge:
         head["judge"] = baseline.judge
     head["kept"] = baseline.kept
-    lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
+    members = [_member(key, value) for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
         origins = map(_stored_origin, baseline.origins)
-        lines.append(_list_block("origins", origins))
-    lines.append(_list_block("runs", map(_stored_run, baseline.runs)))
-    lines.append(_list_block("stages", map(asdict, baseline.stages)))
-    lines.append(_list_block("metrics", map(_stored_metric, columns)))
+        members.append(_list_block("origins", origins))
+    members.append(_list_block("runs", map(_stored_run, baseline.runs)))
+    members.append(_list_block("stages", map(asdict, baseline.stages)))
+    members.append(_list_block("metrics", map(_stored_metric, columns)))
     drift = baseline.drift
     if drift is not None:
-        lines.append(_list_block("drift", map(asdict, drift.metrics)))
-        lines.append(_object_block("sums", _stored_sums(drift)))
-        lines.append(f'  "followed": {drift.runs}')
-    lines.append(_object_block("cases", _stored_cases(baseline, columns)))
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+        members.append(_list_block("drift", map(asdict, drift.metrics)))
+        members.append(_object_block("sums", _stored_sums(drift)))
+        members.append(_member("followed", drift.runs))
+    # Last, because they are the longest part.
+    members.append(_object_block("cases", _stored_cases(baseline, columns)))
+    lines = ",\n".join(f"  {member}" for member in members)
+    return f"{{\n{lines}\n}}\n".encode()
+
+
+def _member(key: str, value: object) -> str:
+    """A key with its value as JSON on one line."""
+    return f"{_json(key)}: {_json(value)}"
 
 
 def _list_block(key: str, entries: Iterable[object]) -> str:
     """A key whose value is a list, with an entry a line."""
-    return _block(key, "[]", [_json(entry) for entry in entries])
+    texts = [_json(entry) for entry in entries]
+    return f"{_json(key)}: [{_lines_of(texts)}]"
 
 
 def _object_block(key: str, members: Iterable[tuple[str, object]]) -> str:
     """A key whose value is an object, with a member a line."""
-    return _block(key, "{}", [f"{_json(name)}: {_json(value)}" for name, value in members])
+    texts = [_member(name, value) for name, value in members]
+    return f"{_json(key)}: {{{_lines_of(texts)}}}"
 
 
-def _block(key: str, brackets: str, texts: Sequence[str]) -> str:
-    """A key and its entries, one a line, between two brackets."""
-    text = f"  {_json(key)}: {brackets[0]}"
-    if texts:
-        text += "\n" + ",\n".join([f"    {entry}" for entry in texts]) + "\n  "
-    return text + brackets[1]
+def _lines_of(entries: Sequence[str]) -> str:
+    """What is written between two brackets: a line an entry, and nothing without any."""
+    if not entries:
+        return ""
+    lines = ",\n".join(f"    {entry}" for entry in entries)
+    return f"\n{lines}\n  "
 
 
 def _stored_origin(origin: Origin) -> dict[str, object]:
-    """An origin as the file has it: without texts, because the file is committed."""
+    """An origin, which says what a stage's results depend on, as the file has it.
+
+    It is without texts, because the file is committed.
+    """
     public = without_texts(origin)
     parts = [[*part] for part in public.parts]
     return {"stage": public.stage, "reach": public.reach, "parts": parts}
@@ -229,10 +249,10 @@ def _stored_origin(origin: Origin) -> dict[str, object]:
 def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
     """Of each case the sums by which drift is followed, by metric."""
     for id_, sums_by_metric in sorted(drift.cases.items()):
-        numbers: dict[str, list[float]] = {}
+        stored: dict[str, list[float]] = {}
         for metric, sums in sorted(sums_by_metric.items()):
-            numbers[metric] = [_shortest_number(number) for number in sums]
-        yield id_, numbers
+            stored[metric] = [_shortest_number(number) for number in sums]
+        yield id_, stored
 
 
 def _stored_cases(
@@ -241,7 +261,8 @@ def _stored_cases(
     """The cases by id, sorted, so that a diff shows which changed."""
     cells = {column.name: baseline.cells(column.name) for column in columns}
     ids = baseline.table.ids
-    for place in sorted(range(len(ids)), key=ids.__getitem__):
+    places = sorted(range(len(ids)), key=lambda place: ids[place])
+    for place in places:
         yield ids[place], _stored_case(baseline.cases[place], place, cells)
 
 
@@ -291,46 +312,63 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
 
 
 _DEFAULT_RUN = asdict(MainRun(date="", commit=""))
-"""A file leaves out what is so of a run."""
+"""What most runs of main say of themselves: a file leaves out what is equal to it."""
 
 
 def _stored_run(run: MainRun) -> dict[str, object]:
     """A run of main as the file has it, without what is as in most runs."""
-    stored = asdict(run)
-    stored["scores"] = {name: _shortest_number(score) for name, score in sorted(run.scores.items())}
-    stored["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    return {key: value for key, value in stored.items() if value != _DEFAULT_RUN[key]}
+    facts = asdict(run)
+    scores: dict[str, float] = {}
+    for name, score in sorted(run.scores.items()):
+        scores[name] = _shortest_number(score)
+    facts["scores"] = scores
+    seconds: dict[str, float] = {}
+    for stage, time in run.seconds.items():
+        seconds[stage] = float(f"{time:.3g}")  # no clock is exact to more digits than that
+    facts["seconds"] = seconds
+    stored: dict[str, object] = {}
+    for name, value in facts.items():
+        if value != _DEFAULT_RUN[name]:
+            stored[name] = value
+    return stored
 
 
 _FACTS_LEFT_OUT = ("name", "has_cells", "is_judged", "reads_answer", "reads_contexts")
-"""Facts of a metric that a file leaves out: what labels rest on, the run says."""
+"""Facts of a metric that a file leaves out: the name is its key, and what labels rest on, the run
+says."""
 _FACTS_LEFT_OUT_IF_EMPTY = ("digest", "probability")
 """Facts that are left out where they are empty."""
 
 
 def _stored_metric(column: MetricColumn) -> dict[str, object]:
-    """A metric as the file has it."""
+    """A metric as the file has it: what a gate must know of it to compare a run's with it."""
     stored: dict[str, object] = {"metric": column.name}
     for key, value in asdict(column).items():
         if key in _FACTS_LEFT_OUT:
             continue
         if key in _FACTS_LEFT_OUT_IF_EMPTY and not value:
             continue
-        stored[key] = _shortest_number(value) if isinstance(value, float) else value
+        if isinstance(value, float):
+            value = _shortest_number(value)
+        stored[key] = value
     return stored
 
 
 def _read_metric(stored: Json) -> MetricColumn:
-    """A metric of a file."""
-    facts: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
-    return _typed(MetricColumn, {"name": facts.pop("metric"), **facts})
+    """A metric of a file, which has its name under another key than the record."""
+    facts = dict(stored)
+    facts["name"] = facts.pop("metric")
+    facts["direction"] = Direction(stored["direction"])
+    return _typed(MetricColumn, facts)
 
 
 def _typed(kind: type[_Stored], stored: Json) -> _Stored:
     """A record of a file, all of whose fields are known and of their types."""
     import msgspec
 
-    kind(**stored)  # a name that is not known is another version's
+    # A name that is not known is another version's: the constructor refuses it, and the conversion
+    # would leave it out.
+    kind(**stored)
     return msgspec.convert(stored, kind)
 
 
@@ -353,7 +391,10 @@ def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> di
 
 
 def _stored_scores(cells: Sequence[Cell | None]) -> object:
-    """One entry where all are alike, and a list where not; None where there is nothing to say."""
+    """One entry where all are alike, and a list where not; None where there is nothing to say.
+
+    Most cases score the same in every run: their lines stay short, and so do diffs.
+    """
     entries: list[float | str | None] = []
     for cell in cells:
         if cell is None or cell.status is Status.SKIPPED:
@@ -376,10 +417,12 @@ def _read_drift(content: Json) -> Drift:
         drift = msgspec.convert(stored, Drift)
     except msgspec.ValidationError as error:
         raise ValueError(f"its record of main's drift: {error}") from error
-    for id_, sums in drift.cases.items():
-        # The first number of each is that of the run from which on the case is followed.
-        if not all(0 <= first_run <= drift.runs for first_run, *_ in sums.values()):
-            raise ValueError(f"its record of main's drift: {id_} began after the last run")
+    for id_, sums_by_metric in drift.cases.items():
+        for sums in sums_by_metric.values():
+            # The first number is that of the run from which on the case is followed.
+            first_run = sums[0]
+            if not 0 <= first_run <= drift.runs:
+                raise ValueError(f"its record of main's drift: {id_} began after the last run")
     return drift
 
 
@@ -391,20 +434,26 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
         "language": [row.get("language") for row in rows],
         "tags": [tuple(row.get("tags", ())) for row in rows],
     }
+    # A label that no case has is left out: a run that knows none has no such column.
+    facts = {name: values for name, values in labels.items() if any(values)}
+    fingerprints = [row["fingerprint"].encode() for row in rows]
     cells: dict[str, Cells] = {}
     for column in metrics:
-        asks = [tuple(_read_cells(row["scores"].get(column.name), times)) for row in rows]
-        cells[column.name] = Cells.repeated(asks)
+        cells_of_cases: list[tuple[Cell | None, ...]] = []
+        for row in rows:
+            stored = row["scores"].get(column.name)
+            cells_of_cases.append(tuple(_read_cells(stored, times)))
+        cells[column.name] = Cells.repeated(cells_of_cases)
     return CaseTable(
         ids=[*cases],
-        fingerprints=np.array([row["fingerprint"].encode() for row in rows], np.bytes_),
-        facts={name: values for name, values in labels.items() if any(values)},
+        fingerprints=np.array(fingerprints, np.bytes_),
+        facts=facts,
         cells=cells,
     )
 
 
 def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
-    """What a case scored each time, of an entry of the file."""
+    """What a case scored each time, of an entry of the file: a list, or a score for all times."""
     entries: list[object] = [stored] * times
     if isinstance(stored, list):
         entries = cast("list[object]", stored)
@@ -424,7 +473,8 @@ def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
 def _shortest_number(value: float) -> float:
     """A number as it is written: a whole one without a decimal point.
 
-    Beyond 1e15 all digits would be written, and the last of them are not known.
+    Beyond 1e15 all digits would be written, and the last of them are not known: a float has fifteen
+    to seventeen.
     """
     is_whole = value == int(value)
     if is_whole and abs(value) < 1e15:

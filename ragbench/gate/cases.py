@@ -45,26 +45,33 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
 
     A metric that failed because a stage did says nothing of its own. Where nobody named the
     metrics, a case of which it is known whether it is right passes by that alone.
+
+    Args:
+        main: metrics by which a case passes.
+        named: somebody named them.
     """
     size = len(run.cases)
-    broken = np.zeros(size, bool)  # the cases of which a stage failed
+    has_failed = np.zeros(size, bool)  # the cases of which a stage failed
     verdicts: dict[str, Verdicts] = {}
     for place, stages in enumerate(run.table.fact("stages")):
         for stage, status in stages.items():
             if stage not in verdicts:
                 verdicts[stage] = np.full(size, -1, np.int8)
             verdicts[stage][place] = status is not Status.FAILED
-            broken[place] |= status is Status.FAILED
+            has_failed[place] |= status is Status.FAILED
 
     right: Verdicts = np.full(size, -1, np.int8)
     answer = next((column for column in main if column.group == "generator"), None)
     if answer is not None and not named:
-        right = np.where(broken, -1, _right_verdicts(run, answer))
+        right = _right_verdicts(run, answer)
+        right[has_failed] = -1  # the failed stage says it already
     is_known = right >= 0
     for column in main:
         cells = run.cells(column.name)
-        says_nothing = (cells.states == 0) | cells.has(Status.SKIPPED) | is_known
-        says_nothing |= broken & cells.has(Status.FAILED)
+        says_nothing = (cells.states == 0) | cells.has(Status.SKIPPED)
+        says_nothing |= has_failed & cells.has(Status.FAILED)
+        # Where it is known whether a case is right, retrieval has no say.
+        says_nothing |= is_known
         verdict: Verdicts = np.where(says_nothing, -1, _is_passed(cells, column))
         if column is answer:
             verdict = np.where(is_known, right, verdict)
@@ -74,23 +81,35 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
 
 def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each value lies in the better half of the scale; where there is none, it does not."""
-    share = (cells.values - (column.low or 0.0)) / (column.scale or 1.0)
+    low = column.low or 0.0
+    scale = column.scale or 1.0
+    share = (cells.values - low) / scale
     if column.sign < 0.0:
         share = 1.0 - share
+    # NaN, where there is no value, is not above any threshold.
     passed: NDArray[np.bool_] = share >= THRESHOLD
     return passed
 
 
 def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
-    """Whether each case is right, by the answer; declining is, where there is no answer."""
+    """Whether each case is right, by the answer; declining is, where there is no answer.
+
+    Args:
+        answer: the metric that compares answers.
+    """
     cells = run.cells(answer.name)
+    # 1 where it was right to decline, or to answer, as the system did; 0 where it was wrong.
     declining = run.cells("abstention_accuracy").values
+    is_declined = cells.has(Status.ABSTAINED)
+    has_value = ~np.isnan(cells.values)
     # From the weakest sign to the strongest: whether declining was right, whether it was declined,
     # and what the answer is worth.
-    right = np.where(declining == 0.0, 0, -1)
-    right = np.where(cells.has(Status.ABSTAINED), declining == 1.0, right)
-    right = np.where(np.isnan(cells.values), right, _is_passed(cells, answer))
-    return np.where(cells.states == 0, -1, right).astype(np.int8)
+    right = np.full(len(cells.values), -1, np.int8)
+    right[declining == 0.0] = 0
+    right[is_declined] = declining[is_declined] == 1.0
+    right[has_value] = _is_passed(cells, answer)[has_value]
+    right[cells.states == 0] = -1  # the metric has no cell of the case at all
+    return right
 
 
 def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
@@ -98,18 +117,23 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
     None where the metric never applied.
     """
+    repeats = run.cells(column.name).asked(place)
     applicable: list[Cell] = []
-    for cell in run.cells(column.name).asked(place).cells:
+    for cell in repeats.cells:
         if cell is not None and cell.status is not Status.SKIPPED:
             applicable.append(cell)
     if not applicable:
         return None
-    times_passed = _is_passed(Cells.of(applicable, {}), column).sum()
-    return bool(2 * times_passed >= len(applicable))
+    has_passed = _is_passed(Cells.of(applicable, {}), column)
+    times_passed = int(has_passed.sum())
+    return 2 * times_passed >= len(applicable)
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
-    """The mean of a metric over the cases that were measured; its ends where its level is known."""
+    """The mean of a metric over the cases that were measured; its ends where its level is known.
+
+    Without a known level an interval would promise a certainty that nobody has shown.
+    """
     values = run.cells(column.name).values
     clusters = run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
@@ -119,7 +143,9 @@ def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
         bounds=(column.low, column.high),
         probability=column.probability,
     )
-    return interval if column.has_known_level else replace(interval, low=None, high=None)
+    if column.has_known_level:
+        return interval
+    return replace(interval, low=None, high=None)
 
 
 # --- the metrics that say so
@@ -160,19 +186,25 @@ def named_columns(
         lacks: how the error begins that names what is not there.
         measured: how its list of what is there begins.
     """
-    by_name = {column.name.casefold(): column for column in columns}
+    column_of_name = {column.name.casefold(): column for column in columns}
+    columns_named: list[MetricColumn] = []
     problems: list[str] = []
     for name in names:
-        if name.casefold() not in by_name:
-            problem = f"{lacks} '{name}'."
-            similar_names = difflib.get_close_matches(name.casefold(), by_name, n=1)
-            if similar_names:
-                problem += f" Did you mean {by_name[similar_names[0]].name}?"
-            problems.append(problem)
+        column = column_of_name.get(name.casefold())
+        if column is not None:
+            columns_named.append(column)
+            continue
+        problem = f"{lacks} '{name}'."
+        similar_names = difflib.get_close_matches(name.casefold(), column_of_name, n=1)
+        if similar_names:
+            similar_column = column_of_name[similar_names[0]]
+            problem += f" Did you mean {similar_column.name}?"
+        problems.append(problem)
     if problems:
         all_names = ", ".join(column.name for column in columns) or "nothing"
-        raise ConfigError("\n".join([*problems, f"{measured}: {all_names}"]))
-    return tuple(by_name[name.casefold()] for name in names)
+        problems.append(f"{measured}: {all_names}")
+        raise ConfigError("\n".join(problems))
+    return tuple(columns_named)
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
@@ -184,8 +216,14 @@ def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple
 
 
 def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
-    """The main metric of a group among those that can say whether a case passes."""
-    members = [column for column in columns if column.group == group and not _why_unusable(column)]
+    """The main metric of a group among those that can say whether a case passes.
+
+    The first of the preferred ones, else the group's first; None where the group has none.
+    """
+    members: list[MetricColumn] = []
+    for column in columns:
+        if column.group == group and not _why_unusable(column):
+            members.append(column)
     for preferred_name in _PREFERRED_METRICS[group]:
         for column in members:
             # The name without its cutoff and its parameters.
@@ -236,7 +274,8 @@ def case_changes(
         max_texts: of how many cases of each kind the texts are read; None: of all.
     """
     turns = _turns(first_run, second_run, main, named=named)
-    pair = _with_changed_texts(_pair_of(first_run, second_run, marks, turns), first_run, second_run)
+    pair = _pair_of(first_run, second_run, marks, turns)
+    pair = _with_changed_texts(pair, first_run, second_run)
     changed = _changed_cases(first_run, second_run, main, turns)
     places = _places_with_texts(changed, max_texts)
     # Not strict: of a baseline file the texts are empty ones, without end.
@@ -282,18 +321,25 @@ def _with_changed_texts(pair: RunPair, first_run: RunScores, second_run: RunScor
     if first_run.table.texts is None or second_run.table.texts is None:
         return pair
     # Two columns: a hash of each case's retrieved ids, and one of its answer.
-    marks_before = first_run.table.texts.marks()
-    marks_now = second_run.table.texts.marks()
-    other_ids, other_answers = (marks_before != marks_now).sum(axis=0).tolist()
-    no_ids = hash(None)
-    for marks in (marks_before, marks_now):
-        if (marks[:, 0] == no_ids).all():  # a system that gives no ids changes none
+    hashes_before = first_run.table.texts.marks()
+    hashes_now = second_run.table.texts.marks()
+    differs = hashes_before != hashes_now
+    other_ids, other_answers = differs.sum(axis=0).tolist()
+    hash_of_no_ids = hash(None)
+    for hashes in (hashes_before, hashes_now):
+        if (hashes[:, 0] == hash_of_no_ids).all():  # a system that gives no ids changes none
             other_ids = None
     return replace(pair, other_ids=other_ids, other_response=other_answers)
 
 
 def _places_with_texts(changed: Iterable[_ChangedCase], max_texts: int | None) -> list[int]:
-    """The places of the first cases of each kind, in the order in which they are shown."""
+    """The places of the first cases of each kind, in the order in which they are shown.
+
+    Texts are read from the run's file, case by case: a comparison reads only what it shows.
+
+    Args:
+        max_texts: how many of each kind; None for all.
+    """
     counts = dict.fromkeys(CaseKind, 0)
     places: list[int] = []
     for place, kind, _ in changed:
@@ -361,7 +407,8 @@ def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale:
 
 def _rank(flip: Flip) -> tuple[bool, float]:
     """What broke comes first, then what moved far."""
-    return Status.FAILED not in (flip.before_status, flip.after_status), -flip.size
+    is_broken = Status.FAILED in (flip.before_status, flip.after_status)
+    return not is_broken, -flip.size
 
 
 def run_pair(
@@ -370,20 +417,27 @@ def run_pair(
     marks: tuple[str, str],
     main: Sequence[MetricColumn],
 ) -> RunPair:
-    """How many cases of two runs with the same cases pass in one of them and fail in the other."""
-    return _pair_of(first_run, second_run, marks, _turns(first_run, second_run, main, named=False))
+    """How many cases of two runs with the same cases pass in one of them and fail in the other.
+
+    What a gate says of a run beside its checks: it needs the counts, and not the cases.
+    """
+    turns = _turns(first_run, second_run, main, named=False)
+    return _pair_of(first_run, second_run, marks, turns)
 
 
 def _turns(
     first_run: RunScores, second_run: RunScores, main: Sequence[MetricColumn], *, named: bool
 ) -> Turns:
     """Which cases turned by which stage or metric; none where it is not known of both runs."""
-    before = _verdicts(first_run, main, named=named)
+    verdicts_before = _verdicts(first_run, main, named=named)
+    verdicts_now = _verdicts(second_run, main, named=named)
     turns: dict[str, NDArray[np.int8]] = {}
-    for subject, now in _verdicts(second_run, main, named=named).items():
-        if subject in before:
-            are_known = (before[subject] >= 0) & (now >= 0)
-            turns[subject] = np.where(are_known, now - before[subject], 0)
+    for subject, now in verdicts_now.items():
+        before = verdicts_before.get(subject)
+        if before is None:  # a stage that only one of the runs has
+            continue
+        are_known = (before >= 0) & (now >= 0)
+        turns[subject] = np.where(are_known, now - before, 0)
     return turns
 
 
@@ -391,18 +445,23 @@ def _pair_of(
     first_run: RunScores, second_run: RunScores, marks: tuple[str, str], turns: Turns
 ) -> RunPair:
     """How many cases turned, each counted once whatever the number of metrics by which it did."""
-    ways = np.zeros((1, len(second_run.cases)))
-    if turns:
-        ways = np.stack([*turns.values()])
-    fails = (ways < 0).any(axis=0)
-    wins = (ways > 0).any(axis=0)
+    size = len(second_run.cases)
+    fails = np.zeros(size, bool)
+    wins = np.zeros(size, bool)
+    for ways in turns.values():
+        fails |= ways < 0
+        wins |= ways > 0
+    newly_failing = fails & ~wins
+    mixed = fails & wins
+    newly_fixed = wins & ~fails
+    first_mark, second_mark = marks
     return RunPair(
-        first=marks[0],
-        second=marks[1],
-        cases=len(second_run.cases),
-        newly_failing=int((fails & ~wins).sum()),
-        mixed=int((fails & wins).sum()),
-        newly_fixed=int((wins & ~fails).sum()),
+        first=first_mark,
+        second=second_mark,
+        cases=size,
+        newly_failing=int(newly_failing.sum()),
+        mixed=int(mixed.sum()),
+        newly_fixed=int(newly_fixed.sum()),
         other_ids=None,
         other_response=None,
     )

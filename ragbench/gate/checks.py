@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragbench.core.gate_result import CaseChange, CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Status
 from ragbench.core.record import replace
-from ragbench.core.report import Interval, Latency
+from ragbench.core.report import Correction, Interval, Latency
 from ragbench.core.run_scores import MetricColumn, RunScores, labels_of, unchanged
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import interval_of, main_metrics, passes
@@ -26,6 +26,7 @@ from ragbench.stats.mean import mean_interval
 from ragbench.stats.paired import paired_columns
 
 _TOKENS = "total_tokens"
+"""The metric of what the RAG says that it used, in tokens."""
 _USAGE_METRICS = {"tokens": _TOKENS, "cost": "generation_cost"}
 """Metrics of what the RAG says that it used."""
 _SLOWER = 1.5
@@ -57,26 +58,32 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
         least: measured cases that are demanded.
         is_worse: whether nothing is left, or the baseline is shown to be better.
     """
+    outcome = GateOutcome.INCONCLUSIVE
     if check.observed is None:
-        outcome, ground = GateOutcome.INCONCLUSIVE, check.ground
+        ground = check.ground
     elif check.cases < least:
-        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.TOO_FEW_CASES
+        ground = Ground.TOO_FEW_CASES
     elif check.holds and check.cases < _HALF * check.applies:
-        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.HARDLY_MEASURED
+        ground = Ground.HARDLY_MEASURED
     elif check.holds:
-        outcome, ground = GateOutcome.PASSED, Ground.HOLDS
+        outcome = GateOutcome.PASSED
+        ground = Ground.HOLDS
     elif not is_worse and _reaches(check.interval, check.limit, check.bound):
-        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.MAY_HOLD
+        ground = Ground.MAY_HOLD
     else:
-        outcome, ground = GateOutcome.FAILED, Ground.BROKEN
-    return worded(replace(check, outcome=outcome, ground=ground), least=least)
+        outcome = GateOutcome.FAILED
+        ground = Ground.BROKEN
+    decided = replace(check, outcome=outcome, ground=ground)
+    return worded(decided, least=least)
 
 
 def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
     """Whether an interval reaches to the right side of a limit."""
     if interval is None:
         return False
-    return interval.high >= limit if bound == "min" else interval.low <= limit
+    if bound == "min":
+        return interval.high >= limit
+    return interval.low <= limit
 
 
 # --- failed cases, and cases in common
@@ -86,20 +93,23 @@ def coverage_check(
     run: RunScores, comparable_runs: ComparableRuns, demands: Sequence[Demand], config: GateConfig
 ) -> GateCheck:
     """Whether too many cases failed for the scores of the others to speak for all."""
-    broken = _broken(run, demands)
-    count = len(broken)
-    share = float(broken.sum()) / count if count else 0.0
+    has_failed = _failed_cases(run, demands)
+    count = len(has_failed)
+    share = 0.0
+    if count:
+        share = float(has_failed.sum()) / count
     is_worse = False
     if share > config.max_error_rate and comparable_runs is not None:
         run_on_common, baseline = comparable_runs
         sample = paired_columns(
-            _broken(baseline, demands),
-            _broken(run_on_common, demands),
+            _failed_cases(baseline, demands),
+            _failed_cases(run_on_common, demands),
             ids=run_on_common.table.ids,
             labels=run_on_common.clusters,
             higher_is_better=False,
         )
         is_worse = has_lost(sample, 1.0, config.alpha)
+    mean = mean_interval(has_failed.tolist(), [*run.clusters], bounds=(0.0, 1.0))
     check = GateCheck(
         kind=CheckKind.COVERAGE,
         subject=ERROR_RATE,
@@ -111,19 +121,23 @@ def coverage_check(
         cases=count,
         unit="share",
         counted="cases failed",
-        interval=mean_interval(broken.tolist(), [*run.clusters], bounds=(0.0, 1.0)).reported,
+        interval=mean.reported,
     )
     return _against_limit(check, is_worse=is_worse)
 
 
-def _broken(run: RunScores, demands: Sequence[Demand]) -> Floats:
-    """1 for each case of which a stage failed, or one of the demanded metrics; else 0."""
-    broken = np.zeros(len(run.cases), bool)
+def _failed_cases(run: RunScores, demands: Sequence[Demand]) -> Floats:
+    """1 for each case of which a stage failed, or one of the demanded metrics; else 0.
+
+    Numbers, because their mean is the error rate, and its change is tested like that of a metric.
+    """
+    has_failed = np.zeros(len(run.cases), bool)
     for place, stages in enumerate(run.table.fact("stages")):
-        broken[place] = Status.FAILED in stages.values()
+        has_failed[place] = Status.FAILED in stages.values()
     for demand in demands:
-        broken |= run.cells(demand.column.name).has(Status.FAILED)
-    return broken.astype(float)
+        cells = run.cells(demand.column.name)
+        has_failed |= cells.has(Status.FAILED)
+    return has_failed.astype(float)
 
 
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
@@ -147,7 +161,9 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
 # --- time, cost and tokens
 
 _NORMAL_95 = NormalDist().inv_cdf(0.95)
+"""How many standard deviations the 95th percentile lies above the median."""
 _NORMAL_975 = NormalDist().inv_cdf(0.975)
+"""How many of them an interval of 95 % has on each side."""
 
 
 def _time_interval(latency: Latency, name: str) -> Interval | None:
@@ -180,13 +196,20 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
 
 def _log_deviation(latency: Latency) -> float | None:
     """The standard deviation of the times' logarithms; None where it is not known."""
-    if not latency.p50 or not latency.p95 or latency.count < 2 or latency.p95 <= latency.p50:
+    if not latency.p50 or not latency.p95 or latency.count < 2:
         return None
-    return math.log(latency.p95 / latency.p50) / _NORMAL_95
+    if latency.p95 <= latency.p50:
+        return None
+    ratio = latency.p95 / latency.p50
+    return math.log(ratio) / _NORMAL_95
 
 
 def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> Interval | None:
-    """The interval of the share by which a stage's mean lies above the baseline's."""
+    """The interval of the share by which a stage's mean lies above the baseline's.
+
+    None where the times do not compare, or where it is not known how much they spread: calls that
+    are made at once take longer.
+    """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or not before.mean:
@@ -237,7 +260,9 @@ def budget_checks(
         if extent == RISE:
             yield _rise_check("tokens rise", rises.get("tokens"), limit, len(counts))
             continue
-        spent = math.fsum(counts) if counts else None
+        spent = None
+        if counts:
+            spent = math.fsum(counts)
         subject = "tokens (in all)"
         if extent != "all":
             subject = "tokens (per case)"
@@ -292,10 +317,14 @@ def _latency_checks(
 
 
 _NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
+"""What is missing where a rise has nothing to be compared with."""
 
 
 def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
-    """What is missing where a stage's times do not compare with the baseline's."""
+    """What is missing where a stage's times do not compare with the baseline's.
+
+    The end of a sentence that begins with "the run stores no".
+    """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
     if now is None or before is None or now.concurrency == before.concurrency:
@@ -368,6 +397,19 @@ class _Usage(NamedTuple):
         return self.now / self.before - 1.0
 
 
+def _mean_times(run: RunScores) -> dict[tuple[str, str], float]:
+    """The mean time of a case, by stage and by how many calls were in flight.
+
+    Times of other numbers of calls do not compare. Of cases that shared a call, the time of one is
+    not known.
+    """
+    times: dict[tuple[str, str], float] = {}
+    for latency in run.latencies:
+        if latency.sharing == 1:
+            times[latency.stage, latency.concurrency] = latency.mean
+    return times
+
+
 def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
     """By stage, of tokens and cost: what a case took now and before.
 
@@ -375,17 +417,11 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
     """
     if baseline is None:
         return
-    # Of cases that shared a call, the time of one is not known.
-    # Nor do times compare where another number of calls was in flight.
-    times_before = {
-        (latency.stage, latency.concurrency): latency.mean
-        for latency in baseline.latencies
-        if latency.sharing == 1
-    }
-    for latency in run.latencies:
-        before = times_before.get((latency.stage, latency.concurrency))
-        if latency.sharing == 1 and before:
-            yield _Usage(latency.stage, latency.mean, before, _SLOWER)
+    times_before = _mean_times(baseline)
+    for (stage, concurrency), time in _mean_times(run).items():
+        time_before = times_before.get((stage, concurrency))
+        if time_before:
+            yield _Usage(stage, time, time_before, _SLOWER)
     for name, metric in _USAGE_METRICS.items():
         if metric not in run.table.cells or metric not in baseline.table.cells:
             continue
@@ -399,8 +435,9 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
                 common_before.append(amount_before)
         total_before = math.fsum(common_before)
         if total_before:
-            now = math.fsum(common_now) / len(common_now)
-            yield _Usage(name, now, total_before / len(common_before), _DEARER)
+            count = len(common_now)
+            mean_now = math.fsum(common_now) / count
+            yield _Usage(name, mean_now, total_before / count, _DEARER)
 
 
 def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
@@ -433,15 +470,13 @@ def floor_checks(
 ) -> Iterator[GateCheck]:
     """A check for each of ``min`` and ``max`` that is given, on all cases and on slices."""
     for demand, slice_, places in on_cases(demands, run):
-        part = run if places is None else run.at(places)
-        if demand.limits.minimum is not None:
-            yield _floor_check(
-                demand.column, part, slice_, "min", demand.limits.minimum, comparable_runs, config
-            )
-        if demand.limits.maximum is not None:
-            yield _floor_check(
-                demand.column, part, slice_, "max", demand.limits.maximum, comparable_runs, config
-            )
+        run_on_slice = run if places is None else run.at(places)
+        limits = {"min": demand.limits.minimum, "max": demand.limits.maximum}
+        for bound, limit in limits.items():
+            if limit is not None:
+                yield _floor_check(
+                    demand.column, run_on_slice, slice_, bound, limit, comparable_runs, config
+                )
 
 
 def _floor_check(
@@ -461,19 +496,22 @@ def _floor_check(
     """
     is_whole = slice_ is None
     observed, interval, count = _figure(column, run, whole=is_whole)
-    correction = None
+    correction: Correction | None = None
     if run.has_labels:
         corrected_figure = corrected(column, points_of(column, run))
-        if corrected_figure is not None and corrected_figure[1].interval is not None:
-            correction = corrected_figure[1]
-            observed = correction.corrected
-            interval = correction.interval
+        if corrected_figure is not None:
+            _, correction = corrected_figure
+            if correction.interval is None:  # too few labels to say anything
+                correction = None
+    if correction is not None:
+        observed = correction.corrected
+        interval = correction.interval
 
     is_worse = False
     if observed is not None and _is_beyond(observed, limit, bound):
         # A mean of the best value means that every case has it: one that has not disproves it.
-        is_best = limit == (column.high if bound == "min" else column.low)
-        is_worse = is_best or _has_nothing(column, observed)
+        best_value = column.high if bound == "min" else column.low
+        is_worse = limit == best_value or _has_nothing(column, observed)
         if not is_worse and is_whole and correction is None:
             is_worse = _was_better(column, comparable_runs, config)
     check = GateCheck(
@@ -497,12 +535,15 @@ def _floor_check(
 
 def _is_beyond(observed: float, limit: float, bound: str) -> bool:
     """Whether a figure lies on the wrong side of a limit."""
-    return observed < limit if bound == "min" else observed > limit
+    if bound == "min":
+        return observed < limit
+    return observed > limit
 
 
 def _has_nothing(column: MetricColumn, observed: float) -> bool:
     """Whether every case has the worst value: no test is needed."""
-    return observed == (column.low if column.sign > 0.0 else column.high)
+    worst_value = column.low if column.sign > 0.0 else column.high
+    return observed == worst_value
 
 
 def _was_better(column: MetricColumn, comparable_runs: ComparableRuns, config: GateConfig) -> bool:
@@ -520,9 +561,10 @@ def _figure(
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:
-        measured = int((~np.isnan(run.cells(column.name).values)).sum())
+        is_measured = ~np.isnan(run.cells(column.name).values)
         # What makes the figure of the values is not at hand, so that a slice has none.
-        return (column.score if whole else None), None, measured
+        score = column.score if whole else None
+        return score, None, int(is_measured.sum())
     interval = interval_of(run, column)
     return interval.mean, interval.reported, interval.cases
 
@@ -546,14 +588,17 @@ def must_pass_check(
     main = main_metrics(run.metrics)
     ids = _selected(selectors, run, baseline)
     _refuse_undecidable(run, ids, main)
-    failing = [*_failing(run, baseline, ids, main)]
+    failing = list(_failing(run, baseline, ids, main))
     lost = [change for change in failing if change.loss]  # 0: it failed in the baseline, too
     if not lost:
-        outcome, ground = GateOutcome.PASSED, Ground.HOLDS
+        outcome = GateOutcome.PASSED
+        ground = Ground.HOLDS
     elif any(change.is_sure for change in lost):
-        outcome, ground = GateOutcome.FAILED, Ground.BROKEN
+        outcome = GateOutcome.FAILED
+        ground = Ground.BROKEN
     else:
-        outcome, ground = GateOutcome.INCONCLUSIVE, Ground.LOST_ONCE
+        outcome = GateOutcome.INCONCLUSIVE
+        ground = Ground.LOST_ONCE
     yield worded(
         GateCheck(
             kind=CheckKind.MUST_PASS,
@@ -574,17 +619,19 @@ def must_pass_check(
 def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | None) -> list[str]:
     """The ids of the cases that are named, or have the tag or language, in either run."""
     runs = [run] if baseline is None else [run, baseline]
-    known_ids = [set(each.table.ids) for each in runs]
+    ids_of_run = set(run.table.ids)
+    all_ids = set[str]().union(*(side.table.ids for side in runs))
     selected: dict[str, None] = {}
     for selector in selectors:
         ids: list[str] = []
-        is_label = selector.startswith(("tag:", "language:")) and selector not in known_ids[0]
+        # A case may have an id that begins like a label: the case is meant then.
+        is_label = selector.startswith(("tag:", "language:")) and selector not in ids_of_run
         if is_label:
-            for each in runs:
-                for id_, labels in zip(each.table.ids, labels_of(each), strict=True):
+            for side in runs:
+                for id_, labels in zip(side.table.ids, labels_of(side), strict=True):
                     if selector in labels:
                         ids.append(id_)
-        elif any(selector in ids_of_run for ids_of_run in known_ids):
+        elif selector in all_ids:
             ids = [selector]
         if not ids:
             meant = did_you_mean(selector, run.table.ids)
@@ -594,7 +641,10 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
 
 
 def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[MetricColumn]) -> None:
-    """Refuses cases of which none of the metrics says whether they pass."""
+    """Refuses cases of which none of the metrics says whether they pass.
+
+    The user relies on them, and a check that can never fail would seem to guard them.
+    """
     undecidable: list[str] = []
     for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):
         if place >= 0 and all(passes(run, place, column) is None for column in main):
@@ -614,11 +664,12 @@ def _failing(
 
     A question that was edited is a new one.
     """
-    same: set[str] = set()
-    if baseline is not None:
-        same = unchanged(run, baseline)
     places = run.table.places(ids).tolist()
-    earlier_places = places if baseline is None else baseline.table.places(ids).tolist()
+    unchanged_ids: set[str] = set()
+    earlier_places = places  # without a baseline they are not looked at
+    if baseline is not None:
+        unchanged_ids = unchanged(run, baseline)
+        earlier_places = baseline.table.places(ids).tolist()
     for id_, place, earlier_place in zip(ids, places, earlier_places, strict=True):
         if place < 0:
             yield CaseChange(id=id_, metric="", before=None, after=None, loss=1.0, status="gone")
@@ -629,7 +680,7 @@ def _failing(
                 continue
             before = None
             failed_before = False
-            if baseline is not None and id_ in same:
+            if baseline is not None and id_ in unchanged_ids:
                 before = baseline.cells(column.name).cell(earlier_place).value
                 failed_before = passes(baseline, earlier_place, column) is False
             cell = run.cells(column.name).cell(place)
@@ -663,12 +714,13 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
     """
     main = main_metrics(asked.metrics)
     # Each further ask is a case of its own, numbered in the order of the lost cases.
-    numbered = [str(number) for number in range(len(asked.cases))]
-    again_passed: list[bool] = []
-    for place in asked.table.places(numbered).tolist():
-        again_passed.append(all(passes(asked, place, column) is not False for column in main))
+    numbered_ids = [str(number) for number in range(len(asked.cases))]
+    has_passed: list[bool] = []
+    for place in asked.table.places(numbered_ids).tolist():
+        verdicts = [passes(asked, place, column) for column in main]
+        has_passed.append(False not in verdicts)  # None: the metric does not apply
 
-    results = iter(again_passed)
+    results = iter(has_passed)
     lost: list[CaseChange] = []
     for change in check.lost:
         if change.is_sure:
@@ -678,12 +730,11 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
         # With the first time, which was lost, most of the asks decide.
         if 2 * times_passed < ASKS:
             lost.append(replace(change, is_sure=True))
-    return worded(
-        replace(
-            check,
-            outcome=GateOutcome.FAILED if lost else GateOutcome.PASSED,
-            ground=Ground.BROKEN if lost else Ground.HOLDS,
-            observed=1.0 - len(lost) / check.cases,
-            lost=tuple(lost),
-        )
-    )
+    outcome = GateOutcome.PASSED
+    ground = Ground.HOLDS
+    if lost:
+        outcome = GateOutcome.FAILED
+        ground = Ground.BROKEN
+    observed = 1.0 - len(lost) / check.cases
+    decided = replace(check, outcome=outcome, ground=ground, observed=observed, lost=tuple(lost))
+    return worded(decided)

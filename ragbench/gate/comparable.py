@@ -21,6 +21,7 @@ from ragbench.safe_text import as_line, counted
 _SHOWN = 5
 """How many cases of a kind, and changes of a system, are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
+"""What helps where a baseline cannot be compared with at all."""
 
 
 class Comparability(Record):
@@ -44,28 +45,43 @@ def compare_inputs(
     Cases that were added, dropped or edited since are left out and named; a case under another id
     is the same, and tags, languages and clusters may change, since no score rests on them.
     """
-    earlier, renamed = under_ids_of(run, baseline)
-    same_ids = unchanged(run, earlier)
-    common_run = run.on(same_ids)
+    baseline_by_new_ids, renamed = under_ids_of(run, baseline)
+    same_ids = unchanged(run, baseline_by_new_ids)
     change = None
+    notes: tuple[str, ...] = ()
     if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
-        change = _dataset_change(run, earlier, same_ids, renamed)
-    refusals = [*_refusals(run, baseline, bool(same_ids))]
-    comparable_runs = None if refusals else (common_run, earlier.beside(common_run))
-    other_metrics = [column for column in columns if not baseline.measures(column)]
+        change = _dataset_change(run, baseline_by_new_ids, same_ids, renamed)
+    if change is not None:
+        notes = tuple(_notes(change))
+    refusals = list(_refusals(run, baseline, is_shared=bool(same_ids)))
+    comparable_runs = None
+    if not refusals:
+        common_run = run.on(same_ids)
+        comparable_runs = (common_run, baseline_by_new_ids.beside(common_run))
+    comparable_metrics: set[str] = set()
+    other_metrics: list[MetricColumn] = []
+    for column in columns:
+        if baseline.measures(column):
+            comparable_metrics.add(column.name)
+        else:
+            other_metrics.append(column)
     if other_metrics:
         refusals.append(_other_metrics(other_metrics, baseline))
     return Comparability(
         comparable_runs=comparable_runs,
-        metrics=frozenset(column.name for column in columns if column not in other_metrics),
+        metrics=frozenset(comparable_metrics),
         refusals=tuple(refusals),
-        notes=() if change is None else tuple(_notes(change)),
+        notes=notes,
         dataset=change,
     )
 
 
-def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[Refusal]:
-    """Why no score of the two runs compares."""
+def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterator[Refusal]:
+    """Why no score of the two runs compares.
+
+    Args:
+        is_shared: whether any case is in both, unchanged.
+    """
     if not is_shared:
         yield _no_case_in_common(run, baseline)
     if scale_of(run.matching) != scale_of(baseline.matching):
@@ -134,8 +150,16 @@ def _scored_anew(baseline: RunScores) -> str:
 def _dataset_change(
     run: RunScores, baseline: RunScores, same_ids: set[str], renamed: Mapping[str, str]
 ) -> DatasetChange | None:
-    """How the cases of a run differ from those of a baseline that has its ids."""
-    if len(same_ids) == len(run.cases) == len(baseline.cases) and not renamed:
+    """How the cases of a run differ from those of a baseline that has its ids.
+
+    None where they do not.
+
+    Args:
+        same_ids: of the cases that both have unchanged.
+        renamed: by the run's id of a case, the id that it had in the baseline.
+    """
+    has_same_cases = len(same_ids) == len(run.cases) == len(baseline.cases)
+    if has_same_cases and not renamed:
         return None
     baseline_ids = set(baseline.table.ids)
     edited: list[str] = []
@@ -147,31 +171,39 @@ def _dataset_change(
             edited.append(id_)
         else:
             added.append(id_)
-    before = Counter(chain.from_iterable(labels_of(baseline)))
-    now = Counter(chain.from_iterable(labels_of(run)))
+    gone = baseline_ids - same_ids - set(edited)
+    counts_before = Counter(chain.from_iterable(labels_of(baseline)))
+    counts_now = Counter(chain.from_iterable(labels_of(run)))
     labels: list[LabelCount] = []
-    for label in sorted(before | now):
-        if before[label] != now[label]:
-            labels.append(LabelCount(label, before[label], now[label]))
+    for label in sorted(counts_before | counts_now):
+        before = counts_before[label]
+        now = counts_now[label]
+        if before != now:
+            labels.append(LabelCount(label, before, now))
     return DatasetChange(
         common=len(same_ids),
         renamed=tuple((old, new) for new, old in renamed.items()),
         edited=tuple(edited),
         added=tuple(added),
-        gone=tuple(sorted(baseline_ids - same_ids - set(edited))),
+        gone=tuple(sorted(gone)),
         labels=tuple(labels),
         scores=tuple(_new_scores(run, same_ids)),
     )
 
 
 def _new_scores(run: RunScores, same_ids: set[str]) -> Iterator[NewScore]:
-    """The main metrics on the new and edited cases, next to those on the others."""
+    """The main metrics on the new and edited cases, next to those on the others.
+
+    The checks leave new cases out: here it shows where they are harder than the others.
+    """
     is_same = np.array([id_ in same_ids for id_ in run.table.ids], bool)
     for column in main_metrics(run.metrics):
         values = run.cells(column.name).values
         is_measured = ~np.isnan(values)
-        new = values[is_measured & ~is_same].tolist()
-        common = values[is_measured & is_same].tolist()
+        is_new_value = is_measured & ~is_same
+        is_common_value = is_measured & is_same
+        new = values[is_new_value].tolist()
+        common = values[is_common_value].tolist()
         if new and common:
             yield NewScore(column.name, fmean(new), len(new), fmean(common), len(common))
 
@@ -187,6 +219,7 @@ def dataset_text(change: DatasetChange | None) -> str:
     text = ""
     gone = len(change.gone) + len(change.edited)
     before = change.common + gone
+    # Without any common case the result says so itself, as a refusal.
     if gone > _MANY_GONE * before and change.common:
         text += f"; {gone:,} of the baseline's {before:,} cases are gone or edited"
     if change.vanished:
@@ -201,10 +234,11 @@ def _notes(change: DatasetChange) -> Iterator[str]:
     if change.renamed:
         text += f", {len(change.renamed):,} of them under another id"
     text += "."
+    ids_left_out = {"edited": change.edited, "new": change.added, "gone": change.gone}
     left_out: list[str] = []
-    for word, ids in (("edited", change.edited), ("new", change.added), ("gone", change.gone)):
+    for kind, ids in ids_left_out.items():
         if ids:
-            left_out.append(f"{len(ids):,} {word} ({as_line(ids, _SHOWN)})")
+            left_out.append(f"{len(ids):,} {kind} ({as_line(ids, _SHOWN)})")
     if left_out:
         text += f" Left out: {'; '.join(left_out)}."
     yield text
@@ -272,7 +306,8 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
 
 def _without_texts(run: RunScores) -> RunScores:
     """The run with its origins as a baseline file has them, so that the two are alike."""
-    return replace(run, origins=tuple(map(without_texts, run.origins or ())))
+    origins = [without_texts(origin) for origin in run.origins or ()]
+    return replace(run, origins=tuple(origins))
 
 
 _SYSTEM = ("rag", "settings")
@@ -303,23 +338,24 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
 
 def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
     """What differs, with the stages where not all of them changed alike."""
-    earlier = {origin.stage: origin for origin in before.origins or ()}
-    current = {origin.stage: origin for origin in now.origins or ()}
-    shared = [origin for origin in now.origins or () if origin.stage in earlier]
-    shared.sort(key=lambda origin: _LATER_STAGES.get(origin.stage, 0))
-    stages_of: dict[str, list[str]] = {}
-    for origin in shared:
-        for change in differences(earlier[origin.stage], origin):
+    origins_before = {origin.stage: origin for origin in before.origins or ()}
+    origins_now = {origin.stage: origin for origin in now.origins or ()}
+    common_stages = [stage for stage in origins_now if stage in origins_before]
+    common_stages.sort(key=lambda stage: _LATER_STAGES.get(stage, 0))
+    stages_of_sentence: dict[str, list[str]] = {}
+    for stage in common_stages:
+        for change in differences(origins_before[stage], origins_now[stage]):
+            # What a user's own identity of a stage holds is named as the user named it.
             sentence = change.sentence.removeprefix("stage_identity.")
-            stages_of.setdefault(sentence, []).append(origin.stage)
-    for sentence, stages in stages_of.items():
-        if len(stages) == len(shared):
+            stages_of_sentence.setdefault(sentence, []).append(stage)
+    for sentence, stages in stages_of_sentence.items():
+        if len(stages) == len(common_stages):
             yield sentence
         else:
             yield f"{sentence} ({' and '.join(stages)})"
-    for stage in sorted(current.keys() - earlier.keys()):
+    for stage in sorted(origins_now.keys() - origins_before.keys()):
         yield f"{stage} is asked now"
-    for stage in sorted(earlier.keys() - current.keys()):
+    for stage in sorted(origins_before.keys() - origins_now.keys()):
         yield f"{stage} is not asked any more"
 
 

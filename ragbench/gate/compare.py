@@ -71,19 +71,27 @@ def common_cases(
 
 def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
     """The ids of the cases that every run has, and of those that any has."""
-    ids = [set(run.table.ids) for run in runs]
-    return ids[0].intersection(*ids), ids[0].union(*ids)
+    ids_of_runs = [set(run.table.ids) for run in runs]
+    ids_in_all = set.intersection(*ids_of_runs)
+    ids_in_any = set.union(*ids_of_runs)
+    return ids_in_all, ids_in_any
 
 
 def _in_order_of_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
-    """The runs with the cases of the first one alone, in its order."""
-    return runs[0], *(run.beside(runs[0]) for run in runs[1:])
+    """The runs with the cases of the first one alone, in its order: so places are the same."""
+    first_run = runs[0]
+    beside_first = [run.beside(first_run) for run in runs[1:]]
+    return first_run, *beside_first
 
 
 def cases_of_id(
     runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
-    """The runs with the cases whose ids all of them have, however each asks them; and a note."""
+    """The runs with the cases whose ids all of them have, however each asks them; and a note.
+
+    For ways to ask the same thing, such as a last turn and its rewrite. The note says what differs
+    besides, because that may explain a difference of scores.
+    """
     common_ids, ids_in_any = _common_and_all_ids(runs)
     left_out = len(ids_in_any) - len(common_ids)
     if not common_ids or (left_out and not only_common_cases):
@@ -117,11 +125,13 @@ def _other_right_answers(runs: Sequence[RunScores]) -> int:
     for run in runs:
         texts = run.table.texts
         if texts is not None:
-            answers_of_runs.append([case.right for case in texts.of(range(len(run.cases)))])
+            every_place = range(len(run.cases))
+            answers_of_runs.append([case.right for case in texts.of(every_place)])
     count = 0
     for answers_of_case in zip(*answers_of_runs, strict=True):
-        known_answers = {*answers_of_case} - {""}
-        if len(known_answers) > 1:
+        distinct_answers = set(answers_of_case)
+        distinct_answers.discard("")  # a case without a right answer contradicts none
+        if len(distinct_answers) > 1:
             count += 1
     return count
 
@@ -189,14 +199,11 @@ def compare(
     changed: list[CaseDifference] = []
     systems: list[SystemChange] = []
     flows: list[CauseFlow] = []
+    is_named = main is not None
     for mark, run in marked_runs[1:]:
+        marks = (first_mark, mark)
         pair, changes = case_changes(
-            first_run,
-            run,
-            (first_mark, mark),
-            main_columns,
-            named=main is not None,
-            max_texts=told,
+            first_run, run, marks, main_columns, named=is_named, max_texts=told
         )
         pairs.append(pair)
         changed += changes
@@ -237,12 +244,12 @@ def _compared_run(mark: str, run: RunScores) -> ComparedRun:
 
 
 def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
-    """Those that any run has; of each the first run's."""
+    """The metrics that any run has, each once; of each the column of the first run with it."""
     columns: dict[str, MetricColumn] = {}
     for run in runs:
         for column in run.metrics:
             columns.setdefault(column.name, column)
-    return [*columns.values()]
+    return list(columns.values())
 
 
 def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
@@ -252,7 +259,8 @@ def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
     if not edited:
         return change
     verb = "is" if edited == 1 else "are"
-    return replace(change, changes=(f"how {counted(edited, 'case')} {verb} asked", *change.changes))
+    how_asked = f"how {counted(edited, 'case')} {verb} asked"
+    return replace(change, changes=(how_asked, *change.changes))
 
 
 def cause_flows(
@@ -269,27 +277,29 @@ def cause_flows(
     causes_now = second_run.table.fact("cause")
     if not causes_before or not causes_now:
         return
-    ids_of: dict[tuple[Cause, Cause], list[str]] = {}
+    ids_of_way: dict[tuple[Cause, Cause], list[str]] = {}
     for id_, before, now in zip(first_run.table.ids, causes_before, causes_now, strict=True):
         if before is not None and now is not None:
-            ids_of.setdefault((before, now), []).append(id_)
+            ids_of_way.setdefault((before, now), []).append(id_)
 
     order = list(Cause)
 
     def rank(way: tuple[Cause, Cause]) -> tuple[int, int, int]:
+        """The most frequent way first; of equally frequent ones, by the order of the causes."""
         before, now = way
-        return -len(ids_of[way]), order.index(before), order.index(now)
+        return -len(ids_of_way[way]), order.index(before), order.index(now)
 
-    for before, now in sorted(ids_of, key=rank):
-        ids = ids_of[before, now]
+    for before, now in sorted(ids_of_way, key=rank):
+        ids = ids_of_way[before, now]
+        examples = ids[:_EXAMPLES]
         yield CauseFlow(
             first=first_mark,
             second=second_mark,
             before=before,
             after=now,
             cases=len(ids),
-            examples=tuple(ids[:_EXAMPLES]),
-            questions=tuple(_questions_of(ids[:_EXAMPLES], second_run)),
+            examples=tuple(examples),
+            questions=tuple(_questions_of(examples, second_run)),
         )
 
 
@@ -306,15 +316,19 @@ def _notes(
     marked_runs: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
     """What a reader must know besides the figures."""
-    if len({run.matching for _, run in marked_runs}) > 1:
+    matchings = {run.matching for _, run in marked_runs}
+    if len(matchings) > 1:
         ways = ", ".join(f"{mark} by {run.matching}" for mark, run in marked_runs)
         yield (
             f"Relevant chunks were recognised in different ways ({ways}), which changes scores by "
             "itself."
         )
-    if len({run.fingerprints.get("judge") for _, run in marked_runs}) > 1:
+    judges = {run.fingerprints.get("judge") for _, run in marked_runs}
+    if len(judges) > 1:
         yield "The runs were graded by different judges, which changes scores by itself."
-    note = clusters_note(marked_runs[0][1].clusters)
+    # The cases are the same in all runs, and so are their clusters.
+    _, first_run = marked_runs[0]
+    note = clusters_note(first_run.clusters)
     if note:
         yield note
     yield from _left_out_notes(metrics)
@@ -362,7 +376,8 @@ def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = 
         RunMismatchError: no case is the same in both.
     """
     earlier, _ = under_ids_of(run, earlier)  # a case may have another id now
-    same_ids = int((earlier.table.places(run.table.ids) >= 0).sum())
+    is_in_both = earlier.table.places(run.table.ids) >= 0
+    same_ids = int(is_in_both.sum())
     unchanged_ids = unchanged(run, earlier)
     if not unchanged_ids:
         raise RunMismatchError(

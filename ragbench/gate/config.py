@@ -29,6 +29,7 @@ FIGURES = ("mean", "p50", "p95", "longest", "total", RISE)
 EXTENTS = ("case", "all")
 """What a budget of cost or tokens is for: the mean of a case, or the whole run."""
 TOKEN_EXTENTS = (*EXTENTS, RISE)
+"""What a budget of tokens is for: these may also be compared with the baseline's."""
 
 
 class Undecided(StrEnum):
@@ -42,6 +43,7 @@ class Undecided(StrEnum):
 
 
 _BelowOne = Annotated[float, Meta(ge=0, lt=1)]
+"""A share of all, which is never tolerated as a whole: then nothing could fail."""
 
 
 class FigureLimits(Record):
@@ -123,7 +125,9 @@ class GateConfig(Record):
 
 
 _LIMITS = ("min", "max", "max_drop")
+"""Keys of the limits of a figure."""
 _GROUPS = ("metrics", "max_latency", "max_cost", "max_tokens")
+"""Keys of the gate's section that hold a mapping of their own."""
 
 
 class LimitOption(NamedTuple):
@@ -138,6 +142,7 @@ class LimitOption(NamedTuple):
 
 
 _METRIC = "(.+)"
+"""A name of a metric may hold anything."""
 _EXAMPLE = "such as 'recall@5=0.8'"
 OPTIONS = {
     "minimum": LimitOption("--min", "metrics {} min", _METRIC, f"NAME=NUMBER, {_EXAMPLE}"),
@@ -190,21 +195,23 @@ class _Section(SettingsFile):
         """Puts what an option says over what the file says; of two limits of a name none wins."""
         names: set[str] = set()
         for entry in entries:
-            name, _, text = (part.strip() for part in entry.rpartition("="))
+            # From the right: names of metrics may hold an equals sign, numbers hold none.
+            name, _, number = entry.rpartition("=")
+            name = name.strip()
+            text = number.strip()
             refusal = f"'{entry}' is not understood: expected {option.expected}"
             match = re.fullmatch(option.form, name)
             if match is None:
                 self.problems.append(Problem(path=option.flag, message=refusal))
                 continue
             if name.casefold() in names:
-                twice = f"{name} is given more than once: give it once"
-                self.problems.append(Problem(path=option.flag, message=twice))
+                repeated = f"{name} is given more than once: give it once"
+                self.problems.append(Problem(path=option.flag, message=repeated))
                 continue
             names.add(name.casefold())
-            groups = iter(match.groups())
-            parts = [next(groups) if part == "{}" else part for part in option.place.split()]
-            place = ("gate", *parts)
-            self.file = replace(self.file, value=_with_value(self.file.value, place, text))
+            place = _place_of_option(option, match.groups())
+            content = _with_value(self.file.value, place, text)
+            self.file = replace(self.file, value=content)
             if self.at(place) is text:  # a file of another form leaves no place for it
                 self.options[place] = option.flag, refusal
 
@@ -232,8 +239,25 @@ class _Section(SettingsFile):
                 yield inner_place
 
 
+def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
+    """Where the gate's section has what an option says.
+
+    Args:
+        names: what stands for each ``{}`` in the option's place, such as a metric.
+    """
+    remaining = list(names)
+    place: list[str] = ["gate"]
+    for part in option.place.split():
+        place.append(remaining.pop(0) if part == "{}" else part)
+    return tuple(place)
+
+
 def _with_value(tree: Any, place: Place, value: object) -> Any:
-    """Nested mappings with a value at a place; as they are where the way is barred."""
+    """Nested mappings with a value at a place; as they are where the way is barred.
+
+    A text or a list where a mapping should be bars it: that is the file's own problem, and is
+    refused as such.
+    """
     if not place:
         return value
     if tree is not None and not isinstance(tree, Mapping):
@@ -249,11 +273,20 @@ def _with_value(tree: Any, place: Place, value: object) -> Any:
 def read_gate_config(
     path: Path | None, *, optional: bool = False, options: Mapping[str, Iterable[str]] | None = None
 ) -> GateConfig:
-    """The section of a file, with what options say in its place; without a file, theirs alone."""
-    content = read_yaml(path) if path else YamlFile(path="", value={}, lines={(): 1})
+    """The section of a file, with what options say in its place; without a file, theirs alone.
+
+    Args:
+        path: the file; None where there is none.
+        optional: whether the file may lack the section, as a ``ragbench.yaml`` that nobody named.
+        options: limits, by their names in `OPTIONS`.
+    """
+    content = YamlFile(path="", value={}, lines={(): 1})
+    if path is not None:
+        content = read_yaml(path)
     file = _Section(file=content)
+    entries_of_options = options or {}
     for name, option in OPTIONS.items():
-        file.take(option, (options or {}).get(name, ()))
+        file.take(option, entries_of_options.get(name, ()))
     config = GateConfig()
     if file.mapping(()).get("gate") is not None:
         config = _read_section(file)
@@ -261,14 +294,19 @@ def read_gate_config(
         file.wrong((), "there is no section 'gate', or nothing in it")
     file.finish()
 
+    # Paths in a file are meant from the folder that it lies in.
     folder = Path() if path is None else path.parent
     if config.baseline is not None and config.baseline != AUTO:
         config = replace(config, baseline=str(folder / config.baseline))
-    return replace(config, labels=tuple(_beside(folder, entry) for entry in config.labels))
+    labels = tuple(_beside(folder, entry) for entry in config.labels)
+    return replace(config, labels=labels)
 
 
 def _read_section(file: _Section) -> GateConfig:
-    """The configuration of a file that has a section of a gate."""
+    """The configuration of a file that has a section of a gate.
+
+    What is wrong in it is noted in the file, so that all mistakes are reported together.
+    """
     place = ("gate",)
     file.mapping(place, (*SINGLE_VALUES, *_GROUPS))
     values: dict[str, Any] = {}
@@ -299,6 +337,7 @@ def _beside(folder: Path, entry: str) -> str:
 
 
 _DEFAULT_FILE = Path("ragbench.yaml")
+"""The file that is read where no file is named."""
 
 
 def demanded(
@@ -315,8 +354,10 @@ def demanded(
     Args:
         options: limits, by their names in `OPTIONS`.
     """
-    default = _DEFAULT_FILE if _DEFAULT_FILE.is_file() else None
-    config = read_gate_config(path or default, optional=path is None, options=options)
+    file = path
+    if file is None and _DEFAULT_FILE.is_file():
+        file = _DEFAULT_FILE
+    config = read_gate_config(file, optional=path is None, options=options)
     if baseline:
         config = replace(config, baseline=baseline)
     cases = tuple(must_pass)
@@ -350,12 +391,13 @@ def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[s
 
 
 def _metric_gate(file: _Section, place: Place) -> MetricGate:
-    """What is demanded of a metric."""
+    """What is demanded of a metric; one that is named without any demand is a mistake."""
     demands = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
     if all(demand is None for demand in demands.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
-    return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
+    slices = tuple(_slices(file, (*place, "slices"), limits))
+    return MetricGate(limits=limits, slices=slices)
 
 
 def _limits(file: _Section, place: Place) -> FigureLimits:
@@ -392,7 +434,9 @@ def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[Slic
             selectors.append((selector, None))
     for selector, own_limits in selectors:
         by, colon, value = selector.partition(":")
-        if by in ("tag", "language") and (value or not colon):
+        is_kind = by in ("tag", "language")
+        lacks_value = bool(colon) and not value  # "tag:" names neither all tags nor one
+        if is_kind and not lacks_value:
             yield SliceGate(by=by, value=value or None, limits=own_limits)
         else:
             expected = "tag, language, tag:NAME or language:CODE"

@@ -37,8 +37,10 @@ def demands_of(
     ``max_drop``, where no metric that says the same has a ``max_drop`` of its own. A run that has
     none of these figures is held by all of its metrics that can be compared.
     """
-    demands = [*_configured_demands(run, config)]
-    if baseline is not None or (config.baseline is not None and not config.metrics):
+    demands = list(_configured_demands(run, config))
+    # A baseline that is named and not there: the gate then says which drops it cannot judge.
+    lacks_baseline = baseline is None and config.baseline is not None
+    if baseline is not None or (lacks_baseline and not config.metrics):
         demands += _default_demands(run, baseline, config, demands)
     problems: list[str] = []
     for demand in demands:
@@ -79,9 +81,9 @@ def _default_demands(
 ) -> Iterator[Demand]:
     """The figures that a gate holds though nobody named them."""
     columns_held = [demand.column for demand in demands if demand.drops]
-    columns = [*figures_of(run, baseline, columns_held)]
+    columns = list(figures_of(run, baseline, columns_held))
     if not columns and not columns_held:  # a run that measures none of these figures
-        columns = [*comparable_columns(run, baseline)]
+        columns = list(comparable_columns(run, baseline))
     for column in columns:
         if column.scale:
             yield Demand(column, FigureLimits(max_drop=config.max_drop * column.scale))
@@ -90,7 +92,8 @@ def _default_demands(
 def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[MetricColumn]:
     """The metrics that are a mean over cases with a better side and a scale, and were measured."""
     for column in run.metrics:
-        if column.scale and not _why_no_drop(column) and is_measured(column, baseline):
+        can_drop = bool(column.scale) and not _why_no_drop(column)
+        if can_drop and is_measured(column, baseline):
             yield column
 
 
@@ -116,11 +119,15 @@ def on_cases(
         else:
             names = sorted(name for name in slices if name.startswith(prefix))
         for name in names:
-            yield demand, name, np.array(slices.get(name, ()), np.int64)
+            places = slices.get(name, [])  # a slice that is named may have no case
+            yield demand, name, np.array(places, np.int64)
 
 
 def _impossible_limits(demand: Demand) -> Iterator[str]:
-    """What can never be judged, or would never fail, or always."""
+    """What can never be judged, or would never fail, or always.
+
+    A limit that a typing error has put out of reach would else pass, or fail, for ever.
+    """
     column = demand.column
     limits = demand.limits
     name = column.name

@@ -22,6 +22,7 @@ _DIGITS = 6
 """Decimals of the sums in a baseline file."""
 
 Sums = Mapping[str, CaseSums]
+"""By the id of a case, what a line through main's runs needs of its scores."""
 
 
 def followed(
@@ -40,6 +41,7 @@ def followed(
         anew: metrics that begin with this run.
         is_aside: whether the baseline keeps its cases, so that none comes in or goes.
     """
+    # Runs of main are counted from 0.
     number = 0 if drift is None else drift.runs + 1
     metrics: list[MetricDrift] = []
     cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
@@ -57,10 +59,11 @@ def followed(
             metric = replace(metric, since=run.date, commit=run.commit, steps=())
             sums_before = {}
 
-        scores = dict(zip(run.table.ids, _scores(run, column), strict=True))
-        sums, moves = _next_sums(sums_before, scores, same, number, is_aside=is_aside)
+        score_of_case = dict(zip(run.table.ids, _scores(run, column), strict=True))
+        sums, moves = _next_sums(sums_before, score_of_case, same, number, is_aside=is_aside)
         for id_, case_sums in sums.items():
-            cases.setdefault(id_, {})[column.name] = _rounded_sums(case_sums)
+            sums_by_metric = cases.setdefault(id_, {})
+            sums_by_metric[column.name] = _rounded_sums(case_sums)
         if moves:
             step = round(math.fsum(moves) / len(moves), _DIGITS)
             metric = replace(metric, steps=(*metric.steps, step))
@@ -98,7 +101,7 @@ def _next_sums(
 
 
 def _metric_before(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
-    """What is kept of a metric of the same formula."""
+    """What is kept of a metric of the same formula; None where it is new, or computed anew."""
     if drift is None:
         return None
     for metric in drift.metrics:
@@ -117,16 +120,19 @@ def _with_look(
     """
     if len(metric.steps) < LEAST - 1:
         return metric
-    clusters = dict(zip(run.table.ids, run.clusters, strict=True))
+    cluster_of_case = dict(zip(run.table.ids, run.clusters, strict=True))
+    clusters = [cluster_of_case.get(id_) for id_ in sums]
     bet = bet_on_fall(
-        [*sums.values()],
-        [clusters.get(id_) for id_ in sums],
+        list(sums.values()),
+        clusters,
         number,
         tolerance=_tolerance(column),
         steps=metric.steps,
     )
-    evidence = metric.evidence + stake(metric.looks + 1) * bet
-    return replace(metric, looks=metric.looks + 1, evidence=float(f"{evidence:.6g}"))
+    looks = metric.looks + 1
+    evidence = metric.evidence + stake(looks) * bet
+    # Rounded, so that the baseline file has no digits that a rounding error made.
+    return replace(metric, looks=looks, evidence=float(f"{evidence:.6g}"))
 
 
 def _tolerance(column: MetricColumn) -> float:
@@ -138,7 +144,10 @@ def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
     """What each case scored, so that larger is better; None where it was not measured."""
     scores: list[float | None] = []
     for score in run.graded(column).tolist():
-        scores.append(None if math.isnan(score) else round(score, _DIGITS))
+        if math.isnan(score):
+            scores.append(None)
+        else:
+            scores.append(round(score, _DIGITS))
     return scores
 
 
@@ -215,13 +224,14 @@ def shown_falls(
     drift: Drift, columns: Sequence[MetricColumn], alpha: float
 ) -> Iterator[tuple[str, MainTrend]]:
     """The main metrics that fell over all runs of main, by more than a fiftieth of their scale."""
-    by_identity = {column.identity: column for column in columns}
+    column_of_identity = {column.identity: column for column in columns}
     for metric in drift.metrics:
-        column = by_identity.get(metric.identity)
-        sums = [*_sums_of_cases(drift, metric.metric).values()]
+        column = column_of_identity.get(metric.identity)
+        sums = list(_sums_of_cases(drift, metric.metric).values())
         if column is None or not sums:
             continue
         tolerance = _tolerance(column)
+        # No run is judged here: whether one is back at the old level is not asked.
         trend = _trend(metric, column, sums, drift.runs, 0.0, tolerance)
         if _is_shown(trend, tolerance, alpha):
             yield metric.metric, trend
@@ -248,8 +258,12 @@ def _trend(
     """
     fallen = fall(sums, number)
     count = len(sums)
-    ages = [number - case.first for case in sums]
-    means = [case.total / (age + 1) for case, age in zip(sums, ages, strict=True)]
+    ages: list[int] = []
+    means: list[float] = []
+    for case in sums:
+        age = number - case.first
+        ages.append(age)
+        means.append(case.total / (age + 1))
     # A case's mean lies at the middle of its runs, the end of the line half its age later.
     # The fall is that since the oldest case came in; a lone first run has the age 0.
     slope = fallen / max(*ages, 1)

@@ -74,7 +74,10 @@ class DropQuestion(RegressionQuestion):
 def drop_questions(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
-    """A question for each demanded ``max_drop``, on all cases and on slices."""
+    """A question for each demanded ``max_drop``, on all cases and on slices.
+
+    All are asked before any is judged: they are tested as one family.
+    """
     for demand, name, places in on_cases(demands, run):
         if demand.limits.max_drop is not None:
             yield DropQuestion(
@@ -120,17 +123,20 @@ class _SameNumbers(NamedTuple):
             differences=hash((places, sample.differences.tobytes())),
             before=sample.before,
             after=sample.after,
+            # Of metrics without any case the numbers are alike, and mean nothing.
             name="" if len(sample.places) else column.name,
         )
 
 
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
-    groups: dict[_SameNumbers, list[DropQuestion]] = {}
+    questions_of_numbers: dict[_SameNumbers, list[DropQuestion]] = {}
     for question in questions:
-        groups.setdefault(_SameNumbers.of(question), []).append(question)
-    for shown, *repeated in groups.values():
-        yield replace(shown, same=tuple(question.column.name for question in repeated))
+        numbers = _SameNumbers.of(question)
+        questions_of_numbers.setdefault(numbers, []).append(question)
+    for shown, *repeated in questions_of_numbers.values():
+        names = [question.column.name for question in repeated]
+        yield replace(shown, same=tuple(names))
 
 
 def paired(
@@ -153,15 +159,17 @@ def paired(
         clusters = [clusters[place] for place in chosen]
 
     def scores_each_time(place: int) -> CaseScores:
+        """What a case scored each time that it was asked, now and before."""
         return now.asked(place).values, before.asked(place).values
 
+    has_repeats = bool(now.repeats or before.repeats)
     return paired_columns(
         before.values,
         now.values,
         ids=ids,
         labels=clusters,
         higher_is_better=column.sign > 0.0,
-        repeats=scores_each_time if now.repeats or before.repeats else None,
+        repeats=scores_each_time if has_repeats else None,
     )
 
 
@@ -179,7 +187,8 @@ def coverage_questions(
         columns: the metrics that are held.
         tolerance: largest loss of the share of measured cases that is accepted.
     """
-    groups: dict[tuple[bytes, bytes], list[str]] = {}
+    # By the bytes of the two columns of coverage, which are equal where the columns are.
+    names_by_coverage: dict[tuple[bytes, bytes], list[str]] = {}
     for column in columns:
         if column.name in DERIVED:
             continue  # measured on every case that they apply to
@@ -193,28 +202,33 @@ def coverage_questions(
         gained = np.isnan(before) & (after > 0.0)
         after[lost] = 0.0
         before[gained] = 0.0
-        groups.setdefault((before.tobytes(), after.tobytes()), []).append(column.name)
-    for (before_bytes, after_bytes), (name, *others) in groups.items():
+        coverage = (before.tobytes(), after.tobytes())
+        names_by_coverage.setdefault(coverage, []).append(column.name)
+    for (before_bytes, after_bytes), (name, *same_names) in names_by_coverage.items():
+        sample = paired_columns(
+            np.frombuffer(before_bytes),
+            np.frombuffer(after_bytes),
+            ids=run.table.ids,
+            labels=run.clusters,
+            repeats=_coverage_each_time(run.cells(name), baseline.cells(name)),
+        )
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
             column=replace(_COVERAGE, name=f"{MEASURED}{name}"),
-            same=tuple(others),
+            same=tuple(same_names),
             tolerance=tolerance,
             largest_drop=_COVERAGE.scale,
-            sample=paired_columns(
-                np.frombuffer(before_bytes),
-                np.frombuffer(after_bytes),
-                ids=run.table.ids,
-                labels=run.clusters,
-                repeats=_coverage_each_time(run.cells(name), baseline.cells(name)),
-            ),
+            sample=sample,
         )
 
 
 def shown_checks(
     columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores
 ) -> Iterator[GateCheck]:
-    """Metrics of which nothing is demanded: how they moved, and no verdict."""
+    """Metrics of which nothing is demanded: how they moved, and no verdict.
+
+    Each further test would cost those that are held some of their power.
+    """
     for column in columns:
         sample = paired(column, run, baseline)
         if not len(sample.places):
@@ -271,24 +285,25 @@ def drop_checks(
     Args:
         part: of the level, where other questions have the rest.
     """
-    slices: list[DropQuestion] = []
-    still: list[DropQuestion] = []
-    whole: list[DropQuestion] = []
+    on_slices: list[DropQuestion] = []
+    unmoved: list[DropQuestion] = []
+    on_all_cases: list[DropQuestion] = []
     for question in questions:
+        has_moved = question.sample.differences.any()
         if question.slice is not None:
-            slices.append(question)
-        elif question.kind is CheckKind.COVERAGE and not question.sample.differences.any():
+            on_slices.append(question)
+        elif question.kind is CheckKind.COVERAGE and not has_moved:
             # Where the same cases are measured there is nothing to find, whichever run is the
             # baseline: it costs the others no power.
-            still.append(question)
+            unmoved.append(question)
         else:
-            whole.append(question)
+            on_all_cases.append(question)
 
     alpha = config.alpha * part
     return [
-        *_family_checks(whole, config, alpha, alpha_unchanged=alpha * UNCHANGED),
-        *_family_checks(slices, config, alpha * _ALONE, alpha_unchanged=None),
-        *_family_checks(still, config, alpha, alpha_unchanged=None),
+        *_family_checks(on_all_cases, config, alpha, alpha_unchanged=alpha * UNCHANGED),
+        *_family_checks(on_slices, config, alpha * _ALONE, alpha_unchanged=None),
+        *_family_checks(unmoved, config, alpha, alpha_unchanged=None),
     ]
 
 
@@ -309,14 +324,24 @@ def _family_checks(
     )
     decisions = dict(zip(ordered, decided, strict=True))
     # Each row is one more chance of a false one.
-    rows = sum(question.kind is not CheckKind.COVERAGE for question in family)
-    enough = _FEW * (1.0 + math.log2(max(rows, 1)))
-    return [_check(question, decisions[question], config.min_cases, enough) for question in family]
+    rows = [question for question in family if question.kind is not CheckKind.COVERAGE]
+    enough = _FEW * (1.0 + math.log2(max(len(rows), 1)))
+    checks: list[GateCheck] = []
+    for question in family:
+        checks.append(_check(question, decisions[question], config.min_cases, enough))
+    return checks
 
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
-    """The check of a question: its ground, and the outcome that follows from it."""
-    drop = _drop(question, decision) if len(question.sample.places) else None
+    """The check of a question: its ground, and the outcome that follows from it.
+
+    Args:
+        least: measured cases that are demanded.
+        enough: observations of what there was, from which on losing half of them is no chance.
+    """
+    drop = None
+    if len(question.sample.places):
+        drop = _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
@@ -351,7 +376,8 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     """
     is_halved = drop.after < _HALF * drop.before
     if question.kind is CheckKind.COVERAGE:
-        return Ground.HALVED if is_halved and drop.before * drop.cases >= _FEW else None
+        measured_before = drop.before * drop.cases
+        return Ground.HALVED if is_halved and measured_before >= _FEW else None
     # Half of a mean is half of what there was only where 0 is the worst value.
     if question.column.low != 0.0 or drop.rises or drop.loss <= drop.tolerance:
         return None
@@ -396,13 +422,16 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
         return Ground.TOO_FEW_CLUSTERS
     interval = decision.difference
     low = interval.mean if interval.low is None else interval.low
-    return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
+    if low is not None and low > -drop.tolerance:
+        return Ground.RARE_LOSSES  # the interval holds no such loss, and yet one may be rare
+    return Ground.OPEN
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
     """The numbers of a drop that was tested."""
+    untested = _untested_drop(question, decision.difference)
     return replace(
-        _untested_drop(question, decision.difference),
+        untested,
         tolerance=decision.tolerance,
         p_worse=decision.p_worse,
         resolution=decision.resolution,
@@ -464,7 +493,8 @@ def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: f
     Args:
         alpha: level of the whole gate.
     """
-    return has_lost(paired(column, run, baseline), column.scale, alpha)
+    sample = paired(column, run, baseline)
+    return has_lost(sample, column.scale, alpha)
 
 
 def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:

@@ -28,8 +28,11 @@ DERIVED = (RIGHT, ANSWERED)
 """Made of the metrics of a run, by the gate."""
 
 _CORRECTNESS = "answer_correct"
+"""Whether an answer is right, as a judge or a reference says."""
 _DECLINING = "abstention_accuracy"
+"""Whether it was right to decline, or to answer."""
 _ANSWER_RATE = "answer_rate"
+"""Whether a case was answered, measured by itself."""
 _ANSWER_METRICS = (*JUDGED_RIGHT, _CORRECTNESS, "token_f1", "exact_match", RIGHT)
 """Who holds one of these says how much the answers may lose."""
 _REFUSAL_METRICS = (ANSWERED, _ANSWER_RATE)
@@ -63,13 +66,17 @@ def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, R
 
 
 def _with_figures(runs: list[RunScores]) -> list[RunScores]:
-    """The runs with the figures that can be made of what all of them measured."""
+    """The runs with the figures that can be made of what all of them measured.
+
+    One rule for all runs: a figure that is made of other metrics in each could not be compared.
+    """
     if any(_applicable_count(run, _CORRECTNESS) for run in runs):
         runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
     metric = _telling_metric(runs)
+    if metric == _ANSWER_RATE:
+        return [_with_figure(run, ANSWERED, metric, _answered_value_by_rate) for run in runs]
     if metric is not None:
-        derive = _answered_value_by_rate if metric == _ANSWER_RATE else _answered_value
-        return [_with_figure(run, ANSWERED, metric, derive) for run in runs]
+        return [_with_figure(run, ANSWERED, metric, _answered_value) for run in runs]
     if all(_has_answers(run) for run in runs):
         return [_with_answered_by_stages(run) for run in runs]
     return runs
@@ -87,14 +94,14 @@ def figures_of(
     """
     names_held = {column.name for column in held}
     measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
-    own = [column for name, column in measured.items() if name not in DERIVED]
+    metrics_of_run = [column for name, column in measured.items() if name not in DERIVED]
 
-    retrieval = main_of_group("retriever", own)
+    retrieval = main_of_group("retriever", metrics_of_run)
     holds_retrieval = any(column.group == "retriever" for column in held)
     if retrieval is not None and not holds_retrieval:
         yield retrieval
 
-    answer = main_of_group("generator", own)
+    answer = main_of_group("generator", metrics_of_run)
     right = measured.get(RIGHT)
     # `right` says more than the correctness that it is made of. But people label the metric, and
     # not what the gate makes of it.
@@ -122,16 +129,17 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
     `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
     other questions than before, and one in fifty of them would else be warned of.
     """
-    changes: dict[str, Drop] = {}
-    is_better = False
+    right: Drop | None = None
+    has_gain = False
     for check in checks:
-        if check.kind is CheckKind.DROP and check.drop is not None:
-            changes[check.subject] = check.drop
-            is_held = check.outcome is not GateOutcome.NOT_JUDGED
-            if is_held or check.subject == _CORRECTNESS:
-                is_better |= check.drop.is_gain
-    right = changes.get(RIGHT)
-    is_better &= right is not None and right.loss <= 0.0
+        if check.kind is not CheckKind.DROP or check.drop is None:
+            continue
+        if check.subject == RIGHT:
+            right = check.drop
+        is_held = check.outcome is not GateOutcome.NOT_JUDGED
+        if is_held or check.subject == _CORRECTNESS:
+            has_gain |= check.drop.is_gain
+    is_better = has_gain and right is not None and right.loss <= 0.0
     for check in checks:
         if is_better and check.is_open_drop and _counts_refusals(check):
             check = worded(replace(check, ground=Ground.OUTWEIGHED))
@@ -146,25 +154,32 @@ def _counts_refusals(check: GateCheck) -> bool:
 
 
 def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
-    """What has to be measured for some metrics and figures, each once."""
-    needed: dict[str, None] = {}
+    """What has to be measured for some metrics and figures, each once.
+
+    A second asking measures these alone. A metric of the run is its own source.
+    """
+    sources: dict[str, None] = {}
     for name in names:
-        needed |= dict.fromkeys(SOURCES.get(name, (name,)))
-    return [name for name in needed if run.column(name) is not None]
+        for source in SOURCES.get(name, (name,)):
+            sources[source] = None
+    return [name for name in sources if run.column(name) is not None]
 
 
 def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
     """Whether a metric has a figure in the run or in the baseline."""
     if column.score is not None:
         return True
-    baseline_column = None if baseline is None else baseline.column(column.name)
+    if baseline is None:
+        return False
+    baseline_column = baseline.column(column.name)
     return baseline_column is not None and baseline_column.score is not None
 
 
 def _applicable_count(run: RunScores, name: str) -> int:
-    """How many cases a metric says something of."""
+    """How many cases a metric says something of: it has a cell and was not skipped."""
     cells = run.cells(name)
-    return int(((cells.states != 0) & ~cells.has(Status.SKIPPED)).sum())
+    is_applicable = (cells.states != 0) & ~cells.has(Status.SKIPPED)
+    return int(is_applicable.sum())
 
 
 def _telling_metric(runs: Sequence[RunScores]) -> str | None:
@@ -236,9 +251,15 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
 
 
 def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunScores:
-    """The run with a figure that is derived from the cells of a metric."""
+    """The run with a figure that is derived from the cells of a metric.
+
+    Args:
+        name: of the figure.
+        source: the metric's name.
+        derive: makes the figure's value of a case.
+    """
     column = run.column(source)
-    if column is None or run.column(name) is not None:
+    if column is None or run.column(name) is not None:  # nothing to make it of, or made already
         return run
     cells = run.cells(source)
     declining = run.cells(_DECLINING)
@@ -246,33 +267,45 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
     repeats: dict[int, Repeats] = {}
     for place in range(len(run.cases)):
         if place in cells.repeats:
-            repeats[place] = _repeats_of_figure(cells.asked(place), declining.asked(place), derive)
+            cells_of_case = cells.asked(place).cells
+            declining_cells = declining.asked(place).cells
+            repeats[place] = _repeats_of_figure(cells_of_case, declining_cells, derive)
             value = repeats[place].mean.value
         else:
             value = derive(cells[place], declining[place])
-        values[place] = np.nan if value is None else value
+        if value is not None:
+            values[place] = value
     return _with_column(run, name, column.version, column.digest, values, repeats)
 
 
-def _repeats_of_figure(asked: Repeats, declining: Repeats, derive: Derive) -> Repeats:
-    """What a figure gave each time that a case was asked."""
-    declining_cells = declining.cells
-    if len(declining_cells) != len(asked.cells):  # not measured as often: it says nothing
-        declining_cells = (None,) * len(asked.cells)
-    cells: list[Cell | None] = []
-    for cell, declining_cell in zip(asked.cells, declining_cells, strict=True):
+def _repeats_of_figure(
+    cells: Sequence[Cell | None], declining: Sequence[Cell | None], derive: Derive
+) -> Repeats:
+    """What a figure gave each time that a case was asked.
+
+    Args:
+        cells: of the metric that the figure is made of, one for each time.
+        declining: of `abstention_accuracy`.
+    """
+    if len(declining) != len(cells):  # not measured as often: it says nothing
+        declining = (None,) * len(cells)
+    derived_cells: list[Cell | None] = []
+    for cell, declining_cell in zip(cells, declining, strict=True):
         value = derive(cell, declining_cell)
-        cells.append(None if value is None else Cell.measured(value))
-    return Repeats(cells=tuple(cells))
+        derived_cells.append(None if value is None else Cell.measured(value))
+    return Repeats(cells=tuple(derived_cells))
 
 
 def _has_answers(run: RunScores) -> bool:
-    """Whether generation was a stage of the run."""
+    """Whether generation was a stage of the run: a baseline file holds no stages of its cases."""
     return any("generate" in stages for stages in run.table.fact("stages"))
 
 
 def _with_answered_by_stages(run: RunScores) -> RunScores:
-    """The run with whether each case was answered, by how its stages ended."""
+    """The run with whether each case was answered, by how its stages ended.
+
+    For runs that generated answers and measure nothing that tells how these ended.
+    """
     if run.column(ANSWERED) is not None:
         return run
     declining = run.cells(_DECLINING)
@@ -281,9 +314,11 @@ def _with_answered_by_stages(run: RunScores) -> RunScores:
         status = stages.get("generate")
         if Status.FAILED in stages.values():
             status = Status.FAILED
-        if status is not None:
-            value = _answered_value(Cell(status=status), declining[place])
-            values[place] = np.nan if value is None else value
+        if status is None:
+            continue
+        value = _answered_value(Cell(status=status), declining[place])
+        if value is not None:
+            values[place] = value
     return _with_column(run, ANSWERED, 1, "", values, {})
 
 
@@ -295,16 +330,22 @@ def _with_column(
     values: Floats,
     repeats: dict[int, Repeats],
 ) -> RunScores:
-    """The run with a metric of the gate's own.
+    """The run with a metric of the gate's own, beside those that it measured.
 
     Args:
+        version: of the metric that the figure is made of, like `digest`: runs whose figures are
+            made in two ways do not compare.
         values: of each case; NaN where the metric does not apply.
         repeats: what cases gave that were asked several times, by their position.
     """
     has_value = ~np.isnan(values)
     # A cell's state is the first letter of its status; 0 stands for no cell.
-    states = np.where(has_value, ord(Status.MEASURED.value[0]), 0).astype(np.uint8)
+    letter = ord(Status.MEASURED.value[0])
+    states = np.where(has_value, letter, 0).astype(np.uint8)
     measured = values[has_value].tolist()
+    mean = None
+    if measured:
+        mean = math.fsum(measured) / len(measured)
     column = MetricColumn(
         name=name,
         version=version,
@@ -313,8 +354,9 @@ def _with_column(
         direction=Direction.HIGHER,
         low=0.0,
         high=1.0,
-        score=math.fsum(measured) / len(measured) if measured else None,
+        score=mean,
     )
     cells = replace(Cells.packed(values, states), repeats=repeats)
-    table = replace(run.cases, cells={**run.cases.cells, name: cells})
+    cells_by_metric = {**run.cases.cells, name: cells}
+    table = replace(run.cases, cells=cells_by_metric)
     return replace(run, metrics=(*run.metrics, column), cases=table)

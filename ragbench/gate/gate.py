@@ -107,7 +107,10 @@ def lost_cases(
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
-    """What a reader must know besides the checks."""
+    """What a reader must know besides the checks: what passed without being shown, and by whom.
+
+    Made anew where outcomes change, as `with_checks` does.
+    """
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
     is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
@@ -139,6 +142,7 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
     """The result with other outcomes of its checks."""
     checks = sorted(checks, key=_rank)
     outcome = _outcome(checks, verdict.refusals, config.undecided)
+    # Notes on the checks as they were may not hold any more: they are made anew.
     old_notes = set(notes_on(verdict.checks, config))
     notes = [note for note in verdict.notes if note not in old_notes]
     for check in checks:
@@ -158,11 +162,14 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
 def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
     """A check as asking both systems again decided it, if it decided anything."""
-    outcome, ground = check.outcome, check.ground
+    outcome = check.outcome
+    ground = check.ground
     if settled.change == "worse":
-        outcome, ground = GateOutcome.FAILED, Ground.SETTLED_WORSE
+        outcome = GateOutcome.FAILED
+        ground = Ground.SETTLED_WORSE
     elif settled.change == "not worse":
-        outcome, ground = GateOutcome.PASSED, Ground.SETTLED_NOT_WORSE
+        outcome = GateOutcome.PASSED
+        ground = Ground.SETTLED_NOT_WORSE
     check = replace(check, outcome=outcome, ground=ground, settled=settled)
     return words.worded(check, least=config.min_cases)
 
@@ -283,9 +290,8 @@ def _checks(
         yield from shown_checks(other_columns, common_run, earlier)
         yield from drift_checks(common_run, earlier, config)
     yield coverage_check(run, compared.comparable_runs, demands, config)
-    yield from must_pass_check(
-        run, baseline if compared.comparable_runs else None, config.must_pass
-    )
+    comparable_baseline = baseline if compared.comparable_runs else None
+    yield from must_pass_check(run, comparable_baseline, config.must_pass)
     yield from budget_checks(run, baseline, config)
     if baseline is not None and compared.comparable_runs is not None:
         yield common_check(len(compared.comparable_runs[0].cases), baseline, config)
@@ -295,14 +301,16 @@ def _drops(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores, config: GateConfig
 ) -> Iterator[GateCheck]:
     """The metrics and their slices, by people where they labelled both sides."""
-    questions = [*drop_questions(demands, run, baseline)]
+    questions = list(drop_questions(demands, run, baseline))
     by_people, unlabelled = split_labelled(questions, run, baseline)
-    by_test = [*one_row_each(unlabelled)]
+    by_test = list(one_row_each(unlabelled))
     columns_held = dict.fromkeys(demand.column for demand in demands if demand.drops)
     by_test += coverage_questions(columns_held, run, baseline, config.max_unmeasured)
     # Labels of people and the test of drops share the level of the gate, by their questions.
     family = len(by_people) + len(by_test)
-    part = len(by_test) / family if by_people else 1.0
+    part = 1.0
+    if by_people:
+        part = len(by_test) / family
     judged = drop_checks(by_test, config, part=part)
     yield from labelled_checks(by_people, run, baseline, config, family)
     yield from opinions(judged, by_test, run, baseline, config)
@@ -314,19 +322,25 @@ PER_CASE = 10
 
 def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
     """The command that settles what is open, with its price; None where nobody can be asked."""
-    if baseline is None or not run.origins or baseline.origins == ():  # recorded answers
+    if baseline is None:
+        return None
+    # Recorded answers come from no system; of an old baseline it is not known, and may be tried.
+    if not run.origins or baseline.origins == ():
         return None
     questions = PER_CASE * len(run.cases)
     price = f"at most {counted(questions, 'question')} to each of the two"
     # Both systems are asked, and the baseline's is taken to be as fast as the run's.
-    seconds = 2.0 * questions * sum(latency.mean for latency in run.latencies)
+    seconds_per_question = sum(latency.mean for latency in run.latencies)
+    seconds = 2.0 * questions * seconds_per_question
     if seconds:
-        price += f", about {max(1, round(seconds / 60)):,} min at the run's pace"
+        minutes = max(1, round(seconds / 60))
+        price += f", about {minutes:,} min at the run's pace"
     command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)}"
     for name, demand in config.metrics.items():
         limit = demand.limits.max_drop
         if limit is not None:
-            command += f" --max-drop {quote(f'{name}={limit:g}')}"
+            option = quote(f"{name}={limit:g}")
+            command += f" --max-drop {option}"
     return f"{command} --rerun-inconclusive ({price})"
 
 
@@ -348,8 +362,13 @@ def _compared(
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
-    """How a check bears on the verdict: what does not count passes."""
-    if check.is_small_slice or (undecided is Undecided.PASS and check.may_pass):
+    """How a check bears on the verdict: what does not count passes.
+
+    The verdict is made of these, and the pytest plugin ends each check's test by it.
+    """
+    if check.is_small_slice:
+        return GateOutcome.PASSED
+    if undecided is Undecided.PASS and check.may_pass:
         return GateOutcome.PASSED
     is_open = check.is_open_drop or check.is_near_limit
     if undecided is Undecided.FAIL and is_open:

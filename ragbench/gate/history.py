@@ -29,6 +29,7 @@ from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, detectable
 
 _ALPHA = 0.05
+"""The level of the tests, as in a gate: the chance of any false alarm."""
 
 
 def history_of(baseline: Baseline) -> History:
@@ -45,12 +46,13 @@ def history_of(baseline: Baseline) -> History:
     falls: Mapping[str, MainTrend] = {}
     followed = 0
     # Whether answers are correct comes first, the others by name.
-    columns = sorted(
-        baseline.metrics, key=lambda column: (column.name != "answer_correct", column.name)
-    )
+    columns = sorted(baseline.metrics, key=lambda column: column.name)
+    columns.sort(key=lambda column: column.name != "answer_correct")
     if drift is not None:
         falls = dict(shown_falls(drift, columns, _ALPHA))
-        followed = max((len(metric.steps) + 1 for metric in drift.metrics), default=0)
+        for metric in drift.metrics:
+            # A step leads from one run to the next.
+            followed = max(followed, len(metric.steps) + 1)
     metrics: list[MetricHistory] = []
     for column in columns:
         metrics.append(
@@ -76,11 +78,13 @@ def history_of(baseline: Baseline) -> History:
 def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
     """A metric's figures; those since the last break as if on the newest run's cases.
 
+    Else cases that were added or edited would look like a change of the system.
+
     Args:
         start: place of the first run since the last break.
     """
     figures = [run.scores.get(metric) for run in runs]
-    linked = [*figures]
+    linked = list(figures)
     # How much higher the newest run's cases would have scored than those of the run at hand.
     shift = 0.0
     for place in range(len(runs) - 2, start - 1, -1):
@@ -113,9 +117,10 @@ def _figure_before(
 
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
     """Where runs do not compare with those before."""
-    for place, (before, run) in enumerate(pairwise(runs), 1):
+    for place, (before, run) in enumerate(pairwise(runs), start=1):
         reasons: list[str] = []
-        if before.cases != run.cases and not run.linked:
+        has_other_cases = before.cases != run.cases
+        if has_other_cases and not run.linked:
             reasons.append("other cases")
         if before.judge != run.judge:
             reasons.append("another judge")
@@ -141,21 +146,32 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
     mean_of_all = baseline_of(runs)  # refuses what does not fit together, such as other formulas
-    runs = [with_both_figures(run, mean_of_all)[0] for run in runs]
-    columns = [*figures_of(runs[0], None, [])] or [*comparable_columns(runs[0], None)]
-    samples: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
-    for place, run in enumerate(runs):
-        mean_of_others = baseline_of([*runs[:place], *runs[place + 1 :]]).beside(run)
+    runs_with_figures: list[RunScores] = []
+    for run in runs:
+        run_with_figures, _ = with_both_figures(run, mean_of_all)
+        runs_with_figures.append(run_with_figures)
+    first_run = runs_with_figures[0]
+    columns = list(figures_of(first_run, None, []))
+    if not columns:
+        columns = list(comparable_columns(first_run, None))
+    samples_of_metric: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
+    for place, run in enumerate(runs_with_figures):
+        other_runs = [*runs_with_figures[:place], *runs_with_figures[place + 1 :]]
+        mean_of_others = baseline_of(other_runs).beside(run)
         for column in columns:
-            samples[column.name].append(paired(column, run, mean_of_others))
+            sample = paired(column, run, mean_of_others)
+            samples_of_metric[column.name].append(sample)
+    # The level that one test of a gate has, of all that it makes together.
+    first_samples = [samples[0] for samples in samples_of_metric.values()]
     level = family_test(
-        [samples[column.name][0] for column in columns],
-        null_means=[0.0] * len(columns),
-        alpha=_ALPHA,
-        resamples=1000,
+        first_samples, null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
     ).level
+    # A difference from a mean of n runs has 1 + 1 / n times the variance of a run.
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
-    return tuple(_limit(column, samples[column.name], shrink, level) for column in columns)
+    limits: list[FittedLimit] = []
+    for column in columns:
+        limits.append(_limit(column, samples_of_metric[column.name], shrink, level))
+    return tuple(limits)
 
 
 def _limit(
@@ -186,11 +202,14 @@ def _limit(
         steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
         tolerance = round(steps * _GRID, 6) * scale
         least_seen = detectable(mean_spread, clusters, alpha=level)
+    seen = None
+    if least_seen is not None:
+        seen = tolerance + least_seen
     return FittedLimit(
         metric=column.name,
         cases=min(total.cases for total in totals),
         clusters=clusters,
         noise=noise,
         tolerance=tolerance,
-        seen=None if least_seen is None else tolerance + least_seen,
+        seen=seen,
     )

@@ -37,20 +37,20 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     Args:
         judged: what was judged of each case, by its id.
     """
+    keys: list[Key] = []
     labels: list[dict[str, Label]] = []
     for id_ in run.table.ids:
+        key = judged[id_]
         labels_of_case: dict[str, Label] = {}  # by metric
         for column in run.metrics:
-            label = _label(book, column, judged[id_])
+            label = _label(book, column, key)
             if label is not None:
                 labels_of_case[column.name] = label
+        keys.append(key)
         labels.append(labels_of_case)
-    facts = {
-        **run.table.facts,
-        "labels": labels,
-        "judged": [judged[id_] for id_ in run.table.ids],
-    }
-    return replace(run, cases=replace(run.table, facts=facts))
+    facts = {**run.table.facts, "labels": labels, "judged": keys}
+    table = replace(run.table, facts=facts)
+    return replace(run, cases=table)
 
 
 def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
@@ -84,7 +84,11 @@ class Point(NamedTuple):
 def points_of(
     column: MetricColumn, run: RunScores, earlier: RunScores | None = None
 ) -> list[Point]:
-    """The measured cases of a run; with those of another one before it, their differences."""
+    """The measured cases of a run; with those of another one before it, their differences.
+
+    Each point has the judge's number and, where there is one, that of people: the cases with both
+    show how the judge errs, and so correct its figure over all cases.
+    """
     points: list[Point] = []
     if earlier is None:
         for case in run.cases:
@@ -127,14 +131,19 @@ def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Po
 
 
 def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool:
-    """Whether a metric judges the same in both."""
+    """Whether a metric judges the same in both, so that people need not be asked twice."""
     if first.judged is None or second.judged is None:
         return False
-    return _read(first.judged, column) == _read(second.judged, column)
+    read_of_first = _read(first.judged, column)
+    read_of_second = _read(second.judged, column)
+    return read_of_first == read_of_second
 
 
 def _read(key: Key, column: MetricColumn) -> Key:
-    """What a metric reads of a question, its answer and its contexts."""
+    """What a metric reads of a question, its answer and its contexts.
+
+    A label of a metric that reads no contexts also holds for the same answer with other contexts.
+    """
     question, answer, contexts = key
     if not column.reads_answer:
         answer = NOTHING
@@ -150,16 +159,16 @@ def corrected(
     judged = [point.judged for point in points]
     labels = [point.label for point in points]
     clusters = [point.cluster for point in points]
-    is_known = len(runs) > 1 or column.has_known_level
-    if len(runs) < 2:
+    is_difference = len(runs) > 1
+    if is_difference:
+        same = [point.is_same for point in points]
+        estimate = corrected_difference(judged, labels, clusters, same=same, scale=column.scale)
+        raw = mean_interval(judged, clusters, bounds=column.reach)
+    else:
         estimate = corrected_mean(judged, labels, clusters, bounds=column.bounds)
         raw = mean_interval(
             judged, clusters, bounds=(column.low, column.high), probability=column.probability
         )
-    else:
-        same = [point.is_same for point in points]
-        estimate = corrected_difference(judged, labels, clusters, same=same, scale=column.scale)
-        raw = mean_interval(judged, clusters, bounds=column.reach)
     if estimate is None:
         return None
 
@@ -172,10 +181,12 @@ def corrected(
     interval = None
     if estimate.low is not None and estimate.high is not None:
         interval = Interval(low=estimate.low, high=estimate.high, level=CONFIDENCE)
+    # The level of a judge's figure may be off; of a difference that falls out.
+    has_known_level = is_difference or column.has_known_level
     return estimate, Correction(
         metric=column.name,
         judged=raw.mean or 0.0,
-        judged_interval=raw.reported if is_known else None,
+        judged_interval=raw.reported if has_known_level else None,
         corrected=estimate.mean,
         interval=interval,
         cases=estimate.cases,
@@ -226,29 +237,33 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
 
     used, labels = _labels_of(runs)
-    total = len({label.item for label in book.labels if label.value is not None})
+    labelled_items = {label.item for label in book.labels if label.value is not None}
+    total = len(labelled_items)
     if total:
-        whose = "these runs" if len(runs) > 1 else "this run"
-        note = f"{len(used):,} of {total:,} labelled answers are of {whose}"
+        judged = "these runs" if len(runs) > 1 else "this run"
+        note = f"{len(used):,} of {total:,} labelled answers are of {judged}"
         if len(used) < total:
             note += "; the others are of other answers or contexts"
         yield f"{note}."
-    passed_over = sum(label.value is None for label in book.labels)
+    passed_over = [label for label in book.labels if label.value is None]
     if passed_over:
-        were = "was" if passed_over == 1 else "were"
+        verb = "was" if len(passed_over) == 1 else "were"
         yield (
-            f"{passed_over:,} {were} passed over: the figures leave out what people could not tell."
+            f"{len(passed_over):,} {verb} passed over: the figures leave out what people could not "
+            "tell."
         )
-    of_pairs = sum(label.is_of_pairs for label in labels)
-    if of_pairs and len(runs) == 1:
+    labels_of_pairs = [label for label in labels if label.is_of_pairs]
+    if labels_of_pairs and len(runs) == 1:
+        subject = counted(len(labels_of_pairs), "label")
         yield (
-            f"{counted(of_pairs, 'label')} of answers that differ between two runs: such a label "
+            f"{subject} of answers that differ between two runs: such a label "
             "corrects the difference (ragbench compare, gate), and not the figure of one run."
         )
-    chosen = sum(not label.is_drawn for label in labels)
-    if chosen:
+    chosen_labels = [label for label in labels if not label.is_drawn]
+    if chosen_labels:
+        subject = counted(len(chosen_labels), "label")
         yield (
-            f"{counted(chosen, 'label')} of cases that nobody drew: corrected figures lean as the "
+            f"{subject} of cases that nobody drew: corrected figures lean as the "
             "choice of these cases did. ragbench label draws them."
         )
 
@@ -295,10 +310,15 @@ class LabelledQuestion(NamedTuple):
 
 def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) -> LabelledQuestion:
     """A question with the answer of people; without one where their labels are too few."""
-    points = points_of(question.column, run.on(set(question.sample.case_ids)), baseline)
-    answer = corrected(question.column, points, ("baseline", "run")) if points else None
-    if answer is not None and answer[1].interval is None:
-        answer = None
+    ids = set(question.sample.case_ids)
+    points = points_of(question.column, run.on(ids), baseline)
+    answer = None
+    if points:
+        answer = corrected(question.column, points, ("baseline", "run"))
+    if answer is not None:
+        _, correction = answer
+        if correction.interval is None:
+            answer = None
     return LabelledQuestion(question, points, answer)
 
 
@@ -336,20 +356,26 @@ def labelled_checks(
         assert answer is not None  # `split_labelled` leaves no other among these
         estimate, correction = answer
         ids = set(question.sample.case_ids)
-        before = corrected(question.column, points_of(question.column, baseline.on(ids)))
         level_before = question.sample.before or 0.0
-        if before is not None:
-            level_before = before[0].mean
+        points_before = points_of(question.column, baseline.on(ids))
+        figure_before = corrected(question.column, points_before)
+        if figure_before is not None:
+            estimate_before, _ = figure_before
+            level_before = estimate_before.mean
         drop = _drop(question, points, estimate, family, level_before)
-        ground, outcome = Ground.OPEN, GateOutcome.INCONCLUSIVE
+        ground = Ground.OPEN
+        outcome = GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
             ground = Ground.TOO_FEW_CASES
         elif drop.p_worse <= config.alpha:
-            ground, outcome = Ground.SHOWN, GateOutcome.FAILED
+            ground = Ground.SHOWN
+            outcome = GateOutcome.FAILED
         elif drop.p_not_worse <= config.alpha:
-            ground, outcome = Ground.RULED_OUT, GateOutcome.PASSED
+            ground = Ground.RULED_OUT
+            outcome = GateOutcome.PASSED
         elif drop.loss < 0.0:
-            ground, outcome = Ground.NOT_LOWER, GateOutcome.PASSED
+            ground = Ground.NOT_LOWER
+            outcome = GateOutcome.PASSED
         plan = None
         if ground is Ground.OPEN and question.kind is CheckKind.DROP:
             plan = _plan(labelled_question, run, baseline, config)
@@ -371,8 +397,11 @@ def _drop(
     """
     sign = question.column.sign
     # The test counts a loss as negative, whichever side of the metric is better.
-    p_not_worse = replace(estimate, mean=sign * estimate.mean).p_above(-question.tolerance)
+    signed_estimate = replace(estimate, mean=sign * estimate.mean)
+    p_not_worse = signed_estimate.p_above(-question.tolerance)
+    # A true loss of so many standard errors beyond what is tolerated is shown with the usual power.
     quantiles = student_quantile(0.95, estimate.degrees) + student_quantile(POWER, estimate.degrees)
+    detectable_drop = question.tolerance + quantiles * estimate.standard_error
     changes = [sign * point.label for point in points if point.label is not None]
     return Drop(
         before=before,
@@ -392,7 +421,7 @@ def _drop(
         better=sum(change > 0 for change in changes),
         worse=sum(change < 0 for change in changes),
         left_out=question.sample.left_out,
-        detectable_drop=question.tolerance + quantiles * estimate.standard_error,
+        detectable_drop=detectable_drop,
         needed=None,
         rises=sign < 0.0,
     )
@@ -415,13 +444,12 @@ def opinions(
             yield check
             continue
         plan = None
-        if check.kind is CheckKind.DROP and check.drop:
-            (question,) = [
-                question
-                for question in questions
-                if question.column == column and question.slice is None
-            ]
-            plan = _plan(_with_labels(question, run, baseline), run, baseline, config)
+        if check.kind is CheckKind.DROP and check.drop is not None:
+            for question in questions:
+                # Of all cases: labels are not planned for slices.
+                if question.column == column and question.slice is None:
+                    labelled_question = _with_labels(question, run, baseline)
+                    plan = _plan(labelled_question, run, baseline, config)
         opinion = replace(check, is_opinion=is_judged, plan=plan)
         yield worded(opinion, least=config.min_cases)
 
@@ -439,23 +467,25 @@ def _plan(
     """
     question, points, answer = labelled_question
     differing = [point.judged for point in points if not point.is_same]
-    labels = 0 if answer is None else answer[0].labels
-    # A baseline file holds no answers; where all are labelled nobody is left to ask.
-    if (
-        len(differing) < FEWEST_LABELS
-        or Path(baseline.source).is_file()
-        or labels >= len(differing)
-    ):
+    estimate: Corrected | None = None
+    labels = 0
+    if answer is not None:
+        estimate, _ = answer
+        labels = estimate.labels
+    if len(differing) < FEWEST_LABELS:
+        return None
+    if Path(baseline.source).is_file():  # a baseline file holds no answers
+        return None
+    if labels >= len(differing):  # all are labelled: nobody is left to ask
         return None
 
     margin = question.tolerance
     deviation = stdev(differing)
     correlation = ASSUMED
-    if answer is not None and answer[0].correlation is not None:
-        estimate = answer[0]
+    if estimate is not None and estimate.correlation is not None:
         margin = abs(question.column.sign * estimate.mean + margin)
         deviation = estimate.deviation
-        correlation = answer[0].correlation
+        correlation = estimate.correlation
     plan = Plan(
         margin=margin,
         deviation=deviation,

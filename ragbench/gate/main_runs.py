@@ -138,6 +138,7 @@ def with_run(
     if not reason:
         changes = _changes(baseline, run, unchanged_ids, alpha)
     gains = tuple(change.metric for change in changes if not change.is_loss)
+    has_lost = len(gains) < len(changes)
 
     if accept or reason:
         alone = _joined(baseline, run, 1, links)
@@ -148,13 +149,16 @@ def with_run(
             dropped=dropped,
         )
 
-    if len(gains) < len(changes):  # it lost something
-        runs = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
+    if has_lost:
+        # Remembered for the history of main, and not averaged: the level stays.
+        run_aside = replace(_main_run(run), aside=True, linked=links)
+        runs = _without_oldest((*baseline.runs, run_aside), baseline.kept)
         drift = followed(baseline.drift, run, unchanged_ids, is_aside=True)
-        same_level = replace(baseline, runs=_without_oldest(runs, baseline.kept), drift=drift)
+        same_level = replace(baseline, runs=runs, drift=drift)
         return Added(baseline=same_level, changes=changes, is_held=True)
 
-    gained_twice = {*gains}.intersection(baseline.made_of[-1].better)
+    newest = baseline.made_of[-1]
+    gained_twice = set(gains).intersection(newest.better)
     is_new_level = bool(gained_twice) and baseline.kept > 1
     if is_new_level:
         keep = min(2, keep)  # the two runs that are better
@@ -193,37 +197,43 @@ def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
 def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> dict[str, float]:
     """By metric, how far a run lies from the newest one, on the cases of both.
 
-    Empty where they have the same cases: then their means tell.
+    The history of main links its runs by them, across a change of the cases. Empty where the two
+    have the same cases: then their means tell.
     """
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return {}
-    times = baseline.made_of[-1].repeats
+    newest = baseline.made_of[-1]
     ids = [*unchanged_ids]
     places = baseline.table.places(ids).tolist()
     now = run.on(unchanged_ids)
-    links: dict[str, float] = {}
+    distances: dict[str, float] = {}
     for column in run.metrics:
         if column.no_mean or not baseline.measures(column):
             continue
-        newest = _newest_cells(baseline.cells(column.name), places, times)
+        cells_of_cases = _newest_cells(baseline.cells(column.name), places, newest.repeats)
         before: dict[str, float | None] = {}
-        for id_, cells in zip(ids, newest, strict=True):
+        for id_, cells in zip(ids, cells_of_cases, strict=True):
             before[id_] = Repeats(cells=cells).mean.value
         differences = pair(before, now.values(column.name)).differences
         if len(differences):
-            links[column.name] = math.fsum(differences) / len(differences)
-    return links
+            distances[column.name] = math.fsum(differences) / len(differences)
+    return distances
 
 
 def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest runs, and those that the scores of the cases are from, however old."""
-    scored_runs = [place for place, run in enumerate(runs) if not run.aside][-kept:]
-    oldest = len(runs) - REMEMBERED
-    runs_left: list[MainRun] = []
+    """The newest runs, and those that the scores of the cases are from, however old.
+
+    Args:
+        kept: of how many runs the baseline has the scores.
+    """
+    places_not_aside = [place for place, run in enumerate(runs) if not run.aside]
+    places_with_scores = places_not_aside[-kept:]
+    oldest_place = len(runs) - REMEMBERED
+    remembered: list[MainRun] = []
     for place, run in enumerate(runs):
-        if place >= oldest or place in scored_runs:
-            runs_left.append(run)
-    return tuple(runs_left)
+        if place >= oldest_place or place in places_with_scores:
+            remembered.append(run)
+    return tuple(remembered)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
@@ -253,12 +263,13 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
         return False
     new = _main_run(run)
     for earlier in baseline.runs:
-        is_same_start = (earlier.date, earlier.commit) == (new.date, new.commit)
-        is_asked_alike = (earlier.cases, earlier.judge) == (new.cases, new.judge)
-        has_same_scores = all(
-            new.scores.get(name, score) == score for name, score in earlier.scores.items()
-        )
-        if is_same_start and is_asked_alike and has_same_scores:
+        if (earlier.date, earlier.commit) != (new.date, new.commit):
+            continue
+        if (earlier.cases, earlier.judge) != (new.cases, new.judge):
+            continue
+        # A metric that only one of the two has says nothing of whether they are one run.
+        common_names = earlier.scores.keys() & new.scores.keys()
+        if all(earlier.scores[name] == new.scores[name] for name in common_names):
             return True
     return False
 
@@ -275,8 +286,13 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
 
 
 def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
-    """What runs that are given as one system's do not share, though later runs of main need not."""
-    if not len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run)):
+    """What runs that are given as one system's do not share, though later runs of main need not.
+
+    Empty where they share it. How they differ is taken for the system's noise: other cases or other
+    formulas would be taken for noise, too.
+    """
+    has_same_cases = len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run))
+    if not has_same_cases:
         cases = counted(len(run.cases), "case")
         return f"it has {cases}, the oldest has {len(oldest.cases):,}, not all the same"
     if _formulas(oldest) != _formulas(run):
@@ -290,7 +306,10 @@ def _formulas(run: RunScores) -> set[str]:
 
 
 def _main_run(run: RunScores) -> MainRun:
-    """A run as it is remembered."""
+    """A run as the history of main remembers it: when, of what, and its means, without its cases.
+
+    What people say of it, by labels, is remembered with its interval and number of labels.
+    """
     repeats = 1
     for cells in run.table.cells.values():
         for cell_repeats in cells.repeats.values():
@@ -309,6 +328,9 @@ def _main_run(run: RunScores) -> MainRun:
     for column in run.metrics:
         if column.has_cells and column.score is not None:
             scores[column.name] = column.score
+    # Of cases that shared a call the time of a single one is not known.
+    seconds = {latency.stage: latency.mean for latency in run.latencies if latency.sharing == 1}
+    concurrency = run.latencies[0].concurrency if run.latencies else "1"
     return MainRun(
         date=run.date,
         commit=run.commit,
@@ -317,15 +339,18 @@ def _main_run(run: RunScores) -> MainRun:
         judge=run.fingerprints.get("judge"),
         matching=scale_of(run.matching),
         repeats=repeats,
-        seconds={latency.stage: latency.mean for latency in run.latencies if latency.sharing == 1},
-        concurrency=next((latency.concurrency for latency in run.latencies), "1"),
+        seconds=seconds,
+        concurrency=concurrency,
         scores=scores,
         people=people,
     )
 
 
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
-    """The runs so far, less the figures of metrics that are computed in another way now."""
+    """The runs so far, less the figures of metrics that are computed in another way now.
+
+    Else a new formula would look like a change of main.
+    """
     changed_metrics = {column.name for column in run.metrics if not baseline.measures(column)}
     runs: list[MainRun] = []
     for earlier in baseline.runs:
@@ -378,9 +403,8 @@ def _joined(
                 # The scores of another formula are no scores of this metric.
                 places = [-1] * len(places_before)
             earlier_cells = _newest_cells(baseline.cells(column.name), places, times_before)
-            cells_of_cases = [
-                (*before, *now) for before, now in zip(earlier_cells, cells_of_cases, strict=True)
-            ]
+            for place, earlier_cells_of_case in enumerate(earlier_cells):
+                cells_of_cases[place] = earlier_cells_of_case + cells_of_cases[place]
         cells[column.name] = Cells.repeated(cells_of_cases)
     facts: dict[str, Sequence[Any]] = {}
     for name in ("cluster", "tags", "language"):
@@ -407,17 +431,22 @@ def _joined(
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
     """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
     unchanged_ids = unchanged(run, baseline)
-    places: list[int] = []
-    for id_, place in zip(run.table.ids, baseline.table.places(run.table.ids), strict=True):
-        places.append(int(place) if id_ in unchanged_ids else -1)
+    ids = run.table.ids
+    places: list[int] = baseline.table.places(ids).tolist()
+    for position, id_ in enumerate(ids):
+        if id_ not in unchanged_ids:
+            places[position] = -1
     return places
 
 
 def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
     """What a metric gave the last times; as often None of cases that were asked less often.
 
+    Every case has as many cells, so that those of several runs can be put one after the other.
+
     Args:
         places: of the cases; -1 for one that is not there.
+        times: how many of the last times.
     """
     cells_of_cases: list[tuple[Cell | None, ...]] = []
     for place in places:
@@ -430,12 +459,17 @@ def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple
 
 
 def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
-    """A baseline with a metric's scores less those of its newest run, which asked so often."""
-    cells = before.cells(metric)
-    cells_of_cases = [cells.asked(place).cells[:-times] for place in range(len(before.cases))]
+    """A baseline with a metric's scores less those of its newest run.
+
+    Args:
+        times: how often the newest run asked each case.
+    """
     table = before.cases
-    cells_by_metric = {**table.cells, metric: Cells.repeated(cells_of_cases)}
-    return replace(before, cases=replace(table, cells=cells_by_metric))
+    cells = before.cells(metric)
+    earlier_cells = [cells.asked(place).cells[:-times] for place in range(len(table))]
+    cells_by_metric = {**table.cells, metric: Cells.repeated(earlier_cells)}
+    earlier_table = replace(table, cells=cells_by_metric)
+    return replace(before, cases=earlier_table)
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
@@ -459,7 +493,9 @@ def _changes(
     """
     now = run.on(unchanged_ids)
     now, before = with_both_figures(now, baseline.beside(now))
-    columns = [*figures_of(now, before, [])] or [*comparable_columns(now, before)]
+    columns = list(figures_of(now, before, []))
+    if not columns:
+        columns = list(comparable_columns(now, before))
     newest = baseline.made_of[-1]
     questions: list[RegressionQuestion] = []
     subjects: list[tuple[str, bool]] = []

@@ -61,22 +61,27 @@ def metric_comparisons(
 
 OTHER_VERSION = "the runs measured it by formulas of different versions"
 OTHER_CODE = "the code that computes it has changed between the runs"
+"""Why two runs' figures of a metric do not compare, like `OTHER_VERSION`."""
 
 
 def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
     """Why no difference of a metric is tested; None where it is."""
     if column.no_mean:
         return column.no_mean
-    columns_of_runs: list[MetricColumn] = []
+    runs_with_metric = 0
+    versions: set[int] = set()
+    identities: set[str] = set()
     for _, run in runs:
         column_of_run = run.column(column.name)
         if column_of_run is not None:
-            columns_of_runs.append(column_of_run)
-    if len({column_of_run.version for column_of_run in columns_of_runs}) > 1:
+            runs_with_metric += 1
+            versions.add(column_of_run.version)
+            identities.add(column_of_run.identity)
+    if len(versions) > 1:
         return OTHER_VERSION
-    if len({column_of_run.identity for column_of_run in columns_of_runs}) > 1:
+    if len(identities) > 1:
         return OTHER_CODE
-    if len(columns_of_runs) < 2:
+    if runs_with_metric < 2:
         return "only one run measured it"
     return None
 
@@ -103,7 +108,9 @@ def _differences(
 
     differences: dict[str, list[Difference]] = defaultdict(list)
     family = 0
-    clusters = runs[0][1].clusters  # all runs have the same cases
+    # All runs have the same cases, and so the same clusters.
+    _, any_run = runs[0]
+    clusters = any_run.clusters
     for (first_mark, first_run), (second_mark, second_run), shared_columns in pairs:
         samples: list[PairedSample] = []
         for column in shared_columns:
@@ -205,16 +212,22 @@ def _with_beaten_runs(
     figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
 ) -> tuple[RunFigure, ...]:
     """The figures, each with the runs that it is better than."""
-    beaten: dict[str, list[str]] = {figure.run: [] for figure in figures}
+    beaten_runs: dict[str, list[str]] = {figure.run: [] for figure in figures}
+    is_higher_better = direction is not Direction.LOWER
     for difference in differences:
         if not difference.is_significant or not difference.difference:
             continue
-        rises_well = direction is not Direction.LOWER
-        if (difference.difference > 0) is rises_well:
-            beaten[difference.second].append(difference.first)
+        # The difference is the second run's figure less the first one's.
+        has_risen = difference.difference > 0
+        if has_risen is is_higher_better:
+            beaten_runs[difference.second].append(difference.first)
         else:
-            beaten[difference.first].append(difference.second)
-    return tuple(replace(figure, better_than=tuple(beaten[figure.run])) for figure in figures)
+            beaten_runs[difference.first].append(difference.second)
+    marked_figures: list[RunFigure] = []
+    for figure in figures:
+        better_than = tuple(beaten_runs[figure.run])
+        marked_figures.append(replace(figure, better_than=better_than))
+    return tuple(marked_figures)
 
 
 _MAX_LOSSES = 1000
@@ -257,7 +270,7 @@ def variant_effects(
     samples: dict[tuple[int, int], PairedSample] = {}
     """By the places of the variant and of the metric."""
     tested: list[tuple[int, int]] = []
-    for place, variant in enumerate(variants[1:], 1):
+    for place, variant in enumerate(variants[1:], start=1):
         for position in range(len(metrics)):
             sample = pair(original.values[position], variant.values[position], clusters=clusters)
             samples[place, position] = sample
@@ -294,9 +307,11 @@ def variant_effects(
 
 def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
     """What a variant scored, before it is compared."""
-    columns_measured = [value for value in values.values() if value is not None]
-    score = math.fsum(columns_measured) / len(columns_measured) if columns_measured else None
-    return VariantEffect(metric=metric, score=score, measured=len(columns_measured))
+    measured_values = [value for value in values.values() if value is not None]
+    score = None
+    if measured_values:
+        score = math.fsum(measured_values) / len(measured_values)
+    return VariantEffect(metric=metric, score=score, measured=len(measured_values))
 
 
 def _with_difference(
@@ -329,20 +344,23 @@ def _with_difference(
 
 
 def _sign_of_gain(metric: Metric) -> int:
-    """1 where a higher value is better, else -1."""
-    return -1 if metric.definition.direction is Direction.LOWER else 1
+    """1 where a higher value is better, else -1: a difference times it is a gain."""
+    if metric.definition.direction is Direction.LOWER:
+        return -1
+    return 1
 
 
 def _losses(
     sample: PairedSample, metric: Metric, before: Values, after: Values
 ) -> Iterator[CaseLoss]:
     """The cases that got worse, the largest loss first."""
+    sign = _sign_of_gain(metric)
     losses: list[tuple[float, str]] = []
     for difference, case in zip(sample.differences.tolist(), sample.case_ids, strict=True):
-        gain = _sign_of_gain(metric) * difference
+        gain = sign * difference
         if gain < 0:
             losses.append((gain, case))
-    losses.sort()
+    losses.sort()  # the most negative gain first; of equal ones, by id
     for _, case in losses[:_MAX_LOSSES]:
         yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
@@ -375,13 +393,14 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
 
     best = max(gains, key=gains.__getitem__, default=original)
     also_better = [name for name in gains if name != best]
+    names_by_result = {
+        f"also better than {original}": also_better,
+        f"inconclusive against {original}": unclear,
+        f"worse than {original}": worse,
+        "did not act": idle,
+    }
     parts = [f"keep {best}"]
-    for names, result in (
-        (also_better, f"also better than {original}"),
-        (unclear, f"inconclusive against {original}"),
-        (worse, f"worse than {original}"),
-        (idle, "did not act"),
-    ):
+    for result, names in names_by_result.items():
         if names:
             parts.append(f"{', '.join(names)}: {result}")
     return f"By {metric.name}: {'; '.join(parts)}."

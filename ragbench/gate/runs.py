@@ -43,12 +43,16 @@ from ragbench.ledger.tables import read_only, reading_journal
 from ragbench.plugins import Floats, Integers, NDArray, np
 
 _REPORT_QUERY = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
+"""What the newest command of the run counted; none where it did not get to its end."""
 _STARTED_QUERY = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
+"""When the newest command of the run began."""
 _ORIGINS_QUERY = "SELECT body FROM origins ORDER BY stage"
 _METRICS_QUERY = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
+"""The number of each metric's column; a position is that of metrics that are still measured."""
 # Outcomes of an earlier epoch are of another setting of the run: see `ragbench.ledger.journal`.
 _IS_CURRENT = "epoch = (SELECT value FROM meta WHERE key = 'epoch')"
 _CASE_OUTCOMES = f"FROM outcomes WHERE number = cases.number AND {_IS_CURRENT}"
+"""What the stages gave for a case, within a query of cases."""
 _VALUE_OF_STAGE = (
     f"(SELECT json_extract(CAST(body AS TEXT), '$.{{key}}') {_CASE_OUTCOMES} "
     "AND stage = '{stage}' AND status NOT IN ('failed', 'skipped'))"
@@ -61,10 +65,13 @@ _CASES_QUERY = (
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
+"""The cases in the dataset's order, each with how its stages ended and what it was scored."""
 _NOTES_QUERY = "SELECT digest, metric, detail FROM notes"
+"""Why cells have no value. Cases with the same notes share a digest."""
 _TEXTS_QUERY = "SELECT body, {ids}, {response} FROM cases WHERE number = ?"
 _MARKS_QUERY = "SELECT number, {ids}, {response} FROM cases ORDER BY number"
 _BATCH_CASES = 2_000
+"""Cases whose rows are in memory at once: a run may have a million."""
 
 
 class _JudgeLine(msgspec.Struct):
@@ -81,6 +88,8 @@ class _Judging(msgspec.Struct):
 
 
 class _Summary(msgspec.Struct):
+    """A metric of the run, of which only the mean is needed here."""
+
     score: float | None
 
 
@@ -136,11 +145,15 @@ def _from_journal(path: Path, source: str) -> RunScores:
         figures = _figures(db, path)
         cases = _case_table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED_QUERY).fetchone()
-        origins = tuple(
-            Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS_QUERY)
-        )
+        origins: list[Origin] = []
+        for (body,) in db.execute(_ORIGINS_QUERY):
+            origins.append(Origin.from_json(json.loads(body)))
     git = manifest.git or {}
-    judging = figures.judging
+    judge_cost = None
+    currency = None
+    if figures.judging is not None:
+        judge_cost = _judge_cost(figures.judging)
+        currency = figures.judging.currency
     return RunScores(
         source=source,
         dataset=manifest.dataset.name,
@@ -153,13 +166,13 @@ def _from_journal(path: Path, source: str) -> RunScores:
         cases=cases,
         stages=figures.stages,
         latencies=figures.latencies,
-        judge_cost=None if judging is None else _judge_cost(judging),
-        currency=None if judging is None else judging.currency,
+        judge_cost=judge_cost,
+        currency=currency,
         judge=", ".join(_judge_models(manifest)),
         causes=figures.causes,
         answers=figures.answers,
         date=started,
-        origins=origins,
+        origins=tuple(origins),
     )
 
 
@@ -174,12 +187,14 @@ def _judge_cost(judging: _Judging) -> float | None:
 
 
 def _judge_models(manifest: Manifest) -> Iterable[str]:
-    """The models that judged, each once."""
+    """The models that judged, each once: a comparison says so where two runs have others."""
     judge = manifest.judge or {}
+    endpoints = (judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ()))
     models: dict[str, None] = {}
-    for endpoint in (judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ())):
+    for endpoint in endpoints:
         if endpoint:
-            models[str(endpoint["model"])] = None
+            model = str(endpoint["model"])
+            models[model] = None
     return models
 
 
@@ -206,7 +221,9 @@ def _metric_columns(
         if cells is not None and cells.repeats:
             # The loop counted the first time alone that each case was asked.
             measured = [value for value in cells.values.tolist() if not math.isnan(value)]
-            score = math.fsum(measured) / len(measured) if measured else None
+            score = None
+            if measured:
+                score = math.fsum(measured) / len(measured)
         yield MetricColumn.of(metric, score)
 
 
@@ -215,7 +232,10 @@ _ROUNDING = 1e-6
 
 
 def _check_range(metric: Metric, values: Floats) -> None:
-    """Raises ValueError for a value that the metric cannot have given: the journal is damaged."""
+    """Raises ValueError for a value that the metric cannot have given: the journal is damaged.
+
+    SQLite keeps whatever a damaged cell holds, and a gate would judge by it.
+    """
     low = metric.definition.low
     high = metric.definition.high
     measured = values[~np.isnan(values)]
@@ -275,14 +295,17 @@ def _case_table(
     if repeats:
         cases = [*zip(ids, digests, strict=True)]
         for metric in metrics:
+            # A metric of the whole run has no value of a case that could be repeated.
             if not metric.definition.aggregate:
                 cells[metric.name] = _repeated_cells(cells, cases, repeats, metric.name)
     for metric in metrics:
         if not metric.definition.deterministic:  # values that no two runs share
             del cells[metric.name]
+    # Of no batch at all there is nothing to join.
+    all_fingerprints = np.concatenate(fingerprints or [np.array([], np.bytes_)])
     return CaseTable(
         ids=ids,
-        fingerprints=np.concatenate(fingerprints or [np.array([], np.bytes_)]),
+        fingerprints=all_fingerprints,
         facts={name: values for name, values in facts.items() if any(values)},
         cells=cells,
         texts=_JournalTexts(path, _context_stage(manifest), numbers),
@@ -322,19 +345,27 @@ class _JournalTexts(Record, kw_only=False):
                 )
 
     def marks(self) -> Integers:
-        """A row a case: the hashes of its retrieved ids and of its answer."""
+        """A row a case: the hashes of its retrieved ids and of its answer.
+
+        By these a comparison counts what changed, without the texts of all cases in memory.
+        """
         numbers = array("q")
-        marks = array("q")
+        hashes = array("q")
         with read_only(RunFolder(path=self.path).journal) as db:
             for number, ids, response in db.execute(self._filled(_MARKS_QUERY)):
                 numbers.append(number)
-                marks.extend((hash(ids), hash(response)))
-        marks_by_number: Integers = np.array(marks, np.int64).reshape(-1, 2)
-        return marks_by_number[np.searchsorted(np.array(numbers), self.numbers)]
+                hashes.extend((hash(ids), hash(response)))
+        hashes_in_journal: Integers = np.array(hashes, np.int64).reshape(-1, 2)
+        # The query sorts by number: each case of the table is found by halving.
+        rows = np.searchsorted(np.array(numbers), self.numbers)
+        return hashes_in_journal[rows]
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
         """The texts of a table that has the cases at these places alone."""
-        return replace(self, numbers=array("q", (self.numbers[place] for place in places)))
+        numbers = array("q")
+        for place in places:
+            numbers.append(self.numbers[place])
+        return replace(self, numbers=numbers)
 
     def _filled(self, query: str) -> str:
         """A query with the parts that give a case's retrieved ids, as JSON, and its answer."""
@@ -348,9 +379,10 @@ class _CellReader:
     """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
-        column_numbers = dict(db.execute(_METRICS_QUERY))
+        """Looks where the journal has the metrics: it may have more, of an earlier command."""
+        number_of_metric = dict(db.execute(_METRICS_QUERY))
         self._db = db
-        self._numbers = {metric.name: column_numbers[metric.name] for metric in metrics}
+        self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
         """Of the journal's columns, by metric."""
         self._parts: list[list[Cells]] = [[] for _ in self._numbers]
         """Of each metric the batches that were read."""
@@ -372,16 +404,21 @@ class _CellReader:
         columns = "".join(f", cells.m{number}" for number in numbers)
         rows = self._db.execute(_CASES_QUERY.format(values=columns))
         while batch := rows.fetchmany(_BATCH_CASES):
-            values = np.array([row[8:] for row in batch], float).T.copy()
+            letters = ""
             for row in batch:
-                first_place = len(self._notes_of_cases)
-                place, _ = self._notes.setdefault(row[7], (len(self._notes), first_place))
-                self._notes_of_cases.append(place)
-            # A letter for each metric of the journal; those that were added later have none.
-            letters = "".join(row[6][:width].ljust(width) for row in batch).encode()
-            states = np.frombuffer(letters, np.uint8).reshape(-1, width).T[numbers]
+                # A letter for each metric of the journal; those that were added later have none.
+                letters += row[_STATUSES][:width].ljust(width)
+                case_place = len(self._notes_of_cases)
+                new_notes = (len(self._notes), case_place)
+                notes_place, _ = self._notes.setdefault(row[_NOTES_DIGEST], new_notes)
+                self._notes_of_cases.append(notes_place)
+            # Turned around: a row for each metric, in whose order the parts are.
+            values = np.array([row[_FIRST_VALUE:] for row in batch], float).T.copy()
+            letters_of_cases = np.frombuffer(letters.encode(), np.uint8).reshape(-1, width)
+            states = letters_of_cases.T[numbers]
             # Whatever else stands there, such as a blank: the metric was skipped.
-            states = np.where(np.isin(states, _STATUS_LETTERS), states, ord("s"))
+            is_status = np.isin(states, _STATUS_LETTERS)
+            states = np.where(is_status, states, ord("s"))
             for parts, column, state in zip(self._parts, values, states, strict=True):
                 parts.append(Cells.packed(column, state))
             yield batch
@@ -391,19 +428,27 @@ class _CellReader:
         if not self._notes_of_cases:
             return {name: Cells.of([], {}) for name in self._numbers}
         columns = [Cells.joined(parts) for parts in self._parts]
-        reasons, why = self._reasons([column.states for column in columns])
+        reasons, reason_places = self._reasons([column.states for column in columns])
         cells: dict[str, Cells] = {}
         for position, name in enumerate(self._numbers):
-            cells[name] = replace(
-                columns[position], reasons=reasons, reason_places=why.get(position)
-            )
+            places = reason_places.get(position)
+            cells[name] = replace(columns[position], reasons=reasons, reason_places=places)
         return cells
 
     def _reasons(
         self, states: Sequence[NDArray[np.uint8]]
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
-        """Why cells have no value: each reason once, and by metric the place of each case's."""
+        """Why cells have no value.
+
+        Args:
+            states: of each metric the cells' states, a letter each.
+
+        Returns:
+            Each reason once; and by the position of a metric, of each case the place of its reason
+            among them, or -1.
+        """
         positions = {number: position for position, number in enumerate(self._numbers.values())}
+        # A reason is a text of its own, or the record of a failure: that tells how it is read.
         reasons: dict[tuple[bytes, bool], int] = {}
         # By metric, of each distinct notes the place of its reason.
         reasons_of_notes: dict[int, NDArray[np.int32]] = {}
@@ -413,23 +458,33 @@ class _CellReader:
                 continue
             if position not in reasons_of_notes:
                 reasons_of_notes[position] = np.full(len(self._notes), -1, np.int32)
-            place, first_case = self._notes[notes]
+            notes_place, first_case = self._notes[notes]
             has_failed = bool(states[position][first_case] == ord("f"))
-            reason = reasons.setdefault((detail, has_failed), len(reasons))
-            reasons_of_notes[position][place] = reason
+            reason_place = reasons.setdefault((detail, has_failed), len(reasons))
+            reasons_of_notes[position][notes_place] = reason_place
         texts: list[str] = []
         for detail, has_failed in reasons:
-            texts.append(str(decoded(Failure, detail)) if has_failed else detail.decode())
+            if has_failed:
+                texts.append(str(decoded(Failure, detail)))
+            else:
+                texts.append(detail.decode())
         # Few bytes each: a run has many cases, and few reasons.
-        kind = np.min_scalar_type(-len(texts) - 1)
+        smallest_type = np.min_scalar_type(-len(texts) - 1)
         notes_of_cases = np.array(self._notes_of_cases)
-        why: dict[int, NDArray[np.signedinteger[Any]]] = {}
+        reason_places: dict[int, NDArray[np.signedinteger[Any]]] = {}
         for position, column in reasons_of_notes.items():
-            why[position] = column.astype(kind)[notes_of_cases]
-        return texts, why
+            reason_places[position] = column.astype(smallest_type)[notes_of_cases]
+        return texts, reason_places
 
 
+_STATUSES = 6
+"""The column of a case's row with the statuses of its cells, a letter each."""
+_NOTES_DIGEST = 7
+"""The column with the digest of the notes on them."""
+_FIRST_VALUE = 8
+"""The column from which on the row has the values of its cells."""
 _STATUS_LETTERS = [ord(status.value[0]) for status in Status]
+"""How a journal writes the status of a cell: the first letter of its word."""
 
 
 class _Repeat(NamedTuple):
@@ -442,12 +497,16 @@ class _Repeat(NamedTuple):
 
 
 def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
-    """Reads the folder of one more time that the cases of a run were asked."""
-    repeat_metrics = metrics_of(read_manifest(RunFolder(path=folder).manifest))
+    """Reads the folder of one more time that the cases of a run were asked.
+
+    Only what the run itself is scored by can be averaged with it.
+    """
+    run_folder = RunFolder(path=folder)
+    repeat_metrics = metrics_of(read_manifest(run_folder.manifest))
     if [metric.name for metric in repeat_metrics] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     places: dict[tuple[str, bytes], int] = {}
-    with read_only(RunFolder(path=folder).journal) as db:
+    with read_only(run_folder.journal) as db:
         reader = _CellReader(db, metrics)
         for batch in reader.batches():
             for _, id_, digest, *_ in batch:

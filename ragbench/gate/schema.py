@@ -51,7 +51,11 @@ def gate_schema() -> dict[str, Any]:
 
 
 def _schema_of(kind: Any) -> dict[str, Any]:
-    """The schema of a type; that of an enumeration without a reference."""
+    """The schema of a type; that of an enumeration without a reference.
+
+    A reference would lead to the definitions of a schema of its own, and this one is a part of
+    another.
+    """
     schema: dict[str, Any] = msgspec.json.schema(kind)
     definitions: dict[str, Any] = schema.pop("$defs", {})
     if "$ref" in schema:
@@ -60,8 +64,11 @@ def _schema_of(kind: Any) -> dict[str, Any]:
 
 
 def _budget(names: Iterable[str]) -> dict[str, Any]:
-    """The schema of limits by what they are for."""
-    return _mapping({name: {**_NUMBER, "exclusiveMinimum": 0} for name in names})
+    """The schema of limits by what they are for, such as ``case`` or ``p95``."""
+    limits: dict[str, Any] = {}
+    for name in names:
+        limits[name] = {**_NUMBER, "exclusiveMinimum": 0}
+    return _mapping(limits)
 
 
 def _mapping(properties: dict[str, Any]) -> dict[str, Any]:

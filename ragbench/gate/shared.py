@@ -13,7 +13,8 @@ from ragbench.core.run_scores import RunScores
 from ragbench.gate.figures import ERROR_RATE, MEASURED
 
 _MOSTLY = 0.8
-"""From this share of its lost cases on, a check has lost them together with another one."""
+"""From this share of its lost cases on, a check has lost them together with another one. Below 1,
+because some cases are always lost by chance."""
 
 
 def shared_loss(
@@ -36,11 +37,13 @@ def shared_loss(
             if lost:
                 lost_by_subject.setdefault(check.subject, lost)
     # The check that lost the most cases first: others may have lost a part of them.
-    for largest in sorted(lost_by_subject.values(), key=len, reverse=True):
+    largest_first = sorted(lost_by_subject.values(), key=len, reverse=True)
+    for largest in largest_first:
         subjects: list[str] = []
         common = largest
         for subject, lost in lost_by_subject.items():
-            if len(lost & largest) >= _MOSTLY * len(lost):
+            shared = lost & largest
+            if len(shared) >= _MOSTLY * len(lost):
                 subjects.append(subject)
                 common = common & lost
         if len(subjects) > 1 and common:
@@ -55,7 +58,10 @@ def shared_loss(
 
 
 def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> SharedLoss | None:
-    """What checks share once some of them were decided otherwise."""
+    """What checks share once some of them were decided otherwise, by people or by asking again.
+
+    None where fewer than two of them are left.
+    """
     if shared is None:
         return None
     against = {check.subject for check in checks if _is_against(check)}
@@ -66,12 +72,18 @@ def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> Shar
 
 
 def _is_against(check: GateCheck) -> bool:
-    """Whether a check of all cases failed, or saw a loss that it does not tolerate."""
+    """Whether a check of all cases failed, or saw a loss that it does not tolerate.
+
+    One that is open counts: its loss may be a part of one that is shown. Slices are left out, since
+    they share their cases with the whole.
+    """
     if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):
         return False
     if _is_alarm(check):
         return True
-    return check.is_open_drop and check.drop is not None and check.drop.loss > check.drop.tolerance
+    if check.drop is None or not check.is_open_drop:
+        return False
+    return check.drop.loss > check.drop.tolerance
 
 
 def _is_alarm(check: GateCheck) -> bool:
@@ -96,26 +108,31 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
         # A case that is declined now lost what it had, and so did one that failed.
         is_lower = run.graded(column) < column.sign * cells_before.values
         is_lost = was_measured & (is_lower | cells.has(Status.FAILED))
-    places: list[int] = is_lost.nonzero()[0].tolist()
-    return set(places)
+    (places,) = is_lost.nonzero()
+    return set(places.tolist())
 
 
 def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
     """The places of the cases of which a stage failed now, and none before."""
     stages_now: Sequence[dict[str, Status]] = run.table.fact("stages")
     stages_before: Sequence[dict[str, Status]] = baseline.table.fact("stages")
-    failed: set[int] = set()
+    newly_failed: set[int] = set()
+    # Not strict: a baseline file does not say how the stages of its cases ended.
     for place, (now, before) in enumerate(zip(stages_now, stages_before, strict=False)):
-        if Status.FAILED in now.values() and Status.FAILED not in before.values():
-            failed.add(place)
-    return failed
+        fails_now = Status.FAILED in now.values()
+        failed_before = Status.FAILED in before.values()
+        if fails_now and not failed_before:
+            newly_failed.add(place)
+    return newly_failed
 
 
 def _main_cause(run: RunScores, places: Iterable[int]) -> tuple[Cause | None, int]:
     """What became of most of some cases, and of how many; None where it is unknown."""
     causes: Sequence[Cause | None] = run.table.fact("cause")
+    if not causes:
+        return None, 0
     counts: Counter[Cause] = Counter()
-    for place in places if causes else ():
+    for place in places:
         cause = causes[place]
         if cause is not None:
             counts[cause] += 1

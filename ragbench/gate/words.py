@@ -25,18 +25,26 @@ from ragbench.safe_text import as_line, counted
 _MAX_GROUNDS = 2
 """How many reasons a headline has room for."""
 _MAX_NAMES = 3
-"""How many lost cases are named."""
+"""How many lost cases, or detectable losses, a sentence lists before it counts the others."""
 UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
+"""What a reader must know of a gate that passes with open checks."""
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
     """The check with its summary and its reason.
 
+    Every check passes through here, last of all, so that its sentences and its numbers agree. A
+    headline has room for the summary alone; the reason adds what the numbers show, whose they are
+    and how many labels would settle them.
+
     Args:
         least: measured cases that were demanded.
     """
     summary = _summary_text(check, least)
-    reason = summary + _evidence_text(check) + _source_of_figure(check) + _label_plan_text(check)
+    reason = summary
+    reason += _evidence_text(check)
+    reason += _source_of_figure(check)
+    reason += _label_plan_text(check)
     return replace(check, summary=summary, reason=reason)
 
 
@@ -56,7 +64,9 @@ def figure(value: float, unit: str = "") -> str:
         text = f"{value:.3f}"
     else:
         text = f"{value:,.3g}"
-    return f"{text} {unit}" if unit else text
+    if not unit:
+        return text
+    return f"{text} {unit}"
 
 
 _MOST_PLACES = 6
@@ -66,15 +76,18 @@ _MOST_PLACES = 6
 def _moved_text(before: float, now: float, unit: str) -> str:
     """From which figure to which one a metric went; the three numbers add up as printed.
 
+    Each rounded by itself, .814 and .806 would be printed as .81 and .81 with a change of .01.
     Empty where the two are the same to the last place.
     """
-    ending = f" {unit}" if unit else ""
+    ending = ""
     if unit == "share":
         ending = "%"
         before *= 100.0
         now *= 100.0
-    places = _places(max(abs(before), abs(now)), unit)
-    moved = movement(before, now, places, most_places=_MOST_PLACES)
+    elif unit:
+        ending = f" {unit}"
+    size = max(abs(before), abs(now))
+    moved = movement(before, now, _places(size, unit), most_places=_MOST_PLACES)
     if not moved.change:
         return ""
     direction = "up" if moved.change > 0 else "down"
@@ -85,14 +98,19 @@ def _moved_text(before: float, now: float, unit: str) -> str:
 
 
 def _places(size: float, unit: str) -> int:
-    """How many decimal places a figure of a size is printed with, as `figure` does."""
+    """How many decimal places a figure of a size is printed with.
+
+    The rule of `figure`, so that a movement and the figure beside it are equally exact: one place
+    for a percentage, three for a score without a unit, else as many as make three digits.
+    """
     if unit == "share":
         return 1
     if size < 10 and not unit:
         return 3
     if not size:
         return 0
-    return max(0, 2 - math.floor(math.log10(size)))
+    digits_before_point = math.floor(math.log10(size)) + 1
+    return max(0, 3 - digits_before_point)
 
 
 def cases(count: int) -> str:
@@ -101,10 +119,14 @@ def cases(count: int) -> str:
 
 
 def independent(drop: Drop) -> str:
-    """The observations, where cases that share a cluster are one."""
+    """How many independent observations a drop rests on: cases of one cluster count once.
+
+    Cases of a cluster, such as those about one passage, tend to be right or wrong together.
+    """
     if drop.clusters == drop.cases:
         return counted(drop.clusters, "independent case")
-    return f"{cases(drop.cases)} in {counted(drop.clusters, 'cluster')}"
+    clusters = counted(drop.clusters, "cluster")
+    return f"{cases(drop.cases)} in {clusters}"
 
 
 def _interval_text(drop: Drop, unit: str) -> str:
@@ -112,15 +134,20 @@ def _interval_text(drop: Drop, unit: str) -> str:
     if drop.difference == 0 or drop.low is None or drop.high is None:
         return ""
     # A unit is written once, behind the upper end; the percent sign belongs to each number.
-    low = figure(drop.low, unit) if unit == "share" else figure(drop.low)
-    return f" ({drop.confidence:.0%} interval {low} to {figure(drop.high, unit)})"
+    unit_of_low = unit if unit == "share" else ""
+    low = figure(drop.low, unit_of_low)
+    high = figure(drop.high, unit)
+    return f" ({drop.confidence:.0%} interval {low} to {high})"
 
 
 def _p_value_text(value: float, resolution: float = 0.0) -> str:
     """A p-value, never finer than its test can give.
 
+    A test that draws some of all arrangements gives no p-value below its resolution: a smaller
+    number would claim more than was shown.
+
     Args:
-        resolution: the smallest that the test can give on so few cases.
+        resolution: the smallest that the test can give; 0 where it counts every arrangement.
     """
     if value <= resolution:
         return f"p <= {resolution:.1g}"
@@ -138,7 +165,7 @@ def headline(
     refusals: Sequence[Refusal],
     settle_command: str | None,
 ) -> str:
-    """The decision with its main ground.
+    """The decision with its main ground: the one line of a result that everybody reads.
 
     Args:
         settle_command: asks both systems again about what is open; None where they cannot be asked.
@@ -151,14 +178,17 @@ def headline(
             return "there is no baseline"
         return f"this run and the baseline do not compare ({', '.join(differing)})"
 
-    grounds = [check for check in checks if check.outcome is outcome]
-    if outcome is GateOutcome.INCONCLUSIVE or not grounds:
+    failed: list[GateCheck] = []
+    undecided: list[GateCheck] = []
+    for check in checks:
+        if check.outcome is GateOutcome.FAILED:
+            failed.append(check)
+        elif check.outcome is GateOutcome.INCONCLUSIVE and not check.is_small_slice:
+            undecided.append(check)
+    grounds = failed if outcome is GateOutcome.FAILED else undecided
+    if not grounds:
         # A gate also fails on open checks alone, where the configuration says so.
-        grounds = [
-            check
-            for check in checks
-            if check.outcome is GateOutcome.INCONCLUSIVE and not check.is_small_slice
-        ]
+        grounds = undecided
     grounds.sort(key=_is_about_cases, reverse=True)
     sentences: list[str] = []
     for check in grounds[:_MAX_GROUNDS]:
@@ -166,16 +196,22 @@ def headline(
         if check.ground is Ground.ALL_OF_FEW_LOST:
             text = check.reason  # it alone says that next to nothing is left
         sentences.append(f"{check.label} {text}")
-    return "; ".join(sentences) + _further_count(grounds) + _settle_with(settle_command, grounds)
+    text = "; ".join(sentences)
+    text += _further_count(grounds)
+    return text + _settle_with(settle_command, grounds)
 
 
 def _is_about_cases(check: GateCheck) -> bool:
-    """Whether it is about cases that failed or are gone: that explains what is lost elsewhere."""
-    return check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS) and check.drop is None
+    """Whether it is about cases that failed or are gone.
+
+    A headline begins with these checks, because lost cases explain what the metrics lost.
+    """
+    is_of_cases = check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS)
+    return is_of_cases and check.drop is None
 
 
 def _further_count(checks: Sequence[GateCheck]) -> str:
-    """How many checks a headline has no room for."""
+    """How many checks a headline has no room for; empty where it shows them all."""
     count = len(checks) - _MAX_GROUNDS
     if count <= 0:
         return ""
@@ -183,8 +219,13 @@ def _further_count(checks: Sequence[GateCheck]) -> str:
 
 
 def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
-    """The command that settles what is open; empty where none of the checks can be settled."""
-    if command is None or not any(check.can_settle for check in checks):
+    """The command that asks both systems again, behind a headline.
+
+    Empty where they cannot be asked, or where more questions would settle none of the checks.
+    """
+    if command is None:
+        return ""
+    if not any(check.can_settle for check in checks):
         return ""
     return f". Settle it: {command}"
 
@@ -206,12 +247,12 @@ def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) ->
     if warnings:
         text = f"not shown, and not ruled out: {_open_drops_text(warnings)}"
         return text + _settle_with(settle_command, warnings)
-    passed = sum(check.outcome is GateOutcome.PASSED for check in checks)
-    text = f"{counted(passed, 'check')} passed"
+    passed = [check for check in checks if check.outcome is GateOutcome.PASSED]
+    text = f"{counted(len(passed), 'check')} passed"
     open_drops = [check for check in checks if check.is_open_drop]
-    if open_drops:
-        return f"{text}, {len(open_drops):,} inconclusive: {_open_drops_text(open_drops)}"
-    return text + _detectable_losses(checks)
+    if not open_drops:
+        return text + _detectable_losses(checks)
+    return f"{text}, {len(open_drops):,} inconclusive: {_open_drops_text(open_drops)}"
 
 
 def _open_drops_text(checks: Sequence[GateCheck]) -> str:
@@ -224,31 +265,36 @@ def _open_drop_text(check: GateCheck) -> str:
     """How an undecided check moved, and what its cases could have shown."""
     if check.is_near_limit:
         return f"{check.label} {check.reason}"
-    movement = f"{check.label} {check.summary}"
+    text = f"{check.label} {check.summary}"
     drop = check.drop
     if drop is None:
-        return f"{movement} (what its cases could show is unknown)"
+        return f"{text} (what its cases could show is unknown)"
     if check.is_warning:
-        movement += _interval_text(drop, check.unit)
-        text = f"{movement}, more than the tolerated {figure(drop.tolerance, check.unit)}"
+        text += _interval_text(drop, check.unit)
+        text += f", more than the tolerated {figure(drop.tolerance, check.unit)}"
         if drop.can_show:
             return text
         return f"{text}, which {independent(drop)} can never show"
     if drop.detectable_drop is not None:
         smallest_drop = figure(drop.detectable_drop, check.unit)
-        return f"{movement} (its {cases(check.cases)} would show a drop of {smallest_drop})"
+        return f"{text} (its {cases(check.cases)} would show a drop of {smallest_drop})"
     if drop.can_show:
-        return f"{movement} (what its cases could show is unknown)"
-    return f"{movement} ({independent(drop)} can never show a drop)"
+        return f"{text} (what its cases could show is unknown)"
+    return f"{text} ({independent(drop)} can never show a drop)"
 
 
 def _detectable_losses(checks: Sequence[GateCheck]) -> str:
-    """Which losses the cases would have shown, where no check is open."""
+    """Which losses the cases would have shown, where no check is open.
+
+    That no loss was seen says little of a set that could not have shown one.
+    """
     losses: list[str] = []
     for check in checks:
-        drop = check.drop
-        if check.kind is CheckKind.DROP and drop is not None and drop.detectable_drop is not None:
-            losses.append(f"{figure(drop.detectable_drop, check.unit)} of {check.subject}")
+        if check.kind is not CheckKind.DROP or check.drop is None:
+            continue
+        if check.drop.detectable_drop is not None:
+            smallest_drop = figure(check.drop.detectable_drop, check.unit)
+            losses.append(f"{smallest_drop} of {check.subject}")
     if not losses:
         return ""
     return f"; these cases would show a loss of {as_line(losses, _MAX_NAMES)}"
@@ -258,15 +304,20 @@ def _detectable_losses(checks: Sequence[GateCheck]) -> str:
 
 
 def _summary_text(check: GateCheck, least: int) -> str:
-    """What was seen, without what it shows: such as ``down .02 from .81 to .79``."""
+    """What was seen, without what it shows: such as ``down .02 from .81 to .79``.
+
+    That nothing was measured is said first, because such a check has no figure to word.
+    """
     ground = check.ground
     observed = check.observed
     if ground is Ground.NOT_STORED:
-        return f"the run stores no {check.missing or 'times'}"
+        missing = check.missing or "times"
+        return f"the run stores no {missing}"
     if ground is Ground.TOO_FEW_CASES:
         in_runs = "" if check.drop is None else " in both runs"
         return f"only {cases(check.cases)} measured{in_runs}, fewer than min_cases ({least:,})"
     if ground is Ground.NOTHING_MEASURED or observed is None:
+        # Without a case there is no drop either: the bound says that two runs were compared.
         in_runs = " in both runs" if check.bound == "max_drop" else ""
         return f"no case was measured{in_runs}"
     if check.drop is not None:
@@ -278,49 +329,69 @@ def _summary_text(check: GateCheck, least: int) -> str:
     if check.kind is CheckKind.COVERAGE:
         return _coverage_text(check, observed)
     side = _side_of_limit(check, below="below", above="above")
-    text = f"{figure(observed, check.unit)} is {side} {figure(check.limit, check.unit)}"
+    limit = figure(check.limit, check.unit)
+    text = f"{figure(observed, check.unit)} is {side} {limit}"
     if ground is Ground.HARDLY_MEASURED:
         text += f", but on {check.cases:,} of the {cases(check.applies)} that it applies to"
     return text
 
 
 def _side_of_limit(check: GateCheck, *, below: str, above: str) -> str:
-    """On which side of its limit a figure lies; ``below`` and ``above`` word the wrong ones."""
+    """On which side of its limit a figure lies.
+
+    Args:
+        below: wording of a figure that should reach a lower limit and does not.
+        above: wording of a figure that exceeds its upper limit.
+    """
     if check.bound == "min":
         return "at least" if check.holds else below
     return "at most" if check.holds else above
 
 
 def _coverage_text(check: GateCheck, share: float) -> str:
-    """How many cases were measured, or may go unmeasured, beside the limit for that share."""
-    count = f"{round(share * check.cases):,} of {check.cases:,} {check.counted}"
+    """How many cases were measured, or may go unmeasured, beside the limit for that share.
+
+    A share alone hides how few cases it may be of, and the check holds no count: it is the share
+    of all cases, which rounds to a whole number.
+    """
+    count = round(share * check.cases)
     side = _side_of_limit(check, below="less than", above="more than")
-    return f"{count} ({share:.1%}), {side} {check.limit:.1%}"
+    counts = f"{count:,} of {check.cases:,} {check.counted}"
+    return f"{counts} ({share:.1%}), {side} {check.limit:.1%}"
 
 
 def _movement(check: GateCheck, drop: Drop) -> str:
     """From which figure to which a metric, or how much of it was measured, went."""
-    unit = check.unit
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
-        counts = f"{round(drop.after * drop.cases):,} of {cases(round(drop.before * drop.cases))}"
+        # What was measured fell to less than half: the two counts say that better than shares.
+        measured_before = round(drop.before * drop.cases)
+        measured_now = round(drop.after * drop.cases)
+        counts = f"{measured_now:,} of {cases(measured_before)}"
         return f"measured on {counts} that the baseline measured"
-    return _moved_text(drop.before, drop.after, unit) or f"{figure(drop.after, unit)} as before"
+    text = _moved_text(drop.before, drop.after, check.unit)
+    if text:
+        return text
+    return f"{figure(drop.after, check.unit)} as before"
 
 
 def _trend_text(trend: MainTrend) -> str:
-    """From which level to which main went."""
+    """From which level to which the runs of the main branch went, taken together."""
     runs = counted(trend.runs, "run")
-    text = f"main went from {figure(trend.start)} to {figure(trend.end)} over {runs}"
+    start = figure(trend.start)
+    end = figure(trend.end)
+    text = f"main went from {start} to {end} over {runs}"
     if trend.since is None:
         return text
-    return f"{text} since {trend.since[:10]}"  # the day, of a date with its time
+    day = trend.since[:10]  # of a date with its time, such as 2026-11-29T14:15:00Z
+    return f"{text} since {day}"
 
 
 def _lost_cases_text(check: GateCheck) -> str:
     """How many of the cases that must pass were lost, and which."""
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
-        text += f": {as_line([_lost_case(change) for change in check.lost], _MAX_NAMES)}"
+        lost_cases = [_lost_case(change) for change in check.lost]
+        text += f": {as_line(lost_cases, _MAX_NAMES)}"
     if check.ground is Ground.LOST_ONCE:
         text += ", which chance may explain: asked three times, most of them decide"
     if check.failed_before:
@@ -332,10 +403,13 @@ def _lost_case(change: CaseChange) -> str:
     """A case that must pass, with how it ended now, and before where that is known."""
     if not change.metric:
         return f"{change.id} (not in this run)"
-    now = change.status if change.after is None else figure(change.after)
+    now = change.status  # a case without a figure was declined, or failed
+    if change.after is not None:
+        now = figure(change.after)
     if change.before is None:
         return f"{change.id} ({change.metric} {now})"
-    return f"{change.id} ({change.metric} {figure(change.before)}, now {now})"
+    before = figure(change.before)
+    return f"{change.id} ({change.metric} {before}, now {now})"
 
 
 # --- the rest of a check's reason: what that shows, who says so, what would settle it
@@ -346,38 +420,46 @@ def _evidence_text(check: GateCheck) -> str:
     drop = check.drop
     ground = check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
-        return ""
+        return ""  # nothing was seen that could show anything
     if ground is Ground.HARDLY_MEASURED:
         return ": more than half were declined or failed"
     if check.trend is not None:
         return _drift_text(check, check.trend)
     if drop is None:
         return _near_limit_text(check)
-    text = _interval_text(drop, check.unit) + _pairing_text(drop) + _drop_ground_text(check, drop)
-    again = again_text(check)
-    if again:
-        text += f" ({again})"
+    text = _interval_text(drop, check.unit)
+    text += _pairing_text(drop)
+    text += _drop_ground_text(check, drop)
+    second_asking = again_text(check)
+    if second_asking:
+        text += f" ({second_asking})"
     if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
+        # The number is planned for a power of 80 %.
         text += f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
     return text
 
 
 def _pairing_text(drop: Drop) -> str:
-    """On how many cases the two means are, where one of the runs measured others as well."""
-    others: list[str] = []
+    """On how many cases the two means are, where one of the runs measured others as well.
+
+    Else a reader would look for these means in the reports, which have those of all cases.
+    """
+    unpaired: list[str] = []
     if drop.cases_only_before:
-        others.append(f"{drop.cases_only_before:,} only before")
+        unpaired.append(f"{drop.cases_only_before:,} only before")
     if drop.cases_only_now:
-        others.append(f"{drop.cases_only_now:,} only now")
-    if not others:
+        unpaired.append(f"{drop.cases_only_now:,} only now")
+    if not unpaired:
         return ""
-    return f", on {cases(drop.cases)} in both ({', '.join(others)})"
+    return f", on {cases(drop.cases)} in both ({', '.join(unpaired)})"
 
 
 def _near_limit_text(check: GateCheck) -> str:
     """That a figure lies too near to its limit to say on which side it belongs."""
     interval = check.interval
-    if interval is None or not interval.low < check.limit < interval.high:
+    if interval is None:
+        return ""
+    if not interval.low < check.limit < interval.high:
         return ""
     low = figure(interval.low, check.unit)
     high = figure(interval.high, check.unit)
@@ -386,36 +468,40 @@ def _near_limit_text(check: GateCheck) -> str:
 
 def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
     """Why a drop has its outcome, one sentence for each ground that a drop may have."""
-    loss = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
+    tolerance = figure(drop.tolerance, check.unit)
+    loss = f"a loss of more than the tolerated {tolerance}"
+    p_worse = _p_value_text(drop.p_worse, drop.resolution)
+    p_not_worse = _p_value_text(drop.p_not_worse)
+    case_count = cases(drop.cases)
+    observations = independent(drop)
     half = "less than half is left, which needs no test"
     if check.kind is CheckKind.COVERAGE:
         half = "fewer than half"
     texts = {
-        Ground.SHOWN: f": {loss} is shown ({_p_value_text(drop.p_worse, drop.resolution)})",
-        Ground.RULED_OUT: f": {loss} is ruled out ({_p_value_text(drop.p_not_worse)})",
+        Ground.SHOWN: f": {loss} is shown ({p_worse})",
+        Ground.RULED_OUT: f": {loss} is ruled out ({p_not_worse})",
         Ground.SETTLED_WORSE: f", and {loss} is shown",
         Ground.SETTLED_NOT_WORSE: f", and {loss} is ruled out",
-        Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
+        Ground.UNCHANGED: f": none of {case_count} changed",
         Ground.NOT_LOWER: ": no loss is seen",
         Ground.NOT_HELD: ": nothing is demanded of it",
-        Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
+        Ground.NONE_LOST: f": none of {case_count} lost",
         Ground.HALVED: f": {half}",
         Ground.ALL_LOST: ": next to nothing is left, which needs no test",
         Ground.ALL_OF_FEW_LOST: (
-            f": next to nothing is left, and {independent(drop)} are too few to tell it from chance"
+            f": next to nothing is left, and {observations} are too few to tell it from chance"
         ),
         Ground.EXACTLY_TOLERATED: (
             ": every case lost exactly what is tolerated, which no number of cases can tell from "
             "more or from less"
         ),
-        Ground.TOO_FEW_CLUSTERS: f": {independent(drop)} can never show a drop, more are needed",
+        Ground.TOO_FEW_CLUSTERS: f": {observations} can never show a drop, more are needed",
         Ground.RARE_GAINS: (
-            f": {loss} is unlikely to be chance, but {independent(drop)} are too few to rule out "
+            f": {loss} is unlikely to be chance, but {observations} are too few to rule out "
             "rare large gains that make up for it"
         ),
         Ground.RARE_LOSSES: (
-            f": {loss} is unlikely, but {independent(drop)} are too few to rule out a rare large "
-            "one"
+            f": {loss} is unlikely, but {observations} are too few to rule out a rare large one"
         ),
         Ground.OUTWEIGHED: (
             f": {loss} is neither shown nor ruled out; another metric is shown to be better, and "
@@ -429,13 +515,15 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
 def _drift_text(check: GateCheck, trend: MainTrend) -> str:
     """Whether main's runs, taken together, show a loss, and what to do about it."""
     loss = f"a loss of more than the tolerated {figure(check.limit)}"
+    # The test of a trend is made for repeated looks: each run of main adds one.
     certainty = f"({_p_value_text(trend.p_value)}, however often one looks)"
     if check.ground is not Ground.SHOWN:
         return f": {loss} is not shown {certainty}"
-    shown = f": {loss} is shown {certainty}"
+    text = f": {loss} is shown {certainty}"
     if trend.is_back:
-        return f"{shown}, and this run is back at {figure(check.observed or 0.0)}"
-    return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
+        level = figure(check.observed or 0.0)
+        return f"{text}, and this run is back at {level}"
+    return f"{text}. Accept the lower level with: ragbench baseline add RUN --accept"
 
 
 def again_text(check: GateCheck) -> str:
@@ -444,13 +532,16 @@ def again_text(check: GateCheck) -> str:
     if settled is None or settled.drop is None:
         return ""
     direction = "a drop" if settled.drop >= 0 else "a gain"
+    size = figure(abs(settled.drop), check.unit)
     # The p-value of what the drop speaks for: above the limit a loss, else that there is none.
-    p_value = settled.p_worse if settled.drop > check.limit else settled.p_not_worse
-    unmeasured = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
-    return (
-        f"asked again {counted(settled.asked, 'time')} about {cases(settled.cases)}{unmeasured}: "
-        f"{direction} of {figure(abs(settled.drop), check.unit)}, {_p_value_text(p_value)}"
-    )
+    p_value = settled.p_not_worse
+    if settled.drop > check.limit:
+        p_value = settled.p_worse
+    times = counted(settled.asked, "time")
+    questions = f"asked again {times} about {cases(settled.cases)}"
+    if settled.unmeasured:
+        questions += f", {settled.unmeasured:,} not measured"
+    return f"{questions}: {direction} of {size}, {_p_value_text(p_value)}"
 
 
 def _source_of_figure(check: GateCheck) -> str:
@@ -464,17 +555,21 @@ def _source_of_figure(check: GateCheck) -> str:
     judged = figure(correction.judged, check.unit)
     interval = correction.judged_interval
     if interval is not None:
-        judged += f" ({figure(interval.low, check.unit)} to {figure(interval.high, check.unit)})"
+        low = figure(interval.low, check.unit)
+        high = figure(interval.high, check.unit)
+        judged += f" ({low} to {high})"
     return f". By people, from {correction.labels:,} labelled {kind}; uncorrected {judged}"
 
 
 def _label_plan_text(check: GateCheck) -> str:
-    """How many labels would settle it."""
+    """How many labels of people would settle a check on a judge's word, and how likely."""
     plan = check.plan
     if plan is None:
         return ""
-    chances = ", ".join(f"{chance:.0%} with {labels:,}" for labels, chance in plan.chances)
-    text = f". Chance that labelled pairs settle it: {chances}"
+    chances: list[str] = []
+    for labels, chance in plan.chances:
+        chances.append(f"{chance:.0%} with {labels:,}")
+    text = f". Chance that labelled pairs settle it: {', '.join(chances)}"
     if plan.needed:
         return text
     return f"{text}, which are all that differ: add cases"

@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Container, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -48,16 +47,16 @@ class Answer:
     @cached_property
     def effective_status(self) -> int:
         """The status, also where a gateway sends an error with status 200."""
+        if self.status != 200:
+            return self.status
         # Most bodies are answers: only one that may be an error is worth parsing.
-        may_be_error = (
-            self.status == 200 and '"error"' in self.body and '"choices"' not in self.body
-        )
+        may_be_error = '"error"' in self.body and '"choices"' not in self.body
         if not may_be_error or not self.error:
             return self.status
         code = self.error.get("code")
         if isinstance(code, int) and 400 <= code < 600:
             return code
-        return 502
+        return 502  # a bad gateway: the error is of the server behind it
 
 
 def _error_in(body: str) -> dict[str, Any]:
@@ -78,24 +77,34 @@ def _error_in(body: str) -> dict[str, Any]:
         error = _dict(error_value)
     message = error.get("message")
     if isinstance(message, str) and message.startswith(("{", "[")):
-        error = error | _error_in(message)
+        inner_error = _error_in(message)
+        error = {**error, **inner_error}
     return error
+
+
+# Endpoints answer in all sorts of forms: what has another one reads as if it were not there.
 
 
 def _first(values: object) -> object:
     """The first entry of a list; None of an empty one, and of what is no list."""
     entries = _list(values)
-    return entries[0] if entries else None
+    if not entries:
+        return None
+    return entries[0]
 
 
 def _dict(value: object) -> dict[str, Any]:
     """The value where it is an object; else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return cast("dict[str, Any]", value)
 
 
 def _list(value: object) -> list[object]:
     """The value where it is a list; else an empty one."""
-    return cast("list[object]", value) if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return cast("list[object]", value)
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
@@ -142,7 +151,8 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
         raise EmptyAnswerError("an answer that is not a JSON object")
     body = cast("dict[str, Any]", value)
     if _COST_HEADER in answer.headers:
-        _dict(body.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
+        usage = _dict(body.get("usage"))
+        usage.setdefault("cost", answer.headers[_COST_HEADER])
     return body
 
 
@@ -173,7 +183,8 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     if reason == "length":
         has_open_thought = THINKS.match(text) is not None and "</" not in text
         was_thinking = usage.reasoning_tokens > 0 or has_open_thought
-        error = LLMTruncatedError(_CUT_THINKING if was_thinking else _CUT_ANSWERING, reply=text)
+        message = _CUT_THINKING if was_thinking else _CUT_ANSWERING
+        error = LLMTruncatedError(message, reply=text)
         error.reasoned = was_thinking
         raise error
     if not text.strip():
@@ -253,10 +264,13 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
 
 def _amount(value: object) -> Decimal | None:
     """A value as a sum of money; None where it is none."""
-    with suppress(ArithmeticError):
+    try:
         amount = Decimal(str(value))
-        return amount if amount.is_finite() and amount >= 0 else None
-    return None
+    except ArithmeticError:
+        return None
+    if not amount.is_finite() or amount < 0:
+        return None
+    return amount
 
 
 def _count(value: object) -> int | None:
@@ -268,19 +282,24 @@ def _count(value: object) -> int | None:
 
 def _text(content: object) -> str:
     """The text of a message: of one in parts that of all, of what is no text an empty one."""
-    texts = [part.get("text") for part in _dicts(content)] or [content]
-    text = "".join(text for text in texts if isinstance(text, str))
+    texts: list[object] = [part.get("text") for part in _dicts(content)]
+    if not texts:
+        texts = [content]
+    text = "".join(part for part in texts if isinstance(part, str))
     return text.encode(errors="replace").decode()  # models break off within a surrogate pair
 
 
 def shortened(line: str, most: int = _SHOWN) -> str:
     """A line cut to at most so many characters, with dots where something is left out."""
-    return f"{line[:most]} ..." if len(line) > most else line
+    if len(line) <= most:
+        return line
+    return f"{line[:most]} ..."
 
 
 def _short(text: str) -> str:
     """What a model said, in a line that an error can show, without credentials."""
-    return shortened(" ".join(mask_text(text).split()))
+    words = mask_text(text).split()
+    return shortened(" ".join(words))
 
 
 class Meaning(Enum):
@@ -302,6 +321,7 @@ class Meaning(Enum):
 
 
 _NUMBER = r"(\d[\d,]*)"
+"""A number of tokens, with commas between thousands."""
 
 
 @cache
@@ -310,8 +330,10 @@ def says(kind: str) -> re.Pattern[str]:
 
     The wordings of each kind stand in ``said.toml``; ``{N}`` is a number in them.
     """
-    rules = tomllib.loads((get_data("ragbench.llm", "said.toml") or b"").decode())
-    return re.compile("|".join(rules[kind]).replace("{N}", _NUMBER), re.IGNORECASE)
+    content = (get_data("ragbench.llm", "said.toml") or b"").decode()
+    wordings = tomllib.loads(content)[kind]
+    pattern = "|".join(wordings).replace("{N}", _NUMBER)
+    return re.compile(pattern, re.IGNORECASE)
 
 
 _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
@@ -344,8 +366,11 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     if status == 429 and _is_used_up(answer):
         return Meaning.NO_ACCESS
     for statuses, kind, meaning in _MEANINGS:
-        if status in statuses and (not kind or says(kind).search(answer.body)):
+        if status not in statuses:
+            continue
+        if not kind or says(kind).search(answer.body):
             return meaning
+    # Once a call was answered, key and address are good: then it is about this request alone.
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
     return Meaning.REJECTED
@@ -381,6 +406,7 @@ _WAIT_SENTENCE = re.compile(
     r"(?P<unit>ms|s|sec|m|min)",
     re.IGNORECASE,
 )
+"""How errors ask in words to wait, such as "Please try again in 1m2.5s"."""
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
 """Seconds in each."""
 
@@ -450,14 +476,14 @@ def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
                 return int(digits.replace(",", ""))
         return None
 
-    most = number("limit")
+    limit = number("limit")
     prompt = number("prompt")
     prompt_and_answer = number("both")
-    if most is None:
+    if limit is None:
         return None
     if prompt is None and prompt_and_answer is not None:
         prompt = prompt_and_answer - (answer_tokens or 0)
     is_rate = says("per_minute").search(text) is not None
-    if is_rate and (prompt_and_answer or 0) <= most:  # it will fit in another minute
+    if is_rate and (prompt_and_answer or 0) <= limit:  # it will fit in another minute
         return None
-    return Limit(most, prompt, is_rate)
+    return Limit(limit, prompt, is_rate)

@@ -131,6 +131,12 @@ class Ledger:
     """
 
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
+        """Begins empty.
+
+        Args:
+            price: what costs are reckoned by; None where the endpoint has to say them.
+            book: where each event is written, too.
+        """
         self._price = price
         self._book = book
         """Where each event is written, too; None where nothing is kept."""
@@ -168,19 +174,27 @@ class Ledger:
 
     def receipt(self) -> Receipt:
         """What everything so far took."""
-        origin = self._origin if self._price is None else self._price.origin
-        lines = tuple(map(self._with_estimate, self._lines.values()))
-        return Receipt.of([Receipt(lines=lines, price_origin=origin)])  # sorts the lines
+        origin = self._origin
+        if self._price is not None:
+            origin = self._price.origin
+        lines = [self._with_estimate(line) for line in self._lines.values()]
+        receipt = Receipt(lines=tuple(lines), price_origin=origin)
+        return Receipt.of([receipt])  # sorts the lines
 
     def _with_estimate(self, line: ReceiptLine) -> ReceiptLine:
-        """A line with what its lost requests may have cost, by the mean of the answered ones."""
+        """A line with what its lost requests may have cost, by the mean of the answered ones.
+
+        An endpoint may bill a request whose answer never came. The estimate is never above the most
+        that it can have cost, and None where nothing was answered to go by.
+        """
         answered = self._answered[line.purpose, line.model]
         lost = line.unconfirmed_requests
         estimate = None
         if not lost:
             estimate = Decimal(0)
         elif answered and line.cost is not None and line.unconfirmed is not None:
-            estimate = min(line.cost / answered * lost, line.unconfirmed)
+            cost_by_mean = line.cost / answered * lost
+            estimate = min(cost_by_mean, line.unconfirmed)
         return replace(line, unconfirmed_estimate=estimate)
 
     def _record(self, *event: Any) -> None:
@@ -232,7 +246,8 @@ class Ledger:
 
     def _line(self, purpose: str, model: str) -> ReceiptLine:
         """The line of a purpose and a model, begun with its first event."""
-        return self._lines.setdefault((purpose, model), ReceiptLine(purpose=purpose, model=model))
+        new_line = ReceiptLine(purpose=purpose, model=model)
+        return self._lines.setdefault((purpose, model), new_line)
 
 
 _NUMBERS = count(1)
@@ -241,7 +256,9 @@ _NUMBERS = count(1)
 
 def _decimal(amount: Decimal | str | None) -> Decimal | None:
     """An amount as a number: a line of a book holds it as text."""
-    return None if amount is None else Decimal(amount)
+    if amount is None:
+        return None
+    return Decimal(amount)
 
 
 class CallBook:
@@ -251,6 +268,7 @@ class CallBook:
     """
 
     def __init__(self, folder: Path) -> None:
+        """Writes nothing yet: a run that asks no model has no book in its folder."""
         self._folder = folder
         self._lock = threading.RLock()  # of one thread: `note` opens the book inside of it
         self._file: int | None = None
@@ -298,6 +316,8 @@ class CallBook:
         with self._lock:
             file = self._file
             self._file = None
+        # The receipt first: a process that is killed in between counts its costs twice, and loses
+        # none of them.
         if receipt.lines:
             _append_receipt(self._folder / RECEIPTS, receipt, ended="done")
         if file is not None:
@@ -314,6 +334,7 @@ _RECEIPT_FIELDS = (
     "unconfirmed_estimate",
     "lines",
 )
+"""What a line of `RECEIPTS` holds of a receipt: its fields, and the sums that it computes."""
 
 
 def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
@@ -322,7 +343,10 @@ def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
     """
-    line = {name: getattr(receipt, name) for name in _RECEIPT_FIELDS} | ending
+    line: dict[str, Any] = {}
+    for name in _RECEIPT_FIELDS:
+        line[name] = getattr(receipt, name)
+    line.update(ending)
     with open_private(path, "ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
 
@@ -370,8 +394,11 @@ class Budget:
     """
 
     def __init__(self, limit: Decimal | None, *, run_limit: Decimal | None = None) -> None:
+        """Refuses limits that are no sums of money: nothing could be compared with them."""
         for amount in (limit, run_limit):
-            if amount is not None and not (amount.is_finite() and amount >= 0):
+            if amount is None:
+                continue
+            if not amount.is_finite() or amount < 0:
                 raise ConfigError("a cost must be a number of at least 0")
         self.limit = limit
         """The most that this command may spend; None for no limit."""
@@ -395,7 +422,8 @@ class Budget:
     @property
     def left(self) -> Decimal | None:
         """What may still be spent, that in flight included; None without a limit."""
-        return min((limit - spent for _, limit, spent in self._caps()), default=None)
+        amounts_left = [limit - spent for _, limit, spent in self._caps()]
+        return min(amounts_left, default=None)
 
     def _caps(self) -> list[tuple[str, Decimal, Decimal]]:
         """What is capped, at how much, and how much of it is spent."""
@@ -403,9 +431,11 @@ class Budget:
         if self.limit is not None:
             caps.append(("the cost", self.limit, self.spent))
         if self.run_limit is not None:
-            spent_before = Decimal(0) if self.book is None else self.book.spent_before
+            spent_in_run = self.spent
+            if self.book is not None:
+                spent_in_run += self.book.spent_before
             subject = "the cost of all commands of this run"
-            caps.append((subject, self.run_limit, self.spent + spent_before))
+            caps.append((subject, self.run_limit, spent_in_run))
         return caps
 
     async def reserve(self, amount: Decimal) -> None:
@@ -438,6 +468,7 @@ class Budget:
             if fits:
                 self.reserved += amount
                 return None
+            # Loaded late: recorded runs, which ask nobody, do not wait for it.
             from asyncio import Event, get_running_loop
 
             money_came_back = Event()
@@ -467,27 +498,35 @@ def price_for(endpoint: Endpoint) -> Price | None:
         return endpoint.price
     prices = _price_table().get(endpoint.host, {})
     name = endpoint.model.removeprefix("models/")  # as Gemini lists its own
-    return prices.get(name) or prices.get(_DATE_IN_NAME.sub("", name))
+    undated_name = _DATE_IN_NAME.sub("", name)
+    return prices.get(name) or prices.get(undated_name)
 
 
 @cache
 def _price_table() -> dict[str, dict[str, Price]]:
-    """The list prices that come with ragbench, by host and model."""
-    raw = msgspec.json.decode(get_data("ragbench.llm", "prices.json") or b"")
+    """The list prices that come with ragbench, by host and model.
+
+    Each with its date as its origin, which receipts name: prices change.
+    """
+    content = get_data("ragbench.llm", "prices.json") or b""
     prices_by_host: dict[str, Any] = {}
-    for table in raw["tables"]:
-        origin = f"list price of {table['host']}, {table['as_of']}"
+    for table in msgspec.json.decode(content)["tables"]:
+        host = table["host"]
+        origin = f"list price of {host}, {table['as_of']}"
         if "note" in table:
             origin += f", {table['note']}"
         prices: dict[str, Any] = {}
         for model, price in table["models"].items():
-            prices[model] = price | {"origin": origin}
-        prices_by_host[table["host"]] = prices
+            prices[model] = {**price, "origin": origin}
+        prices_by_host[host] = prices
     return msgspec.convert(prices_by_host, dict[str, dict[str, Price]])
 
 
 def check_cap(endpoint: Endpoint) -> None:
-    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost."""
+    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost.
+
+    A cap is kept by setting that amount aside before each request.
+    """
     if price_for(endpoint) is None:
         raise ConfigError(
             f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "
@@ -510,7 +549,8 @@ def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
     Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
     so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.
     """
-    messages = payload.get("messages", ())
+    message_count = len(payload.get("messages", ()))
     # JSON escapes make the text longer, never shorter.
-    size = len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"))
-    return size + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
+    text = json.dumps(payload, ensure_ascii=False)
+    size = len(text.encode("utf-8", "replace"))
+    return size + _MOST_A_MESSAGE * message_count + _MOST_A_REQUEST

@@ -24,11 +24,14 @@ from ragbench.private_files import make_private_file
 if TYPE_CHECKING:
     import sqlite3
 
-_APPLICATION = 0x5242434C  # "RBCL", where SQLite keeps what wrote a file
+_APPLICATION = 0x5242434C
+"""The letters RBCL, in the place where SQLite keeps which program wrote a file."""
 _VERSION = 1
+"""Of the tables; a file of another version is refused."""
 _BUSY_SECONDS = 10.0
 """How long to wait while another process writes."""
 _MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};"
+"""Marks a file as a cache of this version, once its tables are made."""
 
 
 @cache
@@ -93,6 +96,7 @@ def _no_cache(path: Path, error: Exception) -> LLMCacheError:
 DEFAULT_BYTES = 1_000_000_000
 """How large a cache may become, if nothing else is said."""
 _DAY = 86_400
+"""Seconds."""
 _OVERHEAD = 200
 """Bytes that an entry takes beside its body, about."""
 _CHECKED_EVERY = 256
@@ -135,6 +139,13 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         must_exist: bool = False,
         today: Callable[[], float] = time.time,
     ) -> None:
+        """Opens the file, and makes it where it is not there.
+
+        Args:
+            max_bytes: what the answers may take together; 0 keeps none.
+            must_exist: whether a missing file is an error.
+            today: gives the time in seconds since 1970; tests put a clock of their own here.
+        """
         if max_bytes < 0:
             raise ConfigError(f"a cache cannot be limited to {max_bytes} bytes")
         self.path = path
@@ -144,6 +155,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._stored = 0
 
     def __exit__(self, *_: object) -> None:
+        """Closes the file, whatever happened in between: the answers in it are paid for."""
         self.close()
 
     def close(self) -> None:
@@ -158,13 +170,14 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             return self._db.execute(statement, values).fetchall()
 
     def __contains__(self, key: bytes) -> bool:
+        """Whether an answer is there; to look does not count as a use of it."""
         return bool(self._rows("SELECT 1 FROM replies WHERE key = ?", key))
 
     def get(self, key: bytes) -> Reply[str] | None:
         """The answer to a question, with the cost that its endpoint reported; None without one."""
         for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
-            with guarded(self.path):
+            with guarded(self.path):  # a damaged cell may hold a text
                 is_old = now - used > _DAY
             if is_old:  # precise enough to see what is in use, and seldom a write
                 self._rows("UPDATE replies SET used = ? WHERE key = ?", now, key)
@@ -177,9 +190,12 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
+        fields: dict[str, Any] = {}
+        for name in _STORED_FIELDS:
+            fields[name] = getattr(reply, name)
         # Escaped, as json.dumps does: lone surrogates stay what they are.
-        fields = msgspec.to_builtins({name: getattr(reply, name) for name in _STORED_FIELDS})
-        body = hidden(json.dumps(fields, separators=(",", ":")))
+        text = json.dumps(msgspec.to_builtins(fields), separators=(",", ":"))
+        body = hidden(text)
         size = len(body) + _OVERHEAD
         now = int(self._today())
         row = (reply.key, judge, model, purpose, body, size, now, now)
@@ -271,6 +287,7 @@ key IN (
     ) WHERE total > ?
 )
 """
+"""The answers that are left when those used last have filled a size."""
 
 
 _STORED_FIELDS = [

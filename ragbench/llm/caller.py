@@ -58,6 +58,7 @@ _TIME_IS_OVER = (
     "the time allowed for all calls to {} is over. Your answers are kept: the same command goes on "
     "from there"
 )
+"""What a call ends with once the time for all calls is over."""
 
 
 class RejectedError(LLMRequestError):
@@ -118,6 +119,7 @@ class Caller:
     """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        """Connects to nothing yet; refuses a cap on costs where nobody knows what a call costs."""
         budget = options.get("budget")
         if budget is not None and budget.is_capped:
             check_cap(endpoint)
@@ -126,7 +128,8 @@ class Caller:
         """What its tokens cost; None when that is not known."""
         self.cache = options.get("cache")
         self.clock = options.get("clock") or Clock()
-        self.ledger = Ledger(self.price, None if budget is None else budget.book)
+        book = None if budget is None else budget.book
+        self.ledger = Ledger(self.price, book)
         self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
         self._budget = budget
@@ -150,11 +153,13 @@ class Caller:
             raise RuntimeError("the client is open already")
         await self._transport.open()
         self._loop = asyncio.get_running_loop()
-        deadline = self._limits.deadline
-        self._ends = None if deadline is None else self.clock.now() + deadline
+        self._ends = None
+        if self._limits.deadline is not None:
+            self._ends = self.clock.now() + self._limits.deadline
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Closes the connections; the books stay readable."""
         self._loop = None  # no further call begins
         await self._transport.close()
 
@@ -173,12 +178,16 @@ class Caller:
         So a cap holds as strictly as before, and calls that take little are not kept from asking by
         what they could take.
         """
-        budget_left = None if self._budget is None else self._budget.left
         highest_cost = self._highest_cost(payload, longest)
-        if budget_left is None or highest_cost is None:
+        if self._budget is None or highest_cost is None:
+            return longest
+        budget_left = self._budget.left
+        if budget_left is None:
             return longest
         is_near = highest_cost * _SHARE > budget_left
-        return min(longest, needed) if is_near else longest
+        if not is_near:
+            return longest
+        return min(longest, needed)
 
     def _highest_cost(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
         """The most that a request can cost; None where nobody knows.
@@ -243,7 +252,9 @@ class Caller:
         limits = self._limits
         requested_seconds = sent.wait or 0.0
         question.failures += 1
-        if question.failures > limits.retries or requested_seconds > limits.rate_limit_wait:
+        is_over = question.failures > limits.retries
+        asks_too_long = requested_seconds > limits.rate_limit_wait
+        if is_over or asks_too_long:
             requests = counted(question.attempts, "request")
             raise self._give_up(f"no answer from {self._where} to {requests}: {problem}", sent)
         usual_seconds = limits.wait(question.failures - 1, question.spread)
@@ -365,11 +376,12 @@ class Caller:
                 may_be_billed=status in _MAY_HAVE_WORKED,
             )
         try:
-            return Sent(meaning=meaning, status=status, body=decoded(answer))
+            body = decoded(answer)
         except EmptyAnswerError as error:
             return Sent(
                 meaning=Meaning.BROKEN, detail=str(error), status=status, may_be_billed=True
             )
+        return Sent(meaning=meaning, status=status, body=body)
 
     def _adjust(self, epoch: int, sent: Sent) -> None:
         """Adjusts how many requests may be in flight, and whether any may be sent.

@@ -43,7 +43,9 @@ _CORRECTION_REQUEST = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
+"""What a model is told, once, whose answer is not as asked."""
 _CHAT = "/chat/completions"
+"""The path of the interface for chats, behind an endpoint's address."""
 _SHOWN = 1000
 """Characters of a problem that the model is told."""
 _FIRST_ANSWER = 512
@@ -94,9 +96,11 @@ class LLMClient(Caller):
     """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        """Takes what `Caller` takes; with a cap on costs no answer goes without a limit."""
         super().__init__(endpoint, **options)
         budget = options.get("budget")
-        self.dialect = Dialect(endpoint, must_limit=budget is not None and budget.is_capped)
+        is_capped = budget is not None and budget.is_capped
+        self.dialect = Dialect(endpoint, must_limit=is_capped)
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
         self._longest_answer = 0
         """Tokens of the longest answer so far."""
@@ -111,12 +115,16 @@ class LLMClient(Caller):
     async def __aenter__(self) -> Self:
         """Opens the client, and takes over what earlier commands learned of the endpoint."""
         await super().__aenter__()
-        learned = None if self.cache is None else self.cache.dialect(self._place)
+        stored = None
+        if self.cache is not None:
+            stored = self.cache.dialect(self._place)
         with suppress(msgspec.DecodeError):  # nothing, or nothing readable: it is found out anew
-            self.dialect.restore(msgspec.json.decode(learned or b"", type=Learned))
+            learned = msgspec.json.decode(stored or b"", type=Learned)
+            self.dialect.restore(learned)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Cancels the questions in flight before the connections are closed under them."""
         self._loop = None  # no further call begins
         tasks = [question.task for question in self._in_flight.values()]
         for task in tasks:
@@ -156,9 +164,8 @@ class LLMClient(Caller):
             return cached_reply
         if self._cache_error is not None:
             raise LLMCacheError(str(self._cache_error))
-        return await self._shared(
-            key, purpose, lambda: self._new_reply(key, messages, schema, purpose)
-        )
+        ask_model = partial(self._new_reply, key, messages, schema, purpose)
+        return await self._shared(key, purpose, ask_model)
 
     async def _shared(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
@@ -199,15 +206,17 @@ class LLMClient(Caller):
             purpose=purpose, spread=_spread(key), schema=schema, mode=self.dialect.structured
         )
         value, repaired = await self._converse(messages, question)
-        last = question.completions[-1]
+        final = question.completions[-1]
+        # Answers that could not be used are paid for, too.
+        usage = sum((completion.usage for completion in question.completions), Usage())
+        cost = total(completion.cost for completion in question.completions)
         reply = Reply(
             value=value,
-            text=last.text,
-            model=last.model,
-            finish_reason=last.finish_reason,
-            # Answers that could not be used are paid for, too.
-            usage=sum((completion.usage for completion in question.completions), Usage()),
-            cost=total(completion.cost for completion in question.completions),
+            text=final.text,
+            model=final.model,
+            finish_reason=final.finish_reason,
+            usage=usage,
+            cost=cost,
             repaired=repaired,
             attempts=question.attempts,
             seconds=round(self.clock.now() - started, 6),
@@ -328,9 +337,9 @@ class LLMClient(Caller):
         """
         definition = None if question.schema is None else question.schema.definition
         payload = self.dialect.payload(messages, definition, question.mode, longest)
-        if longest is None:
-            return payload
-        payload[self.dialect.learned.token_limit] = self._token_limit(payload, question, longest)
+        if longest is not None:
+            limit_name = self.dialect.learned.token_limit
+            payload[limit_name] = self._token_limit(payload, question, longest)
         return payload
 
     def _token_limit(
@@ -422,6 +431,7 @@ class LLMClient(Caller):
         """An answer that is neither checked nor kept: to see whether prompts are read whole."""
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
+        # One such question is in flight at a time: there is none to be kept apart from.
         question = Question(purpose="prompt check", spread=0.5)
         completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)
         return completion.text
@@ -450,7 +460,10 @@ class LLMClient(Caller):
         return completion
 
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
-        """What the cache has; an answer that no longer passes its check is as good as none."""
+        """What the cache has; an answer that no longer passes its check is as good as none.
+
+        It is checked again: the check is no part of the key, and may be stricter by now.
+        """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
             return None
@@ -460,18 +473,23 @@ class LLMClient(Caller):
                 value = read_structure(reply.text, schema)
             except LLMReplyError:
                 return None
-        return self._priced(replace(reply, value=value))
+        reply = replace(reply, value=value)
+        return self._priced(reply)
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
         """A reply with what its tokens cost now, where the endpoint reported no cost."""
-        if reply.cost is not None or self.price is None or not reply.usage.reported:
+        if reply.cost is not None or self.price is None:
             return reply
-        return replace(reply, cost=self.price.of(reply.usage))
+        if not reply.usage.reported:
+            return reply
+        cost = self.price.of(reply.usage)
+        return replace(reply, cost=cost)
 
 
 def _spread(key: bytes) -> float:
     """A number in [0, 1) that differs between questions, so that not all ask again at once."""
-    return int.from_bytes(key[:4], "big") / 2**32
+    number = int.from_bytes(key[:4], "big")
+    return number / 2**32
 
 
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
@@ -494,6 +512,7 @@ class EmbeddingClient(Caller):
     """Embeds texts; opened and closed inside the event loop that asks, like `LLMClient`."""
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        """Works out once what identifies the model: it is a part of each vector's cache key."""
         super().__init__(endpoint, **options)
         # What a vector depends on; the other settings, such as temperature, are for chat alone.
         self._identity: dict[str, Any] = {
@@ -518,12 +537,15 @@ class EmbeddingClient(Caller):
                 vectors[text] = vector
         missing = [text for text in keys if text not in vectors]
         batches: list[list[str]] = []
+        tasks: list[asyncio.Task[list[Vector]]] = []
         for start in range(0, len(missing), _BATCH_SIZE):
-            batches.append(missing[start : start + _BATCH_SIZE])
-        tasks = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
+            batch = missing[start : start + _BATCH_SIZE]
+            batches.append(batch)
+            tasks.append(asyncio.create_task(self._batch(batch, keys, purpose)))
         try:
             for batch, task in zip(batches, tasks, strict=True):
-                vectors.update(zip(batch, await task, strict=True))
+                new_vectors = await task
+                vectors.update(zip(batch, new_vectors, strict=True))
         finally:
             for task in tasks:  # those that are done do not mind
                 task.cancel()
@@ -569,7 +591,8 @@ class EmbeddingClient(Caller):
         if reply is None:
             return None
         try:
-            return tuple(map(float, json.loads(reply.text)))
+            numbers = json.loads(reply.text)
+            return tuple(float(number) for number in numbers)
         except (TypeError, ValueError):
             return None
 
@@ -582,11 +605,14 @@ def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
     """
     vectors: list[Vector] = []
     try:
-        for entry in sorted(body["data"], key=lambda entry: int(entry.get("index", 0))):
-            vectors.append(tuple(map(float, entry["embedding"])))
+        entries = sorted(body["data"], key=lambda entry: int(entry.get("index", 0)))
+        for entry in entries:
+            numbers = entry["embedding"]
+            vectors.append(tuple(float(number) for number in numbers))
     except (AttributeError, KeyError, TypeError, ValueError):
         vectors = []
     lengths = {len(vector) for vector in vectors}
-    if len(vectors) != count or len(lengths) != 1 or not vectors[0]:
+    are_alike = len(lengths) == 1 and 0 not in lengths
+    if len(vectors) != count or not are_alike:
         raise EmptyAnswerError(f"an answer without one vector for each of {counted(count, 'text')}")
     return vectors

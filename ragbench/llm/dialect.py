@@ -23,8 +23,10 @@ _LADDER = tuple(StructuredOutput)[1:]
 _REJECTING = frozenset({400, 404, 415, 422, 501})
 """Statuses with which servers refuse the form of a request, such as a field of it."""
 _OFTEN = 3
-"""Answers without the structure that was asked for, after which a way of asking is given up."""
+"""Answers without the structure that was asked for, after which a way of asking is given up: one or
+two may be slips of a small model."""
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
+"""How a prompt says what structure is wanted, where the request has no field for that."""
 _LIMIT = "max_tokens"
 _NEWER_LIMIT = "max_completion_tokens"
 """The two names of the field that limits an answer's length: an endpoint takes one of them."""
@@ -38,6 +40,7 @@ _MEASURABLE = 1_000
 """Bytes of a prompt from which on its tokens a byte are taken up: in a shorter one the tokens that
 the chat template adds would count for too much."""
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
+"""A number in an error that may be a limit of tokens; parts of names and versions are none."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,15 +67,22 @@ class Dialect:
     """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
     def __init__(self, endpoint: Endpoint, *, must_limit: bool = False) -> None:
+        """Starts with what the user says of the endpoint, and else with what most understand.
+
+        Args:
+            must_limit: no request may go without a limit of its answer's length, because a cap on
+                costs has to know the most that a call can cost.
+        """
         self._endpoint = endpoint
+        self._must_limit = must_limit
         self._fixed: StructuredOutput | None = None
-        """The way that the user chose."""
+        """The way of asking for JSON that the user chose."""
         if endpoint.structured is not StructuredOutput.AUTO:
             self._fixed = endpoint.structured
-        self._must_limit = must_limit
         self.structured = self._fixed or _LADDER[0]
-        """What calls start with."""
+        """The way of asking for JSON that calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
+        """How many answers were not as asked, by the way of asking."""
         self._tokens_a_byte = _TOKENS_A_BYTE
         """The most that a prompt was found to have: `longest_beside` estimates by it."""
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
@@ -155,15 +165,15 @@ class Dialect:
         if schema is None:
             return body
         if mode is StructuredOutput.JSON_SCHEMA:
-            title = re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64]
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": title or "answer",
-                    "schema": dict(schema),
-                    "strict": _is_strict(schema),
-                },
+            # OpenAI takes names of these characters alone, and at most 64 of them.
+            title = str(schema.get("title", ""))
+            name = re.sub(r"[^A-Za-z0-9_-]+", "_", title)[:64]
+            named_schema = {
+                "name": name or "answer",
+                "schema": dict(schema),
+                "strict": _is_strict(schema),
             }
+            body["response_format"] = {"type": "json_schema", "json_schema": named_schema}
             return body
         # All other endpoints read the schema in the prompt.
         chat[-1]["content"] += f"\n\n{schema_text(schema)}"
@@ -182,12 +192,14 @@ class Dialect:
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
-        if self.mode_is_known and _LADDER.index(mode) < _LADDER.index(self.structured):
+        is_stronger = _LADDER.index(mode) < _LADDER.index(self.structured)
+        if self.mode_is_known and is_stronger:
             return self.structured  # another call has found it out meanwhile
-        names_format = says("about_format").search(text) is not None
-        is_about_format = names_format  # an error of the server must say so
+        is_about_format = says("about_format").search(text) is not None
         if status < 500:
-            is_about_format = status in _REJECTING and (names_format or not self.mode_is_known)
+            # While no way is known to work, any refusal of a request's form may be about this one.
+            may_be_about_format = is_about_format or not self.mode_is_known
+            is_about_format = status in _REJECTING and may_be_about_format
         return _next_weaker(mode) if is_about_format else None
 
     def ignored(self, mode: StructuredOutput) -> StructuredOutput | None:
@@ -241,8 +253,9 @@ class Dialect:
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
             limit = int(sent[name])
-            name = _LIMIT
+            name = _LIMIT  # what is learned of a limit holds under both of its names
             numbers = [int(digits) for digits in _NUMBER.findall(reason)]
+            # "must be at most 4096, not 8192": the largest number below ours is what it allows.
             allowed = [number for number in numbers if number < limit]
             if allowed and learned.most_tokens is None:
                 self.learn(most_tokens=max(allowed))
@@ -256,8 +269,11 @@ class Dialect:
 
     def forgets(self, names: Collection[str]) -> None:
         """Sends parameters again: leaving them out did not help."""
-        not_sent = self.learned.not_sent.items()
-        self.learn(not_sent={name: reason for name, reason in not_sent if name not in names})
+        not_sent: dict[str, str] = {}
+        for name, reason in self.learned.not_sent.items():
+            if name not in names:
+                not_sent[name] = reason
+        self.learn(not_sent=not_sent)
 
     def restore(self, learned: Learned) -> None:
         """Takes over what an earlier command learned of the endpoint.
@@ -299,18 +315,24 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
         return param
     if says("about_parameter").search(answer.body) is None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
-        is_limit = "maximum" in answer.body
-        candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
+        if "maximum" not in answer.body:
+            return None
+        candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if name in sent]
     for name in candidates:
+        # As a whole word: "top_p" is no part of "top_priority".
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", answer.body):
             return name
     return None
 
 
 def _is_strict(schema: object) -> bool:
-    """Whether every object in a schema names all its fields: what strict servers demand."""
+    """Whether every object in a schema names all its fields: what strict servers demand.
+
+    A request that is called strict, and is not, would be refused as a whole.
+    """
     if isinstance(schema, (list, tuple)):
-        return all(map(_is_strict, cast("Sequence[object]", schema)))
+        parts = cast("Sequence[object]", schema)
+        return all(_is_strict(part) for part in parts)
     if not isinstance(schema, Mapping):
         return True
     part = cast("Mapping[str, Any]", schema)
@@ -325,16 +347,19 @@ def _is_strict(schema: object) -> bool:
 # --- whether an endpoint reads all of a prompt: something is hidden in one and asked for
 
 _FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
+"""A sentence that says nothing, to make a prompt long."""
 
 
 class Marked:
     """A prompt of so many words with a code at its beginning, in its middle and at its end."""
 
     def __init__(self, words: int) -> None:
-        # By its length: every command hides the same codes in it.
+        """Writes the prompt: the three codes, with half of the filling text after each of two."""
+        # Drawn by its length: every command hides the same codes in a prompt of that length.
         draw = random.Random(words)
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
-        half = _FILLER * (words // len(_FILLER.split()) // 2)
+        repetitions = words // len(_FILLER.split())
+        half = _FILLER * (repetitions // 2)
         sentences: list[str] = []
         for number, code in enumerate(self._codes, start=1):
             sentences.append(f"Code {number} is {code}. ")
@@ -370,6 +395,13 @@ class Reading:
     def __init__(
         self, where: str, dialect: Dialect, ask: Callable[[Sequence[Message]], Awaitable[str]]
     ) -> None:
+        """Asks nothing yet.
+
+        Args:
+            where: the model and its address, for messages.
+            dialect: what was learned of the endpoint, this included.
+            ask: asks for a text, without any check of its own.
+        """
         self._where = where
         self._dialect = dialect
         self._ask = ask
@@ -390,7 +422,8 @@ class Reading:
         async with self._asking:
             if self._cut is None or fewest < self._cut:
                 # A prompt that is twice as long may be cut where this one was not.
-                if fewest <= 2 * max(self._whole, self._dialect.learned.read_whole):
+                longest_read = max(self._whole, self._dialect.learned.read_whole)
+                if fewest <= 2 * longest_read:
                     return
                 await self._try_out(usage, fewest)
         if self._cut is not None and fewest >= self._cut:
@@ -411,8 +444,10 @@ class Reading:
         doubt = f"{self._where} reports {reported} of a prompt of {fewest:,} words or more"
         unsure = ""
         try:
-            if marked.missing(await self._ask(marked.messages)):
-                if not short.missing(await self._ask(short.messages)):
+            answer = await self._ask(marked.messages)
+            if marked.missing(answer):
+                answer_to_short = await self._ask(short.messages)
+                if not short.missing(answer_to_short):
                     self._cut = fewest
                     return
                 unsure = "does not find what is hidden even in a short one"
@@ -436,15 +471,18 @@ def is_short(usage: Usage, fewest: int) -> bool:
         return fewest >= _SILENT
     # Some count what they had in their cache apart.
     read = usage.prompt_tokens + usage.cached_prompt_tokens
-    return read < _CUT * fewest and fewest - read >= _FEWEST_MISSING
+    missing = fewest - read
+    return read < _CUT * fewest and missing >= _FEWEST_MISSING
 
 
 _WORD = re.compile(r"\S+")
+"""What white space parts."""
 _DENSE = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )
 """Letters of scripts that are written without spaces."""
 _LETTERS_A_TOKEN = 4
+"""Letters of these scripts that a token holds at the most."""
 
 
 def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -453,9 +491,9 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     Tokenizers split at white space before they merge anything, so each word is a token at the
     least; in scripts without spaces a token holds some letters.
     """
-    texts = [str(message.get("content", "")) for message in messages]
     tokens = 0
-    for text in texts:
+    for message in messages:
+        text = str(message.get("content", ""))
         tokens += len(_WORD.findall(text))
         if not text.isascii():
             tokens += len(_DENSE.findall(text)) // _LETTERS_A_TOKEN

@@ -57,7 +57,10 @@ class ApiKey(Record):
         return places
 
     def __str__(self) -> str:
-        return next(iter(self.places), "none")
+        """Where it comes from, for reports; never the key itself."""
+        if not self.places:
+            return "none"
+        return self.places[0]
 
     def read(self, environ: Mapping[str, str]) -> str | None:
         """The key; None where none is asked for. The error never holds what was read."""
@@ -89,7 +92,9 @@ class ApiKey(Record):
         key = key.strip()
         if not key:
             raise ConfigError(f"the {self} gives no API key: {reason}")
-        if not key.isascii() or not key.isprintable() or " " in key:
+        # Of anything else, such as an error page that a program printed, no header can be made.
+        is_word = key.isascii() and key.isprintable() and " " not in key
+        if not is_word:
             raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
         hide(key)
         return key
@@ -119,7 +124,9 @@ _SENT = ("temperature", "seed", "max_tokens", "reasoning_effort")
 _OURS = (*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n")
 """Fields of a request that are no extra ones."""
 _IDENTITY = ("base_url", "model", "parameters", "structured")
+"""Settings that every answer depends on."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+"""A variable of the environment within a header, such as ``${TOKEN}``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +173,7 @@ class Endpoint(Checked):
 
         What an endpoint is stands in manifests and reports: a key must not get that far.
         """
-        parts = urlsplit("")
+        parts = urlsplit("")  # what an address that cannot be split is taken for
         with suppress(ValueError):
             parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -214,6 +221,7 @@ class Endpoint(Checked):
         """The headers with the values of their variables. Credentials: for the wire only."""
 
         def value_of(variable: re.Match[str]) -> str:
+            """The value of a variable, hidden from now on wherever a text is shown."""
             name = variable[1]
             value = environ.get(name, "").strip()
             if not value:
@@ -223,7 +231,10 @@ class Endpoint(Checked):
             hide(value)
             return value
 
-        return {name: _VARIABLE.sub(value_of, text) for name, text in self.headers.items()}
+        headers: dict[str, str] = {}
+        for name, text in self.headers.items():
+            headers[name] = _VARIABLE.sub(value_of, text)
+        return headers
 
     def identity(self) -> dict[str, Any]:
         """Everything that an answer depends on, as JSON holds it. For manifests and cache keys."""
@@ -275,7 +286,9 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The characters that HTTP allows in a header's name."""
 _SCHEME = re.compile(r"(?:[A-Za-z]+ )?\$\{\w+\}")
+"""A variable alone, or behind a word such as ``Bearer``."""
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -283,6 +296,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise ConfigError(f"'{name}' is no header: a sign in its name or value is forbidden")
+        # Gateways name such headers as they like, such as Ocp-Apim-Subscription-Key.
         is_key = is_secret(name) or name.lower().endswith("key")
         if is_key and not _SCHEME.fullmatch(value):
             raise ConfigError(
@@ -295,6 +309,8 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 
 class Provider(NamedTuple):
+    """Somebody who serves models under a known address, such as Anthropic or OpenRouter."""
+
     name: str
     """The first part of a model's name, such as ``anthropic`` in ``anthropic/claude-sonnet-5``."""
     base_url: str
@@ -325,6 +341,7 @@ def by_model(model: str) -> tuple[Provider, str] | None:
 
 
 _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
+"""How hosts of Azure end: before that stands the name of each customer's resource."""
 
 
 def by_address(base_url: str) -> Provider | None:
@@ -334,11 +351,12 @@ def by_address(base_url: str) -> Provider | None:
         return providers()["azure"]
     if host == "localhost":
         return None
-    by_host: dict[str | None, Provider] = {}
+    provider_of_host: dict[str | None, Provider] = {}
     for provider in providers().values():
         if provider.keys:  # of two at one host the last counts
-            by_host[urlsplit(provider.base_url).hostname] = provider
-    return by_host.get(host)
+            provider_host = urlsplit(provider.base_url).hostname
+            provider_of_host[provider_host] = provider
+    return provider_of_host.get(host)
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
@@ -354,4 +372,7 @@ def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
             "a model of Azure is named, and AZURE_OPENAI_ENDPOINT does not give its resource: "
             "set it to https://NAME.openai.azure.com, or give base_url"
         )
-    return resource if dated or resource.endswith("/v1") else f"{resource}/openai/v1"
+    has_path = resource.endswith("/v1")
+    if dated or has_path:
+        return resource
+    return f"{resource}/openai/v1"

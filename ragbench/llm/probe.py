@@ -30,6 +30,7 @@ _PREFLIGHT = "preflight"
 _DOCTOR = "doctor"
 """What calls before a run, and those of ``doctor``, are booked under."""
 _CAPITAL = "Which city is the capital of France, and how many letters has its name?"
+"""A question that any model can answer, with a text and a number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

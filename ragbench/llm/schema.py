@@ -23,9 +23,13 @@ from ragbench.masking import hidden
 from ragbench.plugins import require
 
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+"""What a model thinks in tags, before its answer."""
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+"""The end of thoughts whose beginning a server cut off."""
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+"""A block of code, whatever language it names."""
 _OPENING = re.compile(r"[{\[]")
+"""A bracket that may begin a value."""
 _BEGINNING = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]")
 """How a JSON value begins, other than a bracket of the prose."""
 _MOST_STARTS = 50
@@ -113,6 +117,7 @@ def _mended(text: str) -> str:
     """The text without commas before a closing bracket, and with lone backslashes doubled."""
 
     def mend(match: re.Match[str]) -> str:
+        """Nothing for a comma; a string with its backslashes mended."""
         string_or_comma = match[0]
         if string_or_comma == ",":
             return ""
@@ -124,7 +129,9 @@ def _mended(text: str) -> str:
 def _mended_escape(match: re.Match[str]) -> str:
     """An escape as it is; a backslash that escapes nothing doubled."""
     escape = match[0]
-    return "\\\\" if escape == "\\" else escape
+    if escape == "\\":
+        return "\\\\"
+    return escape
 
 
 _STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|,(?=\s*[\]}])', re.DOTALL)
@@ -160,6 +167,7 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
     definition.setdefault("title", kind.__name__)
 
     def check(value: object) -> ValueT:
+        """The value as pydantic makes it; what is wrong goes to the model in its words."""
         try:
             return cast("ValueT", adapter.validate_python(value))
         except pydantic.ValidationError as error:
@@ -183,8 +191,11 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
             return schema.check(candidate)
         except ValueError as error:
             problems.append(str(error))
-    problem = problems[0] if problems else "it holds no JSON"
-    excerpt = shortened(" ".join(hidden(text).split()), _SHOWN)
+    problem = "it holds no JSON"
+    if problems:
+        problem = problems[0]
+    line = " ".join(hidden(text).split())
+    excerpt = shortened(line, _SHOWN)
     raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{excerpt}'", reply=text)
 
 
@@ -254,7 +265,8 @@ def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[V
     """Asks for a value: held to the schema where the model can be, else read out of its text."""
     if isinstance(chat, StructuredChat):
         return chat.ask_structure(messages, schema)
-    return read_structure(ask_text(chat, messages), schema)
+    text = ask_text(chat, messages)
+    return read_structure(text, schema)
 
 
 def field_schema(
@@ -276,6 +288,7 @@ def field_schema(
     }
 
     def checked(value: object) -> ValueT:
+        """The field's value, checked; an object without the field is refused."""
         if not isinstance(value, dict) or key not in value:
             raise ValueError(f"it is not a JSON object with '{key}'")
         return check(cast("dict[str, object]", value)[key])

@@ -41,7 +41,9 @@ class ModelClients(Record):
     @property
     def chats(self) -> tuple[LLMClient, ...]:
         """All language models, the first judge at the front."""
-        return () if self.chat is None else (self.chat, *self.panel)
+        if self.chat is None:
+            return ()
+        return (self.chat, *self.panel)
 
     @property
     def _all_clients(self) -> list[LLMClient | EmbeddingClient]:
@@ -65,7 +67,9 @@ class ModelClients(Record):
             if models.count(name) > 1:
                 number = models[: position + 1].count(name)
                 name = f"{name} #{number}"
-            jurors.append((name, ModelClients(chat=chat, embeddings=self.embeddings)))
+            # All judges compare meanings by one model, so that they differ in their verdicts alone.
+            clients = ModelClients(chat=chat, embeddings=self.embeddings)
+            jurors.append((name, clients))
         return tuple(jurors)
 
     def receipt(self) -> Receipt:
@@ -98,28 +102,32 @@ async def open_models(
     async with AsyncExitStack() as stack:
 
         async def open_client(kind: Callable[..., Any], settings: LLMSettings) -> Any:
+            """A client that is closed with the stack; clients with one file share its cache."""
+            client_cache = None
             name = settings.cache
-            # Clients with one file share its cache.
-            if name is not None and name not in caches:
-                file = open_cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
-                caches[name] = stack.enter_context(file)
+            if name is not None:
+                if name not in caches:
+                    file = open_cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
+                    caches[name] = stack.enter_context(file)
+                client_cache = caches[name]
             client = kind(
                 settings.endpoint,
                 limits=settings.limits,
-                cache=None if name is None else caches[name],
+                cache=client_cache,
                 budget=budget,
                 transport=transport,
                 clock=clock,
             )
             return await stack.enter_async_context(client)
 
-        yield ModelClients(
-            chat=None if chat is None else await open_client(LLMClient, chat),
-            panel=tuple([await open_client(LLMClient, juror) for juror in panel]),
-            embeddings=(
-                None if embeddings is None else await open_client(EmbeddingClient, embeddings)
-            ),
-        )
+        chat_client = None
+        if chat is not None:
+            chat_client = await open_client(LLMClient, chat)
+        jurors = [await open_client(LLMClient, juror) for juror in panel]
+        embedding_client = None
+        if embeddings is not None:
+            embedding_client = await open_client(EmbeddingClient, embeddings)
+        yield ModelClients(chat=chat_client, panel=tuple(jurors), embeddings=embedding_client)
 
 
 ValueT = TypeVar("ValueT")
@@ -203,7 +211,9 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
     def receipt(self) -> Receipt:
         """What all calls took since the clients were opened."""
-        return _NO_CALLS if self._models is None else self._models.receipt()
+        if self._models is None:
+            return _NO_CALLS
+        return self._models.receipt()
 
     def not_sent(self) -> Mapping[str, str]:
         """Parameters that the language model refuses, with what it says of them."""
@@ -264,7 +274,9 @@ class Chat(AbstractContextManager["Chat"]):
 
     def receipt(self) -> Receipt | None:
         """What was spent so far; None when it was never asked."""
-        return self.session.receipt() if self.session.is_open else None
+        if not self.session.is_open:
+            return None
+        return self.session.receipt()
 
     def complete(self, messages: Sequence[Message]) -> str:
         """What the model answers."""
@@ -281,11 +293,12 @@ class Chat(AbstractContextManager["Chat"]):
         """
         self.settings()  # raises where nothing may be asked
 
-        async def ask(models: ModelClients) -> Reply[Any]:
-            [chat, *_] = models.chats
+        async def ask_first(models: ModelClients) -> Reply[Any]:
+            """Asks the first of the models: a panel beside it is for judging."""
+            chat = models.chats[0]
             return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
 
-        return self.session.run(ask)
+        return self.session.run(ask_first)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
         """The value alone, for operators and metrics that need nothing else of a reply."""

@@ -39,6 +39,8 @@ _CHAT, _EMBEDDINGS = "llm", "embeddings"
 
 
 class Setting(NamedTuple):
+    """A setting as ``ragbench doctor`` lists it: with where it comes from."""
+
     name: str
     value: str
     """As a reader sees it; never a credential."""
@@ -47,6 +49,8 @@ class Setting(NamedTuple):
 
 
 class LLMSettings(Record):
+    """Whom a command asks, within which limits, and where each of these settings came from."""
+
     endpoint: Endpoint
     limits: CallLimits
     cache: str | None
@@ -57,6 +61,8 @@ class LLMSettings(Record):
 
 
 class _Kind(NamedTuple):
+    """What a setting's value must be: as a type, and in the words of an error."""
+
     type: Any
     words: str
 
@@ -69,10 +75,13 @@ _FLAG = _Kind(bool, "true or false")
 _FIELDS = _Kind(dict[str, Any], 'an object such as {"top_p": 0.9}')
 _HEADERS = _Kind(dict[str, str], 'an object of texts, such as {"X-Team": "search"}')
 _COMMAND = _Kind(Annotated[tuple[str, ...], Meta(min_length=1)], "a program with its arguments")
+"""A program that prints a key: as a list, or as a shell would split it."""
 _STRUCTURED = _Kind(StructuredOutput, f"one of {', '.join(StructuredOutput)}")
 
 
 class _Row(NamedTuple):
+    """What is known of a setting: its value's kind, and how a panel and a request treat it."""
+
     kind: _Kind
     own: bool = False
     """Whether a judge of a panel does not take it over from the first, where it is at another
@@ -81,6 +90,7 @@ class _Row(NamedTuple):
     """Whether it may be none: then it is not sent."""
 
 
+# In the order in which errors list them.
 _ROWS = {
     "base_url": _Row(_TEXT, own=True),
     "model": _Row(_TEXT, own=True),
@@ -110,6 +120,7 @@ _ROWS = {
     "cache_max_mb": _Row(_WHOLE),
 }
 SETTING_NAMES = tuple(_ROWS)
+"""The names of all settings of a model, for options and the section of a file."""
 _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""
 
@@ -123,26 +134,32 @@ def _read_setting(name: str, value: object, origin: str) -> Any:
     kind, _, unsent = _ROWS[name]
     if unsent and value == NOT_SENT:
         return None
-    may_hold_key = kind in (_FIELDS, _HEADERS, _COMMAND)
-    quoted = "" if may_hold_key else f", not {value!r}"
+    problem = f"{origin} must be {kind.words}"
+    if kind not in (_FIELDS, _HEADERS, _COMMAND):
+        problem += f", not {value!r}"
     try:
         if isinstance(value, str):
             value = value.strip()
-            if may_hold_key:  # as a shell splits it, or as JSON
-                value = shlex.split(value) if kind is _COMMAND else json.loads(value)
+            if kind is _COMMAND:
+                value = shlex.split(value)
+            elif kind in (_FIELDS, _HEADERS):
+                value = json.loads(value)
         if kind is _AMOUNT:  # Decimal knows no range
             msgspec.convert(value, _NUMBER.type, strict=False)
         return msgspec.convert(value, kind.type, strict=False)
     except ValueError:
-        raise ConfigError(f"{origin} must be {kind.words}{quoted}") from None
+        raise ConfigError(problem) from None
 
 
 _OPENAI_URL = "https://api.openai.com/v1"
+"""The address where no other is named."""
+_CACHE_MEGABYTES = 1_000
+"""How large the file of answers may grow where no setting says it."""
 _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
 
 
-class _GivenSettings:
+class _UserSettings:
     """What the user gave of one model's settings, and where.
 
     An option comes before a section of a file, and that before a variable of the environment.
@@ -156,6 +173,14 @@ class _GivenSettings:
         environ: Mapping[str, str],
         kind: str,
     ) -> None:
+        """Reads and checks every setting, and keeps where each was given.
+
+        Args:
+            options: of the command, by the names of the settings.
+            section: of the configuration file.
+            file: its path, for messages.
+            kind: the section's name, and a part of the variables' names.
+        """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
         self._environ = environ
@@ -168,9 +193,11 @@ class _GivenSettings:
                 names = ", ".join(_ROWS)
                 raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {names}")
         for name in _ROWS:
+            option = f"--llm-{name.replace('_', '-')}"
             variable = f"{self.prefix}{name.upper()}"
+            # The nearest to the command first. A variable that is empty says nothing.
             places = (
-                (f"option --llm-{name.replace('_', '-')}", options.get(name)),
+                (f"option {option}", options.get(name)),
                 (f"{file}: {kind}.{name}", section.get(name)),
                 (variable, environ.get(variable) or None),
             )
@@ -195,12 +222,21 @@ class _GivenSettings:
         Else an option ``api_key_file`` and a section's ``api_key_env`` would be two places, which
         `ApiKey` refuses.
         """
-        settings = [name for name in _KEYS if name in ranks]
-        nearest = min((ranks[name] for name in settings), default=0)
-        return {_KEYS[name]: self.values[name] for name in settings if ranks[name] == nearest}
+        ranks_of_keys = [ranks[name] for name in _KEYS if name in ranks]
+        if not ranks_of_keys:
+            return {}
+        nearest = min(ranks_of_keys)
+        places: dict[str, Any] = {}
+        for name, place in _KEYS.items():
+            if ranks.get(name) == nearest:
+                places[place] = self.values[name]
+        return places
 
     def base_url(self) -> str:
-        """The address: given, the provider's, OpenAI's variable, or OpenAI's own."""
+        """The address: the user's, the provider's, OpenAI's variable, or OpenAI's own.
+
+        It becomes one of the values, with its origin: a report lists whom the run asked.
+        """
         if "base_url" in self.values:
             return str(self.values["base_url"])
         openai_variable = self._environ.get("OPENAI_BASE_URL")
@@ -229,7 +265,10 @@ class _GivenSettings:
         return azure_address(self._environ, dated="api_version" in self.values)
 
     def key(self, base_url: str) -> ApiKey:
-        """Whether the variable of whoever is at the address is set is seen when it is read."""
+        """Where the key for an address is: what the user names, else a usual variable that is set.
+
+        A key goes only to whom it belongs to: OpenAI's variable is for OpenAI's address alone.
+        """
         if self.key_places:
             return ApiKey(**self.key_places)
         environ = self._environ
@@ -240,17 +279,19 @@ class _GivenSettings:
         is_openai = base_url.rstrip("/") == openai_address.rstrip("/")
         if is_openai and environ.get("OPENAI_API_KEY"):
             return ApiKey(variable="OPENAI_API_KEY")
-        provider = by_address(base_url)
-        is_by_address = provider is not None
+        provider_at_address = by_address(base_url)
+        provider = provider_at_address
         if provider is None and self.provider is not None:
             provider = self.provider[0]
-        variables = [] if provider is None else provider.keys
-        for variable in variables:
+        if provider is None:
+            return ApiKey(variable=None)  # a server of the user's own may ask for none
+        for variable in provider.keys:
             if environ.get(variable):
                 return ApiKey(variable=variable)
-        if variables and is_by_address:  # the variable that is missing is named
-            return ApiKey(variable=variables[0])
-        return ApiKey(variable=None)  # a server of the user's own may ask for none
+        if provider.keys and provider_at_address is not None:
+            # A provider that is known to want a key: reading it names the variable that is missing.
+            return ApiKey(variable=provider.keys[0])
+        return ApiKey(variable=None)
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
@@ -265,7 +306,10 @@ class _GivenSettings:
         return Price(**parts, origin=self._origins["price_input"])
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
-        """The settings that were given, and those that always matter."""
+        """The settings that the user gave, and those that always matter, for reports.
+
+        Masked: a value may hold a key, and a report is passed on.
+        """
         shown: dict[str, object] = {
             "base_url": mask_url(endpoint.base_url),
             "model": endpoint.model,
@@ -286,8 +330,19 @@ class _GivenSettings:
             settings.append(Setting(name, mask_text(text), origins.get(name, "default")))
         return tuple(settings)
 
+    def settings_at_own_address(self, cache: str) -> LLMSettings:
+        """The settings of a model at the address, and with the key, that the user gave for it."""
+        base_url = self.base_url()
+        key = self.key(base_url)
+        return self.settings(base_url, key, cache)
+
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
-        """The checked settings of the model, and where each came from."""
+        """The checked settings of the model, and where each came from.
+
+        Args:
+            base_url: the address, which may be that of another model.
+            cache: path of the file of answers where no setting names one; "off" for none.
+        """
         model = self.values.get("model")
         if model is None:
             missing = "no model is named. Give --llm-model, 'model'"
@@ -304,17 +359,18 @@ class _GivenSettings:
         # Before the settings are written out, which masks what is hidden.
         endpoint.hide_credentials(self._environ)
         path = self.values.get("cache", cache)
+        cache_megabytes = self.values.get("cache_max_mb", _CACHE_MEGABYTES)
         return LLMSettings(
             endpoint=endpoint,
             limits=CallLimits(**self._values_for(CallLimits)),
             cache=None if path == "off" else path,
-            cache_bytes=self.values.get("cache_max_mb", 1000) * 1_000_000,
+            cache_bytes=cache_megabytes * 1_000_000,
             settings=self.in_force(endpoint, path),
         )
 
-    def _values_for(self, kind: type[DataclassInstance]) -> dict[str, Any]:
-        """The values that a class has a field for, of all that were given."""
-        names = {field.name for field in fields(kind)}
+    def _values_for(self, record: type[DataclassInstance]) -> dict[str, Any]:
+        """The values that a record has a field for, of all that were given."""
+        names = {field.name for field in fields(record)}
         return {name: value for name, value in self.values.items() if name in names}
 
 
@@ -325,11 +381,15 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """The settings of the model: from options, a section of the file, and the environment."""
-    of_one_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
-    given = _GivenSettings(options, of_one_model, file, environ, _CHAT)
-    base_url = given.base_url()
-    return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)
+    """The settings of the model: from options, a section of the file, and the environment.
+
+    Args:
+        section: ``llm`` of the file; its ``panel`` is for `resolve_panel`.
+        file: the file's path, for messages.
+    """
+    section_of_model = {name: value for name, value in (section or {}).items() if name != _PANEL}
+    user_settings = _UserSettings(options, section_of_model, file, environ, _CHAT)
+    return user_settings.settings_at_own_address(DEFAULT_CACHE)
 
 
 def resolve_panel(
@@ -345,45 +405,54 @@ def resolve_panel(
     Args:
         given: the option ``--panel``: models, separated by commas.
     """
-    of_first: dict[str, object] = {}
-    for name, value in (section or {}).items():
+    section = section or {}
+    first_model: dict[str, object] = {}
+    for name, value in section.items():
         if name != _PANEL:
-            of_first[name] = value
+            first_model[name] = value
     for name, value in (options or {}).items():
         if value is not None:
-            of_first[name] = value
-    panel: object = given or (section or {}).get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")
+            first_model[name] = value
+    # An option comes before the file, and that before the environment.
+    panel: object = given or section.get(_PANEL) or environ.get("RAGBENCH_LLM_PANEL")
     if isinstance(panel, str):
         panel = [name.strip() for name in panel.split(",") if name.strip()]
-    if panel is not None and not isinstance(panel, list):
+    if panel is None:
+        return ()
+    if not isinstance(panel, list):
         raise ConfigError(f"{file or 'llm'}: panel must be a list of models")
     judges: list[LLMSettings] = []
-    for entry in cast("list[object]", panel or []):
+    for entry in cast("list[object]", panel):
         judge = {"model": entry} if isinstance(entry, str) else entry
         if not isinstance(judge, dict) or "model" not in judge:
             raise ConfigError(f"{file or 'llm'}: each of panel must be a model or its settings")
-        own = cast("dict[str, object]", judge)
-        judges.append(_judge_of_panel(own, of_first, environ, file))
+        settings = cast("dict[str, object]", judge)
+        judges.append(_judge_of_panel(settings, first_model, environ, file))
     return tuple(judges)
 
 
 def _judge_of_panel(
-    own: Mapping[str, object],
-    of_first: Mapping[str, object],
+    own_settings: Mapping[str, object],
+    first_model: Mapping[str, object],
     environ: Mapping[str, str],
     file: str,
 ) -> LLMSettings:
-    """A judge's own settings over those that it takes over from the first model."""
-    is_same_endpoint = "base_url" not in own and by_model(str(own["model"])) is None
-    not_taken_over = {"model"}
-    unset = set[str]()
-    if not is_same_endpoint:
-        not_taken_over = {name for name, row in _ROWS.items() if row.own}
-        unset = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
-    unset |= {f"RAGBENCH_LLM_{name.upper()}" for name in not_taken_over}
-    section = {name: value for name, value in of_first.items() if name not in not_taken_over}
-    variables = {name: value for name, value in environ.items() if name not in unset}
-    return resolve({}, variables, section=section | dict(own), file=file)
+    """A judge's own settings over those that it takes over from the first model.
+
+    At another address it takes over neither the key nor what that address alone understands.
+    """
+    has_own_address = "base_url" in own_settings
+    is_of_provider = by_model(str(own_settings["model"])) is not None
+    own_names = {"model"}
+    hidden_variables = set[str]()
+    if has_own_address or is_of_provider:
+        own_names = {name for name, row in _ROWS.items() if row.own}
+        hidden_variables = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
+    hidden_variables |= {f"RAGBENCH_LLM_{name.upper()}" for name in own_names}
+    section = {name: value for name, value in first_model.items() if name not in own_names}
+    section.update(own_settings)
+    visible = {name: value for name, value in environ.items() if name not in hidden_variables}
+    return resolve({}, visible, section=section, file=file)
 
 
 def resolve_embeddings(
@@ -393,18 +462,22 @@ def resolve_embeddings(
     file: str = "",
     chat: LLMSettings | None = None,
 ) -> LLMSettings:
-    """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
-    given = _GivenSettings({}, section or {}, file, environ, _EMBEDDINGS)
+    """The settings of the model that gives vectors.
+
+    It has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
+
+    Args:
+        chat: the settings of the model that is asked in words: its address and its file of answers
+            serve for vectors, too, where nothing else is said.
+    """
+    user_settings = _UserSettings({}, section or {}, file, environ, _EMBEDDINGS)
     if chat is None:
-        base_url = given.base_url()
-        return given.settings(base_url, given.key(base_url), DEFAULT_CACHE)
+        return user_settings.settings_at_own_address(DEFAULT_CACHE)
     cache = chat.cache or "off"
-    has_own_endpoint = "base_url" in given.values or given.provider is not None
-    if has_own_endpoint:
-        base_url = given.base_url()
-        return given.settings(base_url, given.key(base_url), cache)
+    if "base_url" in user_settings.values or user_settings.provider is not None:
+        return user_settings.settings_at_own_address(cache)
     base_url = chat.endpoint.base_url
     key = chat.endpoint.key
-    if given.key_places:
-        key = given.key(base_url)
-    return given.settings(base_url, key, cache)
+    if user_settings.key_places:
+        key = user_settings.key(base_url)
+    return user_settings.settings(base_url, key, cache)

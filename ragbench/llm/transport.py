@@ -78,6 +78,7 @@ class Circuit:
     """
 
     def __init__(self, clock: Clock, *, where: str) -> None:
+        """Starts closed: calls may be made. ``where`` names the endpoint in messages."""
         self._clock = clock
         self._where = where
         self._unanswered = 0
@@ -127,8 +128,9 @@ class Circuit:
 
 
 _FIRST_WAIT = 0.5
+"""Seconds before the first repetition of a request."""
 _LONGEST_WAIT = 30.0
-"""Seconds before the first repetition of a request, and before any."""
+"""Seconds before any repetition, at the most."""
 _FIRST_LIMIT = 8
 """Requests in flight to begin with."""
 
@@ -137,6 +139,7 @@ class Concurrency(AdaptiveLimit):
     """Gives out slots for requests, as many at a time as the endpoint bears. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
+        """Begins with a few slots, and gives out up to ``most`` while all goes well."""
         super().__init__(most, first=_FIRST_LIMIT, now=clock.now)
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -219,7 +222,8 @@ class CallLimits(Checked, Record):
         """
         doublings = min(attempt, 30)  # more would overflow, and the longest wait is reached before
         seconds = min(_FIRST_WAIT * 2.0**doublings, _LONGEST_WAIT)
-        return seconds * (0.5 + 0.5 * spread)
+        share = 0.5 + 0.5 * spread
+        return seconds * share
 
 
 # --- requests through the openai package
@@ -232,6 +236,7 @@ class NoAnswerError(Exception):
     """
 
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
+        """Keeps both apart: what may have been billed depends on the kind."""
         super().__init__(kind, detail)
         self.kind = kind
         self.detail = detail
@@ -275,6 +280,7 @@ class OpenAITransport:
     def __init__(
         self, endpoint: Endpoint, *, timeout: float, environ: Mapping[str, str] | None = None
     ) -> None:
+        """Opens nothing yet: a pool belongs to the event loop in which it is made."""
         self._endpoint = endpoint
         self._timeout = timeout
         self._environ = os.environ if environ is None else environ
@@ -293,13 +299,14 @@ class OpenAITransport:
         self._headers = endpoint.sent_headers(self._environ)
         self._renewing = asyncio.Lock()
         await self._read_key()
+        # Bodies are read up to a limit: an endpoint may send more, packed or without end.
+        http_client = package.DefaultAsyncHttpxClient(event_hooks={"response": [BodyReader()]})
+        connect_seconds = min(self._timeout, _CONNECT_SECONDS)
         settings: dict[str, Any] = {
-            "http_client": package.DefaultAsyncHttpxClient(
-                event_hooks={"response": [BodyReader()]}
-            ),
+            "http_client": http_client,
             "default_headers": {**ACCEPTED_PACKING, **self._headers},
             "max_retries": 0,
-            "timeout": package.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_SECONDS)),
+            "timeout": package.Timeout(self._timeout, connect=connect_seconds),
         }
         key = self._secret or _PLACEHOLDER
         if endpoint.api_version is None:
@@ -307,6 +314,7 @@ class OpenAITransport:
             return
 
         async def token() -> str:
+            """The key as it is now: `_renew` may have read a new one."""
             return self._secret or _PLACEHOLDER
 
         # Azure takes keys of its own and tokens of Entra, each in another header. Entra's are
@@ -383,4 +391,5 @@ class OpenAITransport:
         if answer.effective_status in range(200, 300):
             return answer
         # Before anybody cuts it: half of a key is a key to those who have the other half.
-        return replace(answer, body=mask_text(answer.body, self._secrets()))
+        masked_body = mask_text(answer.body, self._secrets())
+        return replace(answer, body=masked_body)

@@ -131,11 +131,10 @@ class Neighbours(Checked):
         """
         present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
+        ask = self.service.neighbours
         for entry in context.chunks[: self.first]:
             neighbours: list[Chunk] = []
-            for neighbour in _found_by(
-                self.service.neighbours, entry.chunk.id, self.top_k, self.timeout
-            ):
+            for neighbour in _found_by(ask, entry.chunk.id, self.top_k, self.timeout):
                 if neighbour.chunk.id not in present_ids:
                     neighbours.append(neighbour.chunk)
             present_ids.update(chunk.id for chunk in neighbours)
@@ -149,6 +148,7 @@ class Neighbours(Checked):
         chunk = entry.chunk
 
         def reading_order(part: Chunk) -> tuple[int, bool, int]:
+            """The key by which the parts are sorted: before the chunk, itself, behind it."""
             in_same_document = part.document_id == chunk.document_id
             if part is chunk:
                 side = 1
@@ -221,6 +221,7 @@ class Temporal(Checked):
         now = context.query.now
 
         def text_with_date(entry: RankedChunk) -> str | None:
+            """The text below its date; None for a chunk without a time."""
             time = known_time(entry.chunk.metadata.get(self.field))
             if time is None:
                 return None
@@ -246,18 +247,24 @@ class Temporal(Checked):
 # --- more chunks
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
+"""How several lists become one; `fuse` says what each does."""
 
 Rankings = Sequence[Sequence[RankedChunk]]
+"""Several lists of chunks, each best first."""
 
 
-def newcomers(found: Sequence[Found]) -> list[RankedChunk]:
+def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
     """What a user's service returned, checked, as chunks that retrieval did not return."""
     chunks: list[Chunk] = []
-    for position, item in enumerate(found):
-        chunk = item if isinstance(item, Chunk) else _chunk_of_service(item, position)
+    for position, item in enumerate(items):
+        if isinstance(item, Chunk):
+            chunk = item
+        else:
+            chunk = _chunk_of_service(item, position)
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
         chunks.append(chunk)
+    # Retrieval gave them no place: that tells them from its own chunks.
     return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
 
 
@@ -276,20 +283,27 @@ def _chunk_of_service(item: object, position: int) -> Chunk:
 def _found_by(
     ask: Callable[[str, int], Sequence[Found]], about: str, top_k: int, timeout: float | None
 ) -> list[RankedChunk]:
-    """What a service finds in time: at most ``top_k``, also where it returns more than asked."""
+    """What a service finds in time: at most ``top_k``, also where it returns more than asked.
+
+    Args:
+        about: a query, or the id of a chunk.
+        timeout: seconds; None for no limit.
+    """
     if timeout is None:
         return newcomers(ask(about, top_k))[:top_k]
 
     def ask_each(texts: Sequence[str]) -> Sequence[Sequence[Found]]:
+        """The service as a call that takes several inputs at once: a deadline wants that."""
         return [ask(text, top_k) for text in texts]
 
+    ask_in_time = with_deadline(ask_each, timeout)
     try:
-        found = with_deadline(ask_each, timeout)([about])[0]
+        items = ask_in_time([about])[0]
     except StageTimeoutError:
         raise StageTimeoutError(
             f"the chunk service gave no answer within {timeout:g} s: set a longer 'timeout'"
         ) from None
-    return newcomers(found)[:top_k]
+    return newcomers(items)[:top_k]
 
 
 def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:
@@ -318,8 +332,10 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
     if fusion in ("concat", "interleave"):
         return in_order(entries.values())
     if fusion == "rrf":
-        ids = [[entry.chunk.id for entry in ranking] for ranking in rankings]
-        sums = reciprocal_rank_scores(ids, weights=weights)
+        ids_of_rankings: list[list[str]] = []
+        for ranking in rankings:
+            ids_of_rankings.append([entry.chunk.id for entry in ranking])
+        sums = reciprocal_rank_scores(ids_of_rankings, weights=weights)
     else:
         sums = _weighted_sums(rankings, weights)
     best_first = sorted(entries, key=lambda id: (-sums[id], id))
@@ -328,7 +344,7 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
 
 def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, float]:
     """Of each chunk id, the sum over the rankings of weight times its score in [0, 1]."""
-    parts: dict[str, list[float]] = {}
+    addends_of_id: dict[str, list[float]] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
         scores = [entry.score for entry in ranking if entry.score is not None]
         if len(scores) == len(ranking):
@@ -336,19 +352,23 @@ def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, fl
         else:
             shares = [1.0 - place / len(ranking) for place in range(len(ranking))]
         # An id that a ranking repeats counts once, where it stands best.
-        share_of: dict[str, float] = {}
+        share_of_id: dict[str, float] = {}
         for entry, share in zip(ranking, shares, strict=True):
-            share_of.setdefault(entry.chunk.id, share)
-        for id, share in share_of.items():
-            parts.setdefault(id, []).append(weight * share)
-    return {id: math.fsum(addends) for id, addends in parts.items()}
+            share_of_id.setdefault(entry.chunk.id, share)
+        for id, share in share_of_id.items():
+            addends = addends_of_id.setdefault(id, [])
+            addends.append(weight * share)
+    # Rounded once, whatever the order of the rankings.
+    return {id: math.fsum(addends) for id, addends in addends_of_id.items()}
 
 
 def _fused_output(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> OperatorOutput:
     """The rankings as one, with a note of how many chunks the first of them lacked."""
     chunks = fuse(rankings, fusion, weights)
-    added = len(chunks) - len({entry.chunk.id for entry in rankings[0]})
-    return OperatorOutput(chunks=chunks, notes=(f"added {counted(added, 'chunk')}",))
+    present_ids = {entry.chunk.id for entry in rankings[0]}
+    added = len(chunks) - len(present_ids)
+    note = f"added {counted(added, 'chunk')}"
+    return OperatorOutput(chunks=chunks, notes=(note,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -380,6 +400,7 @@ class LinkExpand(Checked):
         # In breadth: all that is one link away, then all that is two ...
         expanded_ids: set[str] = set()
         linked: dict[str, RankedChunk] = {}
+        ask = self.service.neighbours
         frontier = [entry.chunk.id for entry in context.chunks[: self.first]]
         for _ in range(self.depth):
             next_frontier: list[str] = []
@@ -387,10 +408,11 @@ class LinkExpand(Checked):
                 if id in expanded_ids:
                     continue
                 expanded_ids.add(id)
-                for entry in _found_by(self.service.neighbours, id, self.top_k, self.timeout):
-                    if entry.chunk.id not in linked:
-                        linked[entry.chunk.id] = entry
-                        next_frontier.append(entry.chunk.id)
+                for entry in _found_by(ask, id, self.top_k, self.timeout):
+                    linked_id = entry.chunk.id
+                    if linked_id not in linked:
+                        linked[linked_id] = entry
+                        next_frontier.append(linked_id)
             frontier = next_frontier
         rankings = [context.chunks, list(linked.values())]
         return _fused_output(rankings, self.fusion, (1.0, self.weight))

@@ -50,9 +50,14 @@ _RESOURCES: Mapping[Any, str] = {
 
 
 def described(registry: Registry, name: str) -> dict[str, Any]:
-    """An operator or reranker: its summary, what it needs, and the schema of its settings."""
+    """An operator or reranker: its summary, what it needs, and the schema of its settings.
+
+    For ``ragbench show operators`` and for programs that offer operators to choose from.
+    """
     target: Any = registry.load(name)
-    hints = typing.get_type_hints(target) if isinstance(target, type) else {}
+    hints: Mapping[str, Any] = {}
+    if isinstance(target, type):
+        hints = typing.get_type_hints(target)
     needs: list[str] = list(getattr(target, "NEEDS", ()))
     for kind in hints.values():
         if kind in _RESOURCES:
@@ -167,13 +172,13 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
     Takes the type out of the settings. Those of a reranker, which may stand beside the operator's
     own, move below the key ``reranker``.
     """
-    types_of: dict[str, list[str]] = {}
+    types_of_action: dict[str, list[str]] = {}
     for operator in OPERATORS.targets():
-        prefix, dot, suffix = operator.partition(".")
-        types = types_of.setdefault(prefix, [])
+        prefix, dot, type_name = operator.partition(".")
+        types = types_of_action.setdefault(prefix, [])
         if dot:
-            types.append(suffix)
-    name = _checked_name("action", action, list(types_of), "")
+            types.append(type_name)
+    name = _checked_name("action", action, list(types_of_action), "")
     if name == "rerank" and "reranker" not in settings:
         reranker = settings.pop("type", None)
         if not is_own(reranker):
@@ -183,10 +188,11 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
             if key not in _RERANK_SETTINGS:
                 reranker_settings[key] = settings.pop(key)
         settings["reranker"] = reranker_settings
-    types = types_of[name]
+    types = types_of_action[name]
     if not types:
         return name
-    return f"{name}.{_checked_name('type', settings.pop('type', None), types, name)}"
+    type_name = _checked_name("type", settings.pop("type", None), types, name)
+    return f"{name}.{type_name}"
 
 
 def _checked_name(key: str, name: object, known_names: Sequence[str], action: str) -> str:
@@ -198,17 +204,27 @@ def _checked_name(key: str, name: object, known_names: Sequence[str], action: st
     Raises:
         ConfigError: it is missing, or is none of those that are known.
     """
+    before = ""
+    behind = ""
+    if action:
+        before = f"{action}: "
+        behind = f" of {action}"
     if name is None:
-        subject = f"{action}: the setting" if action else "the setting"
-        raise ConfigError(f"{subject} '{key}' is missing. Known: {', '.join(known_names)}")
+        listed = ", ".join(known_names)
+        raise ConfigError(f"{before}the setting '{key}' is missing. Known: {listed}")
     if name not in known_names:
-        of_action = f" of {action}" if action else ""
-        raise ConfigError(f"unknown {key} '{name}'{of_action}.{listed_names(name, known_names)}")
+        # With the nearest of the names, where one of them may be meant.
+        listed = listed_names(name, known_names)
+        raise ConfigError(f"unknown {key} '{name}'{behind}.{listed}")
     return str(name)
 
 
 def _makers(name: str, resources: Resources) -> Makers:
-    """What makes those settings of an operator that a file cannot hold as they are."""
+    """What makes those settings of an operator that a file cannot hold as they are.
+
+    By the type of the setting, a function that makes it of what the file has: a counter of its
+    name, a reranker of its settings; services and models come from the resources.
+    """
     makers: dict[Any, Any] = {}
     for setting, kinds in _SHARED.items():
         for kind in kinds:
@@ -236,9 +252,15 @@ def _resource(name: str, resources: Resources, setting: str, kind: type, value: 
 
 
 def counter_makers(where: str, folder: Path) -> Makers:
-    """What makes a counter of tokens of its name in a file."""
+    """What makes a counter of tokens of its name in a file.
+
+    Args:
+        where: the name of what counts, for messages.
+        folder: what a path in the name is relative to.
+    """
 
     def counter(value: object) -> TokenCounter:
+        """The counter of a name such as ``approximate`` or ``tiktoken:cl100k_base``."""
         if not isinstance(value, str):
             raise ConfigError(f"{where}: counter must be a text, not {value!r}")
         return token_counter(value, folder)
@@ -249,7 +271,9 @@ def counter_makers(where: str, folder: Path) -> Makers:
 # --- stages from files
 
 _DASH = "operators are a list: put '- ' before each"
+"""What is said of a single operator where a list belongs."""
 _STAGE_SETTINGS = ("operators", "on_error", "score_field", "now")
+"""Keys of a stage in a file."""
 _SHARED: Mapping[str, tuple[type, ...]] = {
     "service": (ChunkSearch, ChunkNeighbours),
     "chat": (ChatModel,),
@@ -275,18 +299,22 @@ def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostR
         reading.wrong((), f"{_DASH}, below the key 'operators'")
         reading.finish()
     top = reading.mapping((), (*_STAGE_SETTINGS, *_SHARED))
-    stage = _stage(reading, (), top, _resources(reading, top, resources))
+    resources = _resources(reading, top, resources)
+    stage = _stage(reading, (), top, resources)
     reading.finish()
     return stage
 
 
 def load_variants(path: Path, resources: Resources | None = None) -> tuple[Variant, ...]:
-    """Reads several stages from a YAML file: a list ``variants``, each with a ``name``."""
+    """Reads several stages from a YAML file: a list ``variants``, each with a ``name``.
+
+    All mistakes of the file are reported together: the reading notes them and goes on.
+    """
     reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))
     resources = _resources(reading, top, resources)
     variants: dict[str, Variant] = {}
-    for position, _ in enumerate(reading.items(("variants",))):
+    for position in range(len(reading.items(("variants",)))):
         place = ("variants", position)
         entry = reading.mapping(place, ("name", *_STAGE_SETTINGS))
         name = entry.get("name")
@@ -304,9 +332,13 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
 
 def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> PostRetrieval:
     """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
-    if isinstance(reading.at(place), list) or "action" in reading.mapping(place):
-        return PostRetrieval(operators=_operators(reading, place, resources))
-    return _stage(reading, place, reading.mapping(place, _STAGE_SETTINGS), resources)
+    is_list = isinstance(reading.at(place), list)
+    # A single operator, which is refused as such with what to write instead.
+    if is_list or "action" in reading.mapping(place):
+        operators = _operators(reading, place, resources)
+        return PostRetrieval(operators=operators)
+    entry = reading.mapping(place, _STAGE_SETTINGS)
+    return _stage(reading, place, entry, resources)
 
 
 def _stage(
@@ -320,12 +352,15 @@ def _stage(
             settings[key] = value
 
     def make() -> PostRetrieval:
+        """The stage; a setting that is wrong is an error, which the reading notes."""
         made = {datetime: _checked_time}
         stage = from_settings(PostRetrieval, settings, where="stage", made=made)
         return cast("PostRetrieval", replace(stage, operators=operators))
 
     stage = reading.built(place, settings, make)
-    return PostRetrieval(operators=operators) if stage is None else stage
+    if stage is None:
+        return PostRetrieval(operators=operators)
+    return stage
 
 
 def _checked_time(value: object) -> datetime:
@@ -361,10 +396,12 @@ def _resources(
         spec = top.get(key)
         if spec is None:
             continue
-        resource = reading.built((key,), spec, partial(_loaded, spec, kinds, folder))
+        make = partial(_loaded, spec, kinds, folder)
+        resource = reading.built((key,), spec, make)
         if resource is not None:
             own_resources[key] = resource
-    return replace(resources or Resources(), folder=folder, **own_resources)
+    shared = resources or Resources()
+    return replace(shared, folder=folder, **own_resources)
 
 
 def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:

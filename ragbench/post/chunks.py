@@ -34,21 +34,29 @@ def passages_task(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> 
     for number, entry in enumerate(chunks, start=1):
         passages.append({"number": number, "text": entry.chunk.text})
     data = json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
-    return task_messages(table("ragbench.text", "prompts")[prompt], data)
+    prompts = table("ragbench.text", "prompts")
+    return task_messages(prompts[prompt], data)
 
 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:
-    """The form of an answer that names passages, such as ``{"keep": [1, 3]}``."""
+    """The form of an answer that names passages, such as ``{"keep": [1, 3]}``.
+
+    Args:
+        count: how many passages there are.
+    """
 
     def check(value: object) -> list[int]:
+        """The numbers; a model that names a passage that is not there is asked again."""
         if not is_list(value):
             raise ValueError(f"'{key}' is not a list")
         for number in value:
+            # `type`, because true is an int, too, and no number of a passage.
             if type(number) is not int or not 1 <= number <= count:
                 raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
         return cast("list[int]", value)
 
-    return field_schema(key, {"type": "array", "items": {"type": "integer"}}, check)
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    return field_schema(key, numbers, check)
 
 
 # --- chunks with new texts
@@ -59,13 +67,16 @@ def rewritten(
 ) -> RankedChunk:
     """A chunk with another text. Id, document, offsets and metadata are those of the origin.
 
+    The metadata says who wrote the text, and of which chunks: a report can show where it is from.
+
     Args:
         by: name of the operator that wrote the text.
         also_from: ids of further chunks that the text was made of.
     """
     change = {"by": by, "from": [entry.chunk.id, *also_from]}
     metadata = _metadata_with_change(entry, change)
-    return replace(entry, chunk=replace(entry.chunk, text=text, metadata=metadata))
+    chunk = replace(entry.chunk, text=text, metadata=metadata)
+    return replace(entry, chunk=chunk)
 
 
 def rewritten_by(
@@ -87,51 +98,50 @@ def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk
     metadata.
     """
     chunk = entry.chunk
-    text = " ".join([chunk.text[span.start : span.end] for span in spans])
+    stretches = [chunk.text[span.start : span.end] for span in spans]
+    text = " ".join(stretches)
     if text == chunk.text:
         return entry
-    stretches = [[span.start, span.end] for span in spans]
-    change = {"by": by, "from": [chunk.id], "spans": stretches}
     start = chunk.start
     end = chunk.end
     # Offsets of another length than the text's are those of something else: they stay.
     if start is not None and end is not None and end - start == len(chunk.text):
         end = start + spans[-1].end
         start += spans[0].start
+    places = [[span.start, span.end] for span in spans]
+    change = {"by": by, "from": [chunk.id], "spans": places}
     metadata = _metadata_with_change(entry, change)
-    return replace(entry, chunk=replace(chunk, text=text, start=start, end=end, metadata=metadata))
+    shortened = replace(chunk, text=text, start=start, end=end, metadata=metadata)
+    return replace(entry, chunk=shortened)
 
 
 def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) -> RankedChunk:
     """A chunk that stands for several: it has no score and no place of its own in retrieval."""
-    change: dict[str, Any] = {"by": by, "from": [entry.chunk.id for entry in origins]}
-    documents = {entry.chunk.document_id for entry in origins}
-    return RankedChunk(
-        chunk=Chunk(
-            id=id,
-            text=text,
-            document_id=documents.pop() if len(documents) == 1 else None,
-            metadata={DERIVED: [change]},
-        ),
-        score=None,
-        rank=1,
-        initial_score=None,
-        initial_rank=None,
-    )
+    origin_ids = [entry.chunk.id for entry in origins]
+    change: dict[str, Any] = {"by": by, "from": origin_ids}
+    document_id = None
+    document_ids = {entry.chunk.document_id for entry in origins}
+    if len(document_ids) == 1:  # of several documents none can be named
+        (document_id,) = document_ids
+    chunk = Chunk(id=id, text=text, document_id=document_id, metadata={DERIVED: [change]})
+    return RankedChunk(chunk=chunk, score=None, rank=1, initial_score=None, initial_rank=None)
 
 
 def _metadata_with_change(entry: RankedChunk, change: dict[str, Any]) -> dict[str, Any]:
     """A chunk's metadata with one more change at the end of its list of changes."""
     metadata = entry.chunk.metadata
-    changes = metadata.get(DERIVED)
+    earlier_changes: list[Any] = []
+    value = metadata.get(DERIVED)
     # The key may be the user's own, with a value that is no list: it is overwritten.
-    earlier: list[Any] = [*changes] if isinstance(changes, list) else []
-    return {**metadata, DERIVED: [*earlier, change]}
+    if isinstance(value, list):
+        earlier_changes = cast("list[Any]", value)
+    return {**metadata, DERIVED: [*earlier_changes, change]}
 
 
 # --- chunks as the items of a mapping, for `ragbench.post.stage.PostRetrieval.execute`
 
 _ID_KEYS = ("id", "entry_id", "node_id")
+"""Keys under which items have their id; the first one with a value counts."""
 
 
 def query_of(data: Mapping[str, Any]) -> Query:
@@ -166,7 +176,7 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
         id = chunk.id
         if id in earlier_ids:
             id = f"{id}#{position}" if id else str(position)
-            while id in all_ids:
+            while id in all_ids:  # another item may have this very id
                 id += "'"
             chunks[position] = replace(chunk, id=id)
         all_ids.add(id)
@@ -188,13 +198,14 @@ def written_back(
         chunks: what post-retrieval left.
         score_field: the metadata key under which each score is written, too.
     """
-    items: dict[str, Mapping[str, Any]] = {}
+    item_of_id: dict[str, Mapping[str, Any]] = {}
     for chunk, item in zip(originals, data.get("memory_data") or [], strict=True):
-        items[chunk.id] = item
+        item_of_id[chunk.id] = item
     new_items: list[dict[str, Any]] = []
     for entry in chunks:
         chunk = entry.chunk
-        item = items.get(chunk.id, {"id": chunk.id})
+        # A chunk that an operator added came from no item.
+        item = item_of_id.get(chunk.id, {"id": chunk.id})
         new_item = {**item, "text": chunk.text, "metadata": chunk.metadata}
         if entry.score is not None or "score" in item:
             new_item["score"] = entry.score
@@ -220,11 +231,13 @@ def chunk_of(item: object, where: str) -> Chunk:
     score = values.get("score")
     if score is not None:
         # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
+        is_number = isinstance(score, Real) and not isinstance(score, bool)
+        if not is_number or not math.isfinite(score):
             raise InputError(f"{where}: score must be a finite number, not {score!r}")
         score = float(score)
+    id = _id_in(values) or _id_in(metadata)
     return Chunk(
-        id=_id_in(values) or _id_in(metadata),
+        id=id,
         text=text,
         score=score,
         document_id=metadata.get("document_id"),
@@ -242,7 +255,7 @@ def _id_in(values: Mapping[str, Any]) -> str:
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    """The value where it is a mapping; else an error that names its place."""
+    """The value where it is a mapping; else an error that names its place in the user's data."""
     if not isinstance(value, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
     return cast("Mapping[str, Any]", value)
@@ -251,6 +264,7 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 # --- times in chunks' metadata
 
 Precision = Literal["year", "month", "day", "time"]
+"""How precise a point in time is: a text may name only its year, month or day."""
 
 _YEARS = range(1000, 3000)
 """Whole numbers that are years: as seconds they would lie in the first hour of 1970."""
@@ -291,8 +305,10 @@ def known_time(value: object) -> KnownTime | None:
     """
     # A datetime is a date, and a bool an int: the narrower kind is looked for first.
     if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return KnownTime(time=aware, precision="time")
+        time = value
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return KnownTime(time=time, precision="time")
     if isinstance(value, date):
         return _of_day(value)
     if isinstance(value, bool):
@@ -307,7 +323,9 @@ def known_time(value: object) -> KnownTime | None:
 def parse_time(value: object) -> datetime | None:
     """The point in time that `known_time` reads, without how precise it is."""
     known_point = known_time(value)
-    return None if known_point is None else known_point.time
+    if known_point is None:
+        return None
+    return known_point.time
 
 
 def _of_day(day: date, precision: Precision = "day") -> KnownTime:
@@ -327,7 +345,10 @@ def _from_number(number: float) -> KnownTime | None:
             with suppress(ValueError):  # 20241399 is no day
                 return _of_day(date.fromisoformat(str(whole)))
     seconds = seconds_of(number)
-    return None if seconds is None else known_time(datetime.fromtimestamp(seconds, UTC))
+    if seconds is None:
+        return None
+    time = datetime.fromtimestamp(seconds, UTC)
+    return KnownTime(time=time, precision="time")
 
 
 def _from_text(text: str) -> KnownTime | None:
@@ -340,22 +361,24 @@ def _from_text(text: str) -> KnownTime | None:
         return _of_day(date.fromisoformat(text))
     with suppress(ValueError):
         return known_time(datetime.fromisoformat(text))
+    # Loaded late: few texts come this far.
     from dateutil import parser  # type: ignore[import-untyped]
 
     # The parser takes what a text leaves out from a default. Where two defaults that differ in
-    # everything give different values, the text did not say it.
+    # everything give different values, the text did not say it. Both years are leap years, so that
+    # 29 February is a day in each.
     try:
         time = parser.parse(text, default=datetime(2000, 1, 1, 0))
-        other_time = parser.parse(text, default=datetime(2004, 3, 2, 1))
+        time_by_second_default = parser.parse(text, default=datetime(2004, 3, 2, 1))
     except (ValueError, OverflowError, TypeError):
         return None
-    if time.year != other_time.year:
+    if time.year != time_by_second_default.year:
         return None
-    if time.month != other_time.month:
+    if time.month != time_by_second_default.month:
         return _of_day(date(time.year, 1, 1), "year")
-    if time.day != other_time.day:
+    if time.day != time_by_second_default.day:
         return _of_day(date(time.year, time.month, 1), "month")
-    if time.hour != other_time.hour:
+    if time.hour != time_by_second_default.hour:
         return _of_day(time.date())
     return known_time(time)
 
@@ -373,25 +396,34 @@ def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> 
     for time in times:
         if present is None or time is None:
             ages.append(None)
-        else:
-            ages.append(max(0.0, (present - time).total_seconds() / 3600))
+            continue
+        hours = (present - time).total_seconds() / 3600
+        ages.append(max(0.0, hours))  # a date in the future is no age
     return ages
 
 
 def age_text(known: KnownTime, now: datetime) -> str:
     """An age in words, no more precise than the time: "12 days old", "this year", "in 2 months"."""
-    then = known.time.astimezone(UTC).date()
+    date_then = known.time.astimezone(UTC).date()
     today = now.astimezone(UTC).date()
-    years = today.year - then.year
+    years = today.year - date_then.year
     if known.precision == "year":
-        count, unit, present = years, "year", "this year"
+        age = years
+        unit = "year"
+        text_for_now = "this year"
     elif known.precision == "month":
-        count, unit, present = 12 * years + today.month - then.month, "month", "this month"
+        age = 12 * years + today.month - date_then.month
+        unit = "month"
+        text_for_now = "this month"
     else:
-        count, unit, present = (today - then).days, "day", "today"
-    if count == 0:
-        return present
-    if abs(count) != 1:
+        age = (today - date_then).days
+        unit = "day"
+        text_for_now = "today"
+    if age == 0:
+        return text_for_now
+    if abs(age) != 1:
         unit += "s"
-    amount = f"{abs(count)} {unit}"
-    return f"{amount} old" if count > 0 else f"in {amount}"
+    amount = f"{abs(age)} {unit}"
+    if age < 0:
+        return f"in {amount}"
+    return f"{amount} old"

@@ -46,9 +46,11 @@ class LlmFilter:
         if not chunks:
             return ()
         task = passages_task("choose", context.query.text, chunks)
-        numbers = ask_structure(self.chat, task, numbers_schema("keep", len(chunks)))
+        schema = numbers_schema("keep", len(chunks))
+        numbers = ask_structure(self.chat, task, schema)
         # Models name passages in any order, and some of them twice.
-        return [chunks[number - 1] for number in sorted(set(numbers))]
+        distinct_numbers = sorted(set(numbers))
+        return [chunks[number - 1] for number in distinct_numbers]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +167,8 @@ class Dedup:
         texts: set[str] = set()
         for entry in context.chunks:
             id = entry.chunk.id
-            text = " ".join(unicodedata.normalize("NFKC", entry.chunk.text).split())
+            normalised = unicodedata.normalize("NFKC", entry.chunk.text)
+            text = " ".join(normalised.split())
             if id not in ids and text not in texts:
                 distinct.append(entry)
             # Also those of a chunk that is left out: what has its other text or id repeats it.
@@ -213,11 +216,12 @@ class DedupNear(Checked):
 
     def _resembles_any(self, shingles: set[str], earlier: Iterable[set[str]]) -> bool:
         """Whether the Jaccard index with one of the earlier texts reaches the limit."""
-        for others in earlier:
-            if shingles or others:
-                share = len(shingles & others) / len(shingles | others)
-            else:
-                share = 1.0  # two texts without a word are the same
+        for earlier_shingles in earlier:
+            common = shingles & earlier_shingles
+            union = shingles | earlier_shingles
+            share = 1.0  # two texts without a word are the same
+            if union:
+                share = len(common) / len(union)
             if share >= self.similarity or math.isclose(share, self.similarity):
                 return True
         return False
@@ -316,7 +320,7 @@ class Abstractive(Checked):
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
-    """``ln(1 + (N - n + 0.5) / (n + 0.5))``, n of N texts holding a word.
+    """``ln(1 + (N - n + 0.5) / (n + 0.5))``, n of N texts holding a word: rare words weigh more.
 
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
     """
@@ -332,10 +336,13 @@ class QueryWords(Record, kw_only=False):
     def among(cls, query: str, texts: Sequence[str]) -> QueryWords:
         """Weighted by `inverse_frequency` among the texts."""
         words_of_texts = [set(tokenise(text)) for text in texts]
+        distinct_words = dict.fromkeys(tokenise(query))
         weights: dict[str, float] = {}
-        for word in dict.fromkeys(tokenise(query)):
-            holding = sum(word in words for words in words_of_texts)
-            weights[word] = inverse_frequency(len(texts), holding)
+        for word in distinct_words:
+            texts_with_word = 0
+            for words in words_of_texts:
+                texts_with_word += word in words
+            weights[word] = inverse_frequency(len(texts), texts_with_word)
         return cls(weights)
 
     def held_by(self, text: str) -> set[str]:
@@ -393,7 +400,8 @@ class Extractive(Checked):
         for place, text in enumerate(texts):
             for span in split_sentences(text):
                 all_sentences.append((place, span))
-                worth = query.worth(query.held_by(text[span.start : span.end]))
+                words_held = query.held_by(text[span.start : span.end])
+                worth = query.worth(words_held)
                 if worth:
                     relevant.append((-worth, (place, span)))
         if relevant:
@@ -417,7 +425,8 @@ class Extractive(Checked):
         used = 0
         fitting: dict[int, list[Span]] = {}
         for place, span in sentences:
-            cost = self.counter.count(texts[place][span.start : span.end])
+            text = texts[place]
+            cost = self.counter.count(text[span.start : span.end])
             if used + cost <= self.budget:
                 used += cost
                 fitting.setdefault(place, []).append(span)
@@ -429,11 +438,19 @@ class Extractive(Checked):
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:
-    """Sentences as stretches: those with only white space between them are one."""
+    """Sentences as stretches: those with only white space between them are one.
+
+    So neighbours keep what stands between them, such as a paragraph's end.
+    """
     stretches: list[Span] = []
     for span in spans:
-        if stretches and not text[stretches[-1].end : span.start].strip():
-            stretches[-1] = Span(stretches[-1].start, span.end)
-        else:
+        if not stretches:
             stretches.append(span)
+            continue
+        previous = stretches[-1]
+        between = text[previous.end : span.start]
+        if between.strip():
+            stretches.append(span)
+        else:
+            stretches[-1] = Span(previous.start, span.end)
     return stretches

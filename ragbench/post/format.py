@@ -42,6 +42,7 @@ class Chat(Checked):
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
             value = entry.chunk.metadata.get(self.role_field) or ""
+            # On one line: a line break in a name could begin a turn of its own.
             role = " ".join(str(value).split())
             turns.append((role or self.default_role, entry.chunk.text))
         if self.style == "json":
@@ -71,8 +72,9 @@ class LongContext:
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Every other chunk from the first on, then those between them from behind."""
-        chunks = context.chunks
-        return (*chunks[::2], *chunks[1::2][::-1])
+        first_and_every_second = context.chunks[::2]
+        between = context.chunks[1::2]
+        return (*first_and_every_second, *reversed(between))
 
 
 Field = Literal[
@@ -87,6 +89,7 @@ Field = Literal[
     "initial_rank",
     "initial_score",
 ]
+"""What an object of `JsonFormat` may hold of a chunk."""
 
 _RANKING_FIELDS = ("rank", "score", "initial_rank", "initial_score")
 """Those that are known of a chunk's place among the others; the rest are the chunk's own."""
@@ -123,20 +126,25 @@ class JsonFormat(Checked):
                 # An entry has a score, too, and its chunk the one that retrieval gave.
                 holder = entry if field in _RANKING_FIELDS else entry.chunk
                 value = getattr(holder, field)
-                values[field] = _plain(readable_metadata(value) if field == "metadata" else value)
+                if field == "metadata":
+                    value = readable_metadata(value)
+                values[field] = _plain(value)
             objects.append(values)
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
 def _plain(value: object) -> object:
-    """The value as JSON knows it."""
+    """The value as JSON knows it: metadata may hold anything that a user's program put there."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
+        plain: dict[str, object] = {}
+        for key, item in cast("dict[Any, Any]", value).items():
+            plain[str(key)] = _plain(item)
+        return plain
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in cast("list[Any]", value)]
     return str(value)
@@ -145,6 +153,7 @@ def _plain(value: object) -> object:
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 """A doubled brace, a name in braces, or a brace alone, which is a mistake."""
 _CHUNK_NAMES = ("text", "id", "rank", "score", "document_id")
+"""Names that a template may have in braces, besides the question and metadata."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,18 +208,23 @@ class Template:
 
 def _score_text(entry: RankedChunk) -> str | None:
     """A chunk's score with four digits; None where nothing scored it."""
-    return None if entry.score is None else f"{entry.score:.4g}"
+    if entry.score is None:
+        return None
+    return f"{entry.score:.4g}"
 
 
 def _filled(template: str, values: Mapping[str, object]) -> str:
     """Filled in one pass: braces within a value stay as they are."""
 
     def text_of(match: re.Match[str]) -> str:
+        """The text in the place of a placeholder; empty where its value is not known."""
         name = match[1]
         if name is None:  # a doubled brace, which stands for one
             return match[0][0]
         value = values.get(name)
-        return "" if value is None else str(value)
+        if value is None:
+            return ""
+        return str(value)
 
     return _PLACEHOLDER.sub(text_of, template)
 
@@ -223,19 +237,24 @@ def _problem(
     Args:
         field: the setting that holds the template.
         names: what may stand in braces, besides metadata where that may.
+        metadata: whether ``{metadata.KEY}`` may stand there.
     """
     for match in _PLACEHOLDER.finditer(template):
         name = match[1]
         if match[0] in ("{{", "}}") or name in names:
             continue
-        if metadata and name is not None and name.startswith("metadata.") and name != "metadata.":
+        prefix, _, key = (name or "").partition(".")
+        if metadata and prefix == "metadata" and key:
             continue
-        known_names = (*names, "metadata.KEY") if metadata else names
-        listed = ", ".join(f"{{{known_name}}}" for known_name in known_names)
+        accepted = names
+        if metadata:
+            accepted = (*names, "metadata.KEY")
+        listed = ", ".join(f"{{{accepted_name}}}" for accepted_name in accepted)
         return f"{field} holds '{match[0]}'. Known: {listed}; {{{{ and }}}} for braces"
     return None
 
 
+# XML 1.0 keeps all names that begin with "xml" for itself, section 2.3.
 _NAME = re.compile(r"(?!xml)[A-Za-z_][\w.-]*", re.ASCII | re.IGNORECASE)
 # What XML 1.0 has no way to write, section 2.2: controls, surrogates, two non-characters.
 _IMPOSSIBLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -290,16 +309,18 @@ class Xml:
             attributes = ""
             for name, value in values.items():
                 if value is not None:
-                    attributes += f' {name}="{_escaped(str(value), _ATTRIBUTE_ESCAPES)}"'
+                    escaped = _escaped(str(value), _ATTRIBUTE_ESCAPES)
+                    attributes += f' {name}="{escaped}"'
             text = _escaped(chunk.text, _TEXT_ESCAPES)
             lines.append(f"<{self.element}{attributes}>{text}</{self.element}>")
-        text = "\n".join([f"<{self.root}>", *lines, f"</{self.root}>"])
-        return OperatorOutput(chunks=context.chunks, history_text=text)
+        elements = "\n".join([f"<{self.root}>", *lines, f"</{self.root}>"])
+        return OperatorOutput(chunks=context.chunks, history_text=elements)
 
 
 def _escaped(text: str, escapes: dict[str, str]) -> str:
     """The text as XML: with ``&``, ``<``, ``>`` and what else is to be escaped as references."""
-    return escape(_IMPOSSIBLE.sub("\ufffd", text), escapes)
+    writable = _IMPOSSIBLE.sub("\ufffd", text)
+    return escape(writable, escapes)
 
 
 def _name_problem(field: str, name: str) -> str | None:

@@ -42,7 +42,9 @@ class RankedChunk(Record):
 
 def as_query(query: Query | str) -> Query:
     """A question as post-retrieval sees it."""
-    return Query(text=query) if isinstance(query, str) else query
+    if isinstance(query, str):
+        return Query(text=query)
+    return query
 
 
 def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
@@ -113,7 +115,9 @@ def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
     """The chunks with ranks from 1 in the order given."""
     entries: list[RankedChunk] = []
     for rank, entry in enumerate(chunks, start=1):
-        entries.append(entry if entry.rank == rank else replace(entry, rank=rank))
+        if entry.rank != rank:
+            entry = replace(entry, rank=rank)
+        entries.append(entry)
     return tuple(entries)
 
 

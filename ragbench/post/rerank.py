@@ -68,19 +68,26 @@ class NotedScores(tuple[float, ...]):
 
 
 def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], tuple[str, ...]]:
-    """The first characters of each text, and a note where that cut some."""
+    """The first characters of each text, and a note where that cut some.
+
+    What a reranker shows to a model is limited by price and by what the model takes.
+    """
     texts = [chunk.text for chunk in chunks]
     if limit is None:
         return texts, ()
-    cut = sum(len(text) > limit for text in texts)
-    notes: tuple[str, ...] = ()
-    if cut:
-        notes = (f"{cut} of {counted(len(chunks), 'chunk')} were cut to {limit} characters",)
-    return [text[:limit] for text in texts], notes
+    shortened = [text[:limit] for text in texts]
+    cut_texts = [text for text in texts if len(text) > limit]
+    if not cut_texts:
+        return shortened, ()
+    counts = f"{len(cut_texts)} of {counted(len(chunks), 'chunk')}"
+    return shortened, (f"{counts} were cut to {limit} characters",)
 
 
 def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-    """Asks a reranker for scores and makes sure that there is one finite number a chunk."""
+    """Asks a reranker for scores and makes sure that there is one finite number a chunk.
+
+    It may be a user's: a wrong number of scores would move some to other chunks, unseen.
+    """
     scores = reranker.score(query, chunks)
     values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
@@ -94,7 +101,9 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
                 f"reranker '{reranker.name}' gave the score {score} for chunk {position} of "
                 f"{len(chunks)}; scores must be finite"
             )
-    return NotedScores(values, scores.notes if isinstance(scores, NotedScores) else ())
+    if isinstance(scores, NotedScores):
+        return NotedScores(values, scores.notes)
+    return NotedScores(values)
 
 
 class Reranked(Record):
@@ -175,7 +184,9 @@ class Rerank(Checked):
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """Reranks; a failure that left the old order goes on, so that the stage can record it."""
         result = self.reranked(context.query, context.chunks)
-        failures = () if result.failure is None else (result.failure,)
+        failures: tuple[Failure, ...] = ()
+        if result.failure is not None:
+            failures = (result.failure,)
         return OperatorOutput(chunks=result.chunks, notes=result.notes, failures=failures)
 
     def reranked(self, query: Query, entries: Sequence[RankedChunk]) -> Reranked:
@@ -217,10 +228,11 @@ class Rerank(Checked):
             return checked_scores(self.reranker, query, chunks)
 
         def scores_of(queries: Sequence[Query]) -> Sequence[NotedScores]:
+            """The scores as a call that takes several inputs at once: a deadline wants that."""
             return [checked_scores(self.reranker, query, chunks) for query in queries]
 
-        # A deadline is put before calls that take several inputs at once.
-        return with_deadline(scores_of, self.timeout)([query])[0]
+        scores_in_time = with_deadline(scores_of, self.timeout)
+        return scores_in_time([query])[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -256,6 +268,7 @@ class StoredReranker:
         if getattr(self.reranker, "scores_alone", False):
             keys = [digest(text) for text in texts]
         else:
+            # Four bytes hold any place: no list of candidates has four thousand million.
             keys = [whole_list + place.to_bytes(4, "big") for place in range(len(texts))]
         stored_values = self.store.known(self.model, question, keys)
         # By key: of a text that stands there twice, one score is asked for.
@@ -273,7 +286,8 @@ class StoredReranker:
             if notes:
                 new_values[notes_key] = notes
             self.store.keep(self.model, question, new_values)
-        return NotedScores([stored_values[key] for key in keys], notes)
+        scores_in_order = [stored_values[key] for key in keys]
+        return NotedScores(scores_in_order, notes)
 
 
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:

@@ -76,16 +76,21 @@ def operator_schemas() -> list[dict[str, Any]]:
         names: dict[str, Any] = {"action": {"const": action}}
         if dot:
             names["type"] = {"const": type_}
-        schemas.append(with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), names))
+        schema = schema_of_settings(OPERATORS.load(name), WRITTEN)
+        schemas.append(with_names(schema, names))
+    # The reranker's settings stand beside those of the operator itself.
     rerank_settings = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
         schema["properties"] = schema.get("properties", {}) | rerank_settings
         names = {"action": {"const": "rerank"}, "type": {"const": name}}
         schemas.append(with_names(schema, names))
-    own = {"type": "string", "pattern": OWN_CLASS}
-    schemas.append(with_names({"type": "object"}, {"action": own}))
-    schemas.append(with_names({"type": "object"}, {"action": {"const": "rerank"}, "type": own}))
+    # Of a class of the user's nothing is known: any settings may stand beside its name.
+    own_class = {"type": "string", "pattern": OWN_CLASS}
+    own_operator = {"action": own_class}
+    own_reranker = {"action": {"const": "rerank"}, "type": own_class}
+    schemas.append(with_names({"type": "object"}, own_operator))
+    schemas.append(with_names({"type": "object"}, own_reranker))
     return schemas
 
 

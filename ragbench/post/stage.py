@@ -193,8 +193,10 @@ class PostRetrieval(Checked):
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
         """What an operator makes of the chunks; after a failure that is kept, they stay."""
         try:
-            output = _checked_output(operator, operator.apply(state))
+            returned = operator.apply(state)
+            output = _checked_output(operator, returned)
         except Exception as error:
+            # The two would fail, or stop, every question.
             if self.on_error == "raise" or isinstance(error, (InputError, LLMStoppedError)):
                 raise
             failure = Failure.of(error, stage=operator.name)
@@ -256,10 +258,12 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
             made.append((chunk.id, _origins(chunk)))
         elif chunk.text not in texts_before[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
+    scores_before = [(entry.chunk.id, entry.score) for entry in before]
+    scores_now = [(entry.chunk.id, entry.score) for entry in output.chunks]
     return Step(
         operator=operator,
-        given=tuple([(entry.chunk.id, entry.score) for entry in before]),
-        left=tuple([(entry.chunk.id, entry.score) for entry in output.chunks]),
+        given=tuple(scores_before),
+        left=tuple(scores_now),
         notes=output.notes,
         failures=output.failures,
         rewrote=tuple(rewrote),
@@ -279,7 +283,11 @@ def _step_item(step: Step) -> dict[str, Any]:
 
 
 def _warn_of(step: Step) -> None:
-    """Warns the caller of `PostRetrieval.execute` of what failed, or did nothing for a reason."""
+    """Warns the caller of `PostRetrieval.execute` of what failed, or did nothing for a reason.
+
+    The chunks look the same as without the operator: whoever does not read the steps would not see
+    that it had no part in them.
+    """
     problems = [f"{failure.type}: {failure.message}" for failure in step.failures]
     if problems:
         outcome = "failed, and the chunks went on without it"
@@ -297,7 +305,8 @@ def _origins(chunk: Chunk) -> tuple[str, ...]:
     if not changes:
         return ()
     last_change = as_object(changes[-1])
-    return tuple(map(str, as_list(last_change.get("from"))))
+    origin_ids = as_list(last_change.get("from"))
+    return tuple(str(origin_id) for origin_id in origin_ids)
 
 
 def post_retrieved(
@@ -306,18 +315,21 @@ def post_retrieved(
     """What a retrieval becomes by a stage; its metadata holds what each operator did."""
     result_metadata: Mapping[str, Any] = as_object(result.metadata)
     embedding = result_metadata.get("query_embedding")
-    outcome = stage.run(Query(text=query, embedding=embedding), result.to_chunks())
+    question = Query(text=query, embedding=embedding)
+    outcome = stage.run(question, result.to_chunks())
     chunks = [entry.chunk for entry in outcome.chunks]
-    scores = [entry.score for entry in outcome.chunks if entry.score is not None]
-    metadata = [dict(chunk.metadata) for chunk in chunks]
     ids = None
+    # Without ids of the system's own, chunks have some that nothing outside of it knows.
     if result.context_ids is not None:
         ids = [chunk.id for chunk in chunks]
+    scores = [entry.score for entry in outcome.chunks if entry.score is not None]
+    # A result has a score for each of its chunks, or none.
+    are_scored = len(scores) == len(chunks)
+    metadata = [dict(chunk.metadata) for chunk in chunks]
     return RetrievalResult(
         [chunk.text for chunk in chunks],
         context_ids=ids,
-        # A result has a score for each of its chunks, or none.
-        scores=scores if len(scores) == len(chunks) else None,
+        scores=scores if are_scored else None,
         context_metadata=metadata if any(metadata) else None,
         metadata={POST_RETRIEVE: _steps_object(outcome, result)},
     )
@@ -332,30 +344,44 @@ def _steps_object(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> di
     texts = {chunk.id: chunk.text for chunk in retrieved.to_chunks()}
     steps: list[dict[str, Any]] = []
     for step in outcome.steps:
-        rewrote: list[tuple[str, str | None]] = []
-        for id, text in step.rewrote:
-            # A text is left out where it is the final one, or holds all of the one before.
-            before = texts.get(id)
-            holds_before = before is not None and before in (text or "")
-            if text == final_texts.get(id) or holds_before:
-                rewrote.append((id, None))
-            else:
-                rewrote.append((id, text))
+        steps.append(_step_object(step, texts, final_texts))
+        # What the next step is given.
         for id, text in step.rewrote:
             if text is not None:
                 texts[id] = text
-        # No traceback: it is stored with every result, and names ragbench's own code only.
-        failures = [replace(failure, traceback=None) for failure in step.failures]
-        stored_step = replace(step, rewrote=tuple(rewrote), failures=tuple(failures))
-        values: dict[str, Any] = msgspec.to_builtins(stored_step)
-        # A step is given what the one before it left.
-        del values["given"]
-        if step.left == step.given:
-            del values["left"]
-        # An empty value is the default; but a list of no chunks says that all were dropped.
-        steps.append({key: value for key, value in values.items() if value or key == "left"})
     first_input = outcome.steps[0].given if outcome.steps else ()
     record: dict[str, Any] = {"given": first_input, "steps": steps}
     if outcome.formatted:
         record["text"] = outcome.history_text
     return record
+
+
+def _step_object(
+    step: Step, texts: Mapping[str, str], final_texts: Mapping[str, str]
+) -> dict[str, Any]:
+    """What one operator did, as it is stored.
+
+    Args:
+        texts: of the chunks before it, by id.
+        final_texts: of the chunks that are left in the end.
+    """
+    rewrote: list[tuple[str, str | None]] = []
+    for id, text in step.rewrote:
+        # A text is left out where it is the final one, or holds all of the one before.
+        before = texts.get(id)
+        is_final = text == final_texts.get(id)
+        holds_before = before is not None and before in (text or "")
+        if is_final or holds_before:
+            rewrote.append((id, None))
+        else:
+            rewrote.append((id, text))
+    # No traceback: it is stored with every result, and names ragbench's own code only.
+    failures = [replace(failure, traceback=None) for failure in step.failures]
+    stored_step = replace(step, rewrote=tuple(rewrote), failures=tuple(failures))
+    values: dict[str, Any] = msgspec.to_builtins(stored_step)
+    # A step is given what the one before it left.
+    del values["given"]
+    if step.left == step.given:
+        del values["left"]
+    # An empty value is the default; but a list of no chunks says that all were dropped.
+    return {key: value for key, value in values.items() if value or key == "left"}

@@ -28,6 +28,7 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 from ragbench.safe_text import listed
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
+"""What `as_rag` gives: plain or in coroutines."""
 
 _SHAPES = (
     "the interface's methods (retrieve, generate, their batch_ and _with_metadata forms)",
@@ -37,6 +38,7 @@ _SHAPES = (
     "a function of the query",
     "an http:// or https:// URL",
 )
+"""What `as_rag` looks for, as its errors list it."""
 
 
 def as_rag(
@@ -125,11 +127,12 @@ def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
 
 
 def _options_of_url(obj: object, **options: object) -> dict[str, object]:
-    """The options that have a value, which only a URL has."""
-    of_url = {name: value for name, value in options.items() if value is not None}
-    if of_url and not isinstance(obj, str):
-        raise InterfaceError(f"{', '.join(of_url)}= is for a URL, which is the first argument")
-    return of_url
+    """The options that have a value: only a URL takes them."""
+    present = {name: value for name, value in options.items() if value is not None}
+    if present and not isinstance(obj, str):
+        names = ", ".join(present)
+        raise InterfaceError(f"{names}= is for a URL, which is the first argument")
+    return present
 
 
 def _endpoint(url: str, options: Mapping[str, Any]) -> object:
@@ -226,10 +229,14 @@ def _inventory(obj: object) -> str:
     """What an object has instead of what was looked for, for the end of a message."""
     methods: list[str] = []
     for name in dir(obj):
+        if name.startswith("_"):
+            continue
         # Statically: a property would be computed, and may fail.
-        if not name.startswith("_") and callable(inspect.getattr_static(obj, name, None)):
+        member = inspect.getattr_static(obj, name, None)
+        if callable(member):
             methods.append(name)
-    return f"A {type(obj).__name__} has: {listed(methods) or 'no public methods'}"
+    names = listed(methods) or "no public methods"
+    return f"A {type(obj).__name__} has: {names}"
 
 
 def name_of(function: object) -> str:
@@ -262,7 +269,8 @@ def _retriever(function: Callable[..., Any]) -> Parts:
     where = name_of(function)
     name = "retrieve_with_metadata"
     ask = _with_top_k(function, keyword_for_top_k(function), where)
-    return Parts(source=function, methods={name: _method(name, function, where, ask)})
+    methods = {name: _method(name, function, where, ask)}
+    return Parts(source=function, methods=methods)
 
 
 def _generator(function: Callable[..., Any]) -> Parts:
@@ -288,21 +296,26 @@ def _of_interface(obj: object, names: tuple[str, ...]) -> Parts:
     """
     methods: dict[str, Callable[..., Any]] = {}
     for family in FAMILIES.values():
-        rich = [form for form in (family.rich, family.rich_batch) if form.name in names]
-        plain = [form for form in (family.plain, family.batch) if form.name in names]
-        for form in rich or plain:
-            target = family.rich_batch.name if form.batch else family.rich.name
+        present_forms = [form for form in family if form.name in names]
+        rich_forms = [form for form in present_forms if form.rich]
+        for form in rich_forms or present_forms:
+            target = family.rich_batch if form.batch else family.rich
             function = getattr(obj, form.name)
             where = f"{type(obj).__name__}.{form.name}"
             ask = function
             if family is RETRIEVAL:
                 ask = _with_top_k(function, top_k_of_function(function), where)
-            methods[target] = _method(target, function, where, ask)
+            methods[target.name] = _method(target.name, function, where, ask)
     return Parts(source=obj, methods=methods)
 
 
 def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Callable[..., Any]:
-    """A function that takes ``top_k`` by that name, of one that takes it in a way of its own."""
+    """A function that takes ``top_k`` by that name, of one that takes it in a way of its own.
+
+    Args:
+        way: how it takes the number; see `ragbench.rag.forms.pass_top_k`.
+        where: its name in messages.
+    """
 
     def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
         """Asks the function for so many contexts, or refuses where it takes no number."""
@@ -332,12 +345,14 @@ def _method(
     def call(query: Any, *more: Any, **options: Any) -> Any:
         """The method for a plain function."""
         size = len(query)  # counted first: a method may empty what it is given
-        return result(ask(query, *more, **options), size)
+        value = ask(query, *more, **options)
+        return result(value, size)
 
     async def acall(query: Any, *more: Any, **options: Any) -> Any:
         """The method for a coroutine function."""
         size = len(query)
-        return result(await ask(query, *more, **options), size)
+        value = await ask(query, *more, **options)
+        return result(value, size)
 
     method = acall if is_coroutine(function) else call
     return taking_history(method, history_keyword(function))

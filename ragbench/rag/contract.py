@@ -7,6 +7,7 @@ from ragbench.errors import ContractError
 _REFUSALS = frozenset({301, 302, 303, 400, 401, 403, 404, 405, 406, 410, 415, 422})
 """Statuses by which a service refuses how it is asked, whatever the question is."""
 _BAD_REQUEST = 400
+"""The status of a request whose form is wrong, and of one whose question is."""
 _MOST_BAD_REQUESTS = 3
 """Refusals by 400 that end a run: with one, some services refuse the content of a question."""
 
@@ -16,23 +17,34 @@ def is_misunderstood(status: int | None) -> bool:
 
     A success is among them: its body has another form.
     """
-    return status is not None and (status in _REFUSALS or 200 <= status < 300)
+    if status is None:  # there was no response
+        return False
+    is_success = 200 <= status < 300
+    return is_success or status in _REFUSALS
 
 
 class Contract:
     """Whether a service was understood so far; until it was, an error ends the run."""
 
     def __init__(self) -> None:
+        """Nothing was asked yet."""
         self.is_met = False
         """Whether an answer could be read."""
         self._bad_requests = 0
+        """Refusals by 400 so far."""
 
     def error(self, message: str, status: int | None = None) -> ContractError:
-        """The error of a refusal, or of an answer in another form."""
+        """The error of a refusal, or of an answer in another form.
+
+        Args:
+            status: of the response; None where it was read and has another form.
+        """
+        is_of_form = True
+        if status == _BAD_REQUEST:
+            # It may be about the content of the question: several must be refused so.
+            self._bad_requests += 1
+            is_of_form = self._bad_requests >= _MOST_BAD_REQUESTS
         error = ContractError(f"{message}. See docs/http.md")
         error.status = status
-        error.ends_run = not self.is_met
-        if status == _BAD_REQUEST:
-            self._bad_requests += 1
-            error.ends_run = error.ends_run and self._bad_requests >= _MOST_BAD_REQUESTS
+        error.ends_run = is_of_form and not self.is_met
         return error

@@ -78,7 +78,10 @@ def _is_question(line: str) -> bool:
 
 
 class _Explorer:
-    """The attempts at one question, and what was learned from each."""
+    """The attempts at one question, and what was learned from each.
+
+    A refusal often says what was missing: what it names is tried before the other usual names.
+    """
 
     def __init__(
         self,
@@ -88,17 +91,21 @@ class _Explorer:
         headers: dict[str, str],
         timeout: float,
     ) -> None:
+        """Asks nothing yet: whatever is learned later belongs to this one service."""
         self._service = service
         self._question = question
         self._send = send
         self._headers = headers
         self._timeout = timeout
+        self._waiting: list[Attempt] = []
+        """The ways that are still to be tried, the next one first."""
         self._tried: list[Attempt] = []
         self._problem = ""
+        """Why the last attempt was refused."""
 
     def run(self) -> Explored:
         """Makes attempts until a response holds an answer; else the first response counts."""
-        first: Explored | None = None
+        first_response: Explored | None = None
         for attempt in self._attempts():
             body = self._body(attempt)
             if body is None:
@@ -106,21 +113,21 @@ class _Explorer:
             explored = self._explored(attempt, body)
             if explored.is_complete:
                 return explored
-            first = first or explored
-        if first is not None:
-            return replace(first, requests=len(self._tried))
+            if first_response is None:
+                first_response = explored
+        if first_response is not None:
+            return replace(first_response, requests=len(self._tried))
         return Explored(body=None, problem=self._problem, requests=len(self._tried))
 
     def _attempts(self) -> Iterator[Attempt]:
         """The ways to ask, each once; a refusal may bring forth another way."""
         method = self._service.method or "POST"
         if self._send is not None or self._service.preset is not None:
-            waiting = [Attempt(method=method, send=())]
+            # The user, or a preset, says what is sent.
+            self._waiting.append(Attempt(method=method, send=()))
         else:
-            waiting = [
-                Attempt(method=method, send=(send_line(name),)) for name in question_fields()
-            ]
-        self._waiting = waiting
+            for name in question_fields():
+                self._waiting.append(Attempt(method=method, send=(send_line(name),)))
         while self._waiting and len(self._tried) < _MOST_REQUESTS:
             attempt = self._waiting.pop(0)
             if attempt not in self._tried:
@@ -129,23 +136,29 @@ class _Explorer:
 
     def _body(self, attempt: Attempt) -> Body | None:
         """The response to an attempt; None where it was refused, and learned from that."""
-        headers = dict(self._headers)
-        if attempt.is_form:
-            headers["Content-Type"] = FORM
-        send: Any = list(attempt.send) if self._send is None else self._send
-        mapping = read_mapping(
-            replace(self._service, method=attempt.method), send=send or None, headers=headers
-        )
+        send: Any = self._send
+        if send is None:
+            send = list(attempt.send)
+        service = replace(self._service, method=attempt.method)
+        mapping = read_mapping(service, send=send or None, headers=self._headers_of(attempt))
+        # Not repeated: a refusal is what is learned from.
         endpoint = ServiceEndpoint(mapping, retries=0, timeout=self._timeout)
         try:
             return endpoint.body_of(Question(query=self._question))
         except HTTPRagError as error:
-            if error.status is None:
+            if error.status is None:  # there was no response at all
                 raise
             self._learn(attempt, error.status, error)
             return None
         finally:
             endpoint.close()
+
+    def _headers_of(self, attempt: Attempt) -> dict[str, str]:
+        """The headers of an attempt: the user's, and the one that makes the fields a form."""
+        headers = dict(self._headers)
+        if attempt.is_form:
+            headers["Content-Type"] = FORM
+        return headers
 
     def _learn(self, attempt: Attempt, status: int, error: HTTPRagError) -> None:
         """What to try next after a refusal."""
@@ -168,20 +181,23 @@ class _Explorer:
         fields = missing_fields(text)
         if not fields:
             return
-        if any(field.is_parameter for field in fields) and attempt.method != "GET":
+        wants_parameters = any(field.is_parameter for field in fields)
+        if wants_parameters and attempt.method != "GET":
             self._waiting.insert(0, replace(attempt, method="GET"))
             return
-        if any(field.name in sent for field in fields) and not attempt.is_form:
+        # What lacks a field that it was sent as JSON does not read JSON.
+        reads_no_json = any(field.name in sent for field in fields)
+        if reads_no_json and not attempt.is_form:
             self._waiting.insert(0, replace(attempt, is_form=True))
             return
-        asked = tuple(send_line(field.name) for field in fields)
-        asks_question = any(_is_question(line) for line in asked)
+        lines = tuple(send_line(field.name) for field in fields)
+        asks_question = any(_is_question(line) for line in lines)
         if asks_question:
-            self._waiting.insert(0, replace(attempt, send=asked))
+            self._waiting.insert(0, replace(attempt, send=lines))
             return
         # Either the question was sent under a wrong name, and the only field that is asked for
-        # takes it; or something else is asked for beside it.
-        self._waiting.insert(0, replace(attempt, send=(*attempt.send, *asked)))
+        # takes it; or something else is asked for beside it. The former is tried first.
+        self._waiting.insert(0, replace(attempt, send=(*attempt.send, *lines)))
         if len(fields) == 1:
             line = send_line(fields[0].name, is_only=True)
             if _is_question(line):
@@ -189,16 +205,12 @@ class _Explorer:
 
     def _explored(self, attempt: Attempt, body: Body) -> Explored:
         """A response with the options that it was asked by, and those that fit it."""
-        options: list[str] = []
-        headers = dict(self._headers)
-        if attempt.is_form:
-            headers["Content-Type"] = FORM
-        for name, value in headers.items():
+        prefix = self._service.preset or attempt.method
+        options = [options_of("--rag", [f"{prefix}:{self._service.url}"])]
+        for name, value in self._headers_of(attempt).items():
             options.append(options_of("--header", [f"{name}={value}"]))
         for line in attempt.send or send_lines(self._send):
             options.append(options_of("--send", [line]))
         for line in take_lines(body, self._question):
             options.append(options_of("--take", [line]))
-        prefix = self._service.preset or attempt.method
-        rag = f"--rag {options_of('', [f'{prefix}:{self._service.url}']).strip()}"
-        return Explored(body=body, problem="", requests=len(self._tried), options=(rag, *options))
+        return Explored(body=body, problem="", requests=len(self._tried), options=tuple(options))

@@ -34,14 +34,17 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         value = RetrievalResult(cast("Sequence[str]", value))
     result = cast("RetrievalResult[Any]", value)
     # What is as it should be costs no call for each of its contexts: the sets hold one type.
-    if not {*map(type, result.contexts)} <= {str}:
+    are_strings = set(map(type, result.contexts)) <= {str}
+    if not are_strings:
         _check_strings(result.contexts, "contexts", where)
     scores = result.scores
     if scores is not None:
-        are_floats = {*map(type, scores)} <= {float}
-        if not are_floats or not all(map(math.isfinite, scores)):
+        are_floats = set(map(type, scores)) <= {float}
+        are_plain = are_floats and all(map(math.isfinite, scores))
+        if not are_plain:
             _check_scores(scores, where)
-            result = replace(result, scores=[plain_number(score) for score in scores])
+            plain_scores = [plain_number(score) for score in scores]
+            result = replace(result, scores=plain_scores)
     for position, metadata in enumerate(result.context_metadata or ()):
         # dict is checked first: an abstract Mapping check costs more.
         if not isinstance(metadata, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -49,9 +52,10 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
                 f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(metadata)}"
             )
     ids = result.context_ids
-    if ids is None or {*map(type, ids)} <= {str}:
+    if ids is None or set(map(type, ids)) <= {str}:
         return result
-    return replace(result, context_ids=[_to_id(id, where) for id in ids])
+    plain_ids = [_to_id(id_, where) for id_ in ids]
+    return replace(result, context_ids=plain_ids)
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
@@ -73,11 +77,9 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
     """Checks that a batch method returned one result a query."""
-    # A text is a sequence, too. A list, as most return, is seen at the cheapest of the checks.
-    is_list = isinstance(values, list) or (
-        isinstance(values, Sequence) and not isinstance(values, (str, bytes))
-    )
-    if not is_list:
+    # A text is a sequence, too, and no list of results.
+    is_text = isinstance(values, (str, bytes))
+    if is_text or not isinstance(values, Sequence):
         raise _refusal(cast("object", values), "a list with one element per query", where)
     results = cast("Sequence[Any]", values)
     if len(results) != size:
@@ -100,7 +102,8 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
         # A tensor is not a float, yet a number: what has __float__ will do. A flag will not.
         number = plain_number(score)
         is_number = hasattr(number, "__float__") and not isinstance(number, bool)
-        if not (is_number and math.isfinite(number)):
+        is_finite = is_number and math.isfinite(number)
+        if not is_finite:
             raise InterfaceError(
                 f"{where}: scores[{position}] must be a finite number, not {score!r}"
             )
@@ -139,12 +142,14 @@ class Route(Record):
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """The routes of a class by the name of the method that is called."""
-    routes_by_target: dict[str, Route] = {}
+    route_of_target: dict[str, Route] = {}
     for target, source in routes(implemented).items():
-        top_k = top_k_of_method(cls, source.name) if source in RETRIEVAL else None
+        top_k = None
+        if source in RETRIEVAL:
+            top_k = top_k_of_method(cls, source.name)
         where = f"{cls.__name__}.{source.name}"
-        routes_by_target[target] = Route(source=source, where=where, top_k=top_k)
-    return routes_by_target
+        route_of_target[target] = Route(source=source, where=where, top_k=top_k)
+    return route_of_target
 
 
 def takes_history(rag: Any, name: str) -> bool:
@@ -166,12 +171,16 @@ def takes_history(rag: Any, name: str) -> bool:
 
 
 def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
-    """What calls a batch method that the user wrote, as `derived` calls others."""
+    """What calls a batch method that the user wrote, as `derived` calls others.
+
+    Made once for all calls of a stage: how the method takes its arguments does not change.
+    """
+    where = f"{type(rag).__name__}.{name}"
     # Without a number to be asked for, how the method takes one makes no difference.
-    top_k_parameter = None
+    top_k_way = None
     if top_k is not None:
-        top_k_parameter = top_k_of_method(type(cast("object", rag)), name)
-    extra, options = pass_top_k(top_k_parameter, top_k, f"{type(rag).__name__}.{name}")
+        top_k_way = top_k_of_method(type(cast("object", rag)), name)
+    extra, options = pass_top_k(top_k_way, top_k, where)
     history_keyword = rag.histories.get(name)
 
     def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
@@ -194,7 +203,8 @@ def _derive(
 ) -> Generator[Any, Any, Any]:
     """Derives one call from an implemented form; ``said`` is what was said before each query.
 
-    Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
+    Yields what a call returned (a value or an awaitable), is sent the value, returns the result: so
+    it is written once for plain methods, and for coroutines, which its caller awaits.
     """
     form = FORMS[target]
     route = rag._routes.get(target)
@@ -248,7 +258,9 @@ def _in_form(form: MethodForm, value: object, where: str) -> Any:
 
 def _as_list(contexts: Sequence[str]) -> list[str]:
     """The old interface promises a list; one that is a list is handed on as the same object."""
-    return contexts if isinstance(contexts, list) else list(contexts)
+    if isinstance(contexts, list):
+        return contexts
+    return list(contexts)
 
 
 def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
@@ -295,14 +307,19 @@ class PartialBatchError(InterfaceError):
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
+        first_error = errors[0]
         super().__init__(
             f"{where}: {len(errors)} of {len(self.outcomes)} queries failed; the first with "
-            f"{type(errors[0]).__name__}: {errors[0]}"
+            f"{type(first_error).__name__}: {first_error}"
         )
 
 
 def settled(outcomes: Sequence[Any], where: str) -> list[Any]:
-    """The results of a batch when there is no exception among them."""
+    """The results of a batch when there is no exception among them.
+
+    Raises:
+        PartialBatchError: some queries failed; of a batch of one, its own error.
+    """
     errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if not errors:
         return list(outcomes)

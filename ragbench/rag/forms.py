@@ -53,6 +53,7 @@ RETRIEVAL = _family("retrieval", "retrieve")
 GENERATION = _family("generation", "generate")
 FAMILIES: Mapping[str, Family] = {"retrieval": RETRIEVAL, "generation": GENERATION}
 FORMS: Mapping[str, MethodForm] = {form.name: form for form in (*RETRIEVAL, *GENERATION)}
+"""All eight methods of the interface, by their names."""
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
@@ -114,7 +115,8 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
     """
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
-        if getattr(member, "__isabstractmethod__", False):
+        is_abstract = getattr(member, "__isabstractmethod__", False)
+        if is_abstract:
             return
     for family in sorted(families):
         names = [form.name for form in FAMILIES[family]]
@@ -141,7 +143,9 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
         if not own:
             continue
         called = family.rich_batch.name
-        serving = called if called in names else routes(names)[called].name
+        serving = called
+        if called not in names:
+            serving = routes(names)[called].name
         reached: set[str] = set()
         for inherited in names - own:
             reached |= _mentioned(getattr(cls, inherited))
@@ -168,7 +172,10 @@ def _mentioned(function: Callable[..., Any]) -> set[str]:
 # --- how a function takes the number of contexts that are asked for
 
 _TOP_K_NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
+"""The usual names of the parameter for how many contexts are wanted; the first one present counts.
+"""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+"""Kinds of parameters that can be given by position, each once."""
 
 BY_POSITION = ""
 """The way of a method that takes ``top_k`` behind the queries. Another way is the keyword that
@@ -181,20 +188,29 @@ def top_k_of_method(cls: type, name: str) -> str | None:
     Old classes write ``retrieve(self, query, k=5)`` as well as ``retrieve(self, query, *, top_k)``
     and ``retrieve(self, query)``; all three are called in the way that fits.
     """
+    method = getattr(cls, name)
     # Read through the class, a plain method still takes `self`; static and class methods do not.
-    skipped = 1 if inspect.isfunction(inspect.getattr_static(cls, name)) else 0
-    return top_k_of_function(getattr(cls, name), skipped=skipped)
+    takes_self = inspect.isfunction(inspect.getattr_static(cls, name))
+    return top_k_of_function(method, skipped=1 if takes_self else 0)
 
 
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
-    """How a function whose first argument is the query, or the queries, takes ``top_k``."""
+    """How a function whose first argument is the query, or the queries, takes ``top_k``.
+
+    Args:
+        skipped: parameters before the query, such as ``self``.
+    """
     parameters = parameters_of(function)
     if parameters is None:  # in C, without a signature: it is called as the interface says
         return BY_POSITION
-    if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
-        return "top_k"
-    names = [parameter.name for parameter in parameters]
-    if not HISTORY.isdisjoint(names):
+    has_history = False
+    takes_any_keyword = False
+    for parameter in parameters:
+        if parameter.name == "top_k" and parameter.kind is not parameter.POSITIONAL_ONLY:
+            return "top_k"
+        has_history |= parameter.name in HISTORY
+        takes_any_keyword |= parameter.kind is parameter.VAR_KEYWORD
+    if has_history:
         # By name: a history may stand before it.
         positional: list[str] = []
         for parameter in parameters:
@@ -204,14 +220,18 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
         return behind_query[0] if behind_query else None
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
-    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
     return "top_k" if takes_any_keyword else None
 
 
 def pass_top_k(
     way: str | None, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The arguments for how many contexts are wanted: positional and by keyword."""
+    """The arguments for how many contexts are wanted: positional and by keyword.
+
+    Args:
+        way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.
+        where: its name in messages.
+    """
     if top_k is None:
         return (), {}
     if way is None:
@@ -232,8 +252,10 @@ def accepts_second_argument(function: Callable[..., Any]) -> bool:
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     """The parameter by which a foreign function takes how many contexts are wanted, or None."""
-    parameters = parameters_of(function) or []
-    names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+    names: set[str] = set()
+    for parameter in parameters_of(function) or []:
+        if parameter.kind is not parameter.POSITIONAL_ONLY:
+            names.add(parameter.name)
     for name in _TOP_K_NAMES:
         if name in names:
             return name
@@ -243,9 +265,10 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
     """The parameter ``contexts`` of a function that retrieves if it is not given any, or None."""
     for parameter in parameters_of(function) or []:
-        is_optional = parameter.default is not inspect.Parameter.empty
-        if parameter.name == "contexts" and is_optional:
-            return None if parameter.kind is parameter.POSITIONAL_ONLY else parameter.name
+        is_optional = parameter.default is not parameter.empty
+        is_keyword = parameter.kind is not parameter.POSITIONAL_ONLY
+        if parameter.name == "contexts" and is_optional and is_keyword:
+            return parameter.name
     return None
 
 
@@ -256,6 +279,12 @@ def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
     """Whether so many arguments can be given by position, besides what was said before."""
-    kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
-    positional = sum(kind in _POSITIONAL for kind in kinds)
-    return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count
+    positional_count = 0
+    for parameter in parameters:
+        if parameter.name in HISTORY:
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:  # it takes any number
+            return True
+        if parameter.kind in _POSITIONAL:
+            positional_count += 1
+    return positional_count >= count

@@ -19,7 +19,8 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 def shapes_of(obj: object) -> list[Shape]:
     """What an object looks like; of several frameworks where it looks like several.
 
-    The caller refuses an object of several shapes rather than guess, and one of none.
+    Frameworks are known by their methods, so that none has to be installed or imported. The caller
+    refuses an object of several shapes rather than guess, and one of none.
     """
     shapes: list[Shape] = []
     if _has(obj, "invoke"):
@@ -52,6 +53,7 @@ def _langchain_shape(obj: object) -> Shape:
     """A retriever where a runnable finds documents or says that a list comes out, else a chain."""
     name = "a LangChain chain"
     parts = _langchain_chain
+    # Retrievers of LangChain have the first, those of older releases the second.
     has_search = hasattr(obj, "_get_relevant_documents") or hasattr(obj, "get_relevant_documents")
     if has_search or _schema(obj, "get_output_jsonschema").get("type") == "array":
         name = "a LangChain retriever"
@@ -89,8 +91,11 @@ def _langchain_retriever(obj: Any) -> Parts:
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
         """Many queries in one call of the framework, which may run them at once."""
-        values = obj.batch(queries, **options(top_k))
-        return [cut(read_retrieval(value, where), top_k) for value in values]
+        results: list[RetrievalResult[Any]] = []
+        for value in obj.batch(queries, **options(top_k)):
+            result = read_retrieval(value, where)
+            results.append(cut(result, top_k))
+        return results
 
     parts = _retrieving(obj, where, search)
     return _and_batch(parts, "batch_retrieve_with_metadata", batch)
@@ -112,7 +117,9 @@ def _retrieving(obj: object, where: str, search: Callable[[str, int | None], obj
 
     def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
         """The interface's method: the framework's documents as a result, at most ``top_k``."""
-        return cut(read_retrieval(search(query, top_k), where), top_k)
+        documents = search(query, top_k)
+        result = read_retrieval(documents, where)
+        return cut(result, top_k)
 
     return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
 
@@ -130,40 +137,53 @@ def _langchain_chain(obj: Any) -> Parts:
     One that says that a string comes out shows no contexts: it only generates.
     """
     where = f"{type(obj).__name__}.invoke"
-    wrap = _query_input(obj, where)
+    input_of = _query_input(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
-        return _generating(obj, lambda query, contexts: wrap(query))
-    history = _HISTORY if _takes_history(_input_names(obj)) else None
+        return _generating(obj, lambda query, contexts: input_of(query))
+    history = None
+    if _takes_history(_input_names(obj)):
+        history = _HISTORY
 
     def ask(query: str, chat_history: Said = ()) -> Any:
         """Asks the chain once; what it returns holds contexts and answer."""
-        return obj.invoke(wrap(query, chat_history))
+        return obj.invoke(input_of(query, chat_history))
 
     def ask_batch(queries: list[str], chat_history: Sequence[Said] = ()) -> list[Any]:
         """Asks for several queries at once; one that fails gives its exception, not the batch's."""
         histories = chat_history or [()] * len(queries)
-        inputs = [wrap(query, said) for query, said in zip(queries, histories, strict=True)]
+        inputs: list[Any] = []
+        for query, said in zip(queries, histories, strict=True):
+            inputs.append(input_of(query, said))
         return list(obj.batch(inputs, return_exceptions=True))
 
     batch = ask_batch if _has(obj, "batch") else None
     return OneCall(obj, ask, where, ask_batch=batch, history=history).parts()
 
 
-def _generating(obj: Any, wrap: Callable[[str, Sequence[str]], Any] | None = None) -> Parts:
-    """A chain that answers from contexts that it is given, as ``prompt | model`` does."""
+def _generating(
+    obj: Any, input_of_chain: Callable[[str, Sequence[str]], Any] | None = None
+) -> Parts:
+    """A chain that answers from contexts that it is given, as ``prompt | model`` does.
+
+    Args:
+        input_of_chain: makes the chain's input of the query and the contexts; None where the names
+            of its input's keys are to say it.
+    """
     where = f"{type(obj).__name__}.invoke"
-    input_of = wrap or _generator_input(obj)
+    input_of = input_of_chain or _generator_input(obj)
 
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
         """The interface's method: the chain's answer from these contexts."""
-        return read_generation(obj.invoke(input_of(query, contexts)), where)
+        message = obj.invoke(input_of(query, contexts))
+        return read_generation(message, where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
         """Many answers in one call of the framework, which may run them at once."""
         inputs: list[Any] = []
         for query, contexts in zip(queries, contexts_list, strict=True):
             inputs.append(input_of(query, contexts))
-        return [read_generation(value, where) for value in obj.batch(inputs)]
+        messages = obj.batch(inputs)
+        return [read_generation(message, where) for message in messages]
 
     parts = Parts(source=obj, methods={"generate_with_metadata": generate})
     return _and_batch(parts, "batch_generate_with_metadata", batch)
@@ -193,7 +213,8 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
     query_name = _first_of(_QUERY_NAMES, names)
     if query_name is None and len(names) == 1:
         query_name = names[0]  # a single key holds the query, whatever it is called
-    if set(names) - {query_name, _HISTORY}:
+    unknown_names = set(names) - {query_name, _HISTORY}
+    if unknown_names:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
@@ -228,7 +249,7 @@ _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
 
 
 def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
-    """How a chain that only generates wants the query and the contexts.
+    """A function from query and contexts to the input that a chain takes which only generates.
 
     The names of its input's keys decide; a chain of strings gets the query alone.
     """
@@ -263,8 +284,10 @@ def _input_names(obj: object) -> list[str]:
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
     """A JSON schema that a runnable gives of its input or output; empty for other objects."""
-    get = getattr(obj, method, None)
-    return as_object(get()) if callable(get) else {}
+    read_schema = getattr(obj, method, None)
+    if not callable(read_schema):
+        return {}
+    return as_object(read_schema())
 
 
 # --- LlamaIndex
@@ -319,27 +342,31 @@ def _haystack_pipeline(obj: Any) -> Parts:
     """
     where = f"{type(obj).__name__}.run"
     inputs = cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
-    sockets = _query_sockets(inputs, where)
+    query_sockets = _query_sockets(inputs, where)
     outputs = _haystack_outputs(obj)
     sources = _last_sources(obj, outputs)
-    answers = [name for name, names in outputs.items() if not names.isdisjoint(_ANSWER_SOCKETS)]
+    answers = _answering_components(outputs)
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
         """Runs the pipeline once, and gives its documents and its answer."""
+        # The inputs by component, as a pipeline takes them.
         data: dict[str, dict[str, Any]] = {}
-        for component, socket in sockets:
-            data.setdefault(component, {})[socket] = query
+        for component, socket in query_sockets:
+            inputs_of_component = data.setdefault(component, {})
+            inputs_of_component[socket] = query
         if top_k is not None:
             for component in sources:
                 if "top_k" in inputs.get(component, {}):
-                    data.setdefault(component, {})["top_k"] = top_k
+                    inputs_of_component = data.setdefault(component, {})
+                    inputs_of_component["top_k"] = top_k
         # Named, because documents that a later component takes are not given out otherwise.
         outputs_of_run = obj.run(data, include_outputs_from={*sources, *answers})
         return _flat(outputs_of_run, sources, answers)
 
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
         """The answer of a pipeline that shows no documents: it finds its own, whatever is given."""
-        return read_generation(ask(query), where)
+        outputs_of_run = ask(query)
+        return read_generation(outputs_of_run, where)
 
     if sources and answers:
         return OneCall(obj, ask, where, keyword="top_k").parts()
@@ -347,10 +374,10 @@ def _haystack_pipeline(obj: Any) -> Parts:
         return _retrieving(obj, where, ask)
     if answers:
         return Parts(source=obj, methods={"generate_with_metadata": generate})
-    sockets_there = frozenset[str]().union(*outputs.values())
+    output_sockets = sorted(frozenset[str]().union(*outputs.values()))
     raise InterfaceError(
         f"{where}: no component gives 'documents' or one of {', '.join(_ANSWER_SOCKETS)}; there "
-        f"are {', '.join(sorted(sockets_there))}"
+        f"are {', '.join(output_sockets)}"
     )
 
 
@@ -364,6 +391,15 @@ def _haystack_outputs(obj: Any) -> dict[str, frozenset[str]]:
     return {component: frozenset(names) for component, names in outputs.items()}
 
 
+def _answering_components(outputs: Mapping[str, frozenset[str]]) -> list[str]:
+    """The components that give an answer under one of the usual names."""
+    components: list[str] = []
+    for component, sockets in outputs.items():
+        if not sockets.isdisjoint(_ANSWER_SOCKETS):
+            components.append(component)
+    return components
+
+
 def _last_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
     """The components whose documents no other component turns into documents again.
 
@@ -371,12 +407,16 @@ def _last_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
     """
     sources = [component for component, names in outputs.items() if "documents" in names]
     graph = getattr(obj, "graph", None)
-    edges = {tuple(edge)[:2] for edge in getattr(graph, "edges", ())}
-    last: list[str] = []
+    edges: set[tuple[Any, ...]] = set()
+    for edge in getattr(graph, "edges", ()):
+        sender_and_receiver = tuple(edge)[:2]  # a third member would be the edge's key
+        edges.add(sender_and_receiver)
+    last_sources: list[str] = []
     for component in sources:
-        if not any((component, later) in edges for later in sources):
-            last.append(component)
-    return last or sources
+        is_read_again = any((component, later) in edges for later in sources)
+        if not is_read_again:
+            last_sources.append(component)
+    return last_sources or sources
 
 
 def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[tuple[str, str]]:
@@ -384,22 +424,24 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
 
     A pipeline that needs anything else is refused here, before the first question.
     """
-    chosen: list[tuple[str, str]] = []
-    missing: list[str] = []
+    query_sockets: list[tuple[str, str]] = []
+    unfilled: list[str] = []
     for component, sockets in inputs.items():
         for name, socket in sockets.items():
             details = as_object(socket)
             is_mandatory = bool(details.get("is_mandatory"))
-            if name in _QUERY_SOCKETS or (is_mandatory and details.get("type") is str):
-                chosen.append((component, name))
+            is_mandatory_text = is_mandatory and details.get("type") is str
+            if name in _QUERY_SOCKETS or is_mandatory_text:
+                query_sockets.append((component, name))
             elif is_mandatory:
-                missing.append(f"{component}.{name}")
-    if missing or not chosen:
+                unfilled.append(f"{component}.{name}")
+    if unfilled or not query_sockets:
+        inputs_text = ", ".join(unfilled) or "no query"
         raise InterfaceError(
-            f"{where} takes {', '.join(missing) or 'no query'}, and only the query is known: give "
+            f"{where} takes {inputs_text}, and only the query is known: give "
             "a pipeline whose mandatory inputs are texts, or wrap it in a function of the query"
         )
-    return chosen
+    return query_sockets
 
 
 def _flat(outputs: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
@@ -414,9 +456,11 @@ def _flat(outputs: Mapping[str, Any], sources: list[str], answers: list[str]) ->
             output = as_object(outputs.get(component))
             documents += cast("Iterable[Any]", output.get("documents") or ())
         flat["documents"] = documents
+    # Names first: an answer builder's "answers" win over its model's "replies".
     for name in _ANSWER_SOCKETS:
         for component in answers:
-            answer = as_object(outputs.get(component)).get(name)
+            output = as_object(outputs.get(component))
+            answer = output.get(name)
             if answer is not None:
                 flat[name] = answer
                 return flat

@@ -54,10 +54,12 @@ class RAGConfig:
         Raises:
             ConfigError: there is a rest, and the constructor takes no ``settings``.
         """
-        parameters = inspect.signature(cls).parameters.values()
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            return cls(**values)
-        names = {p.name for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
+        names: set[str] = set()
+        for parameter in inspect.signature(cls).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:  # the constructor takes whatever there is
+                return cls(**values)
+            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                names.add(parameter.name)
         arguments: dict[str, Any] = {}
         settings: dict[str, Any] = {}
         for key, value in values.items():
@@ -66,11 +68,11 @@ class RAGConfig:
             else:
                 settings[key] = value
         if settings and "settings" not in names:
-            raise ConfigError(
-                f"{cls.__name__} takes no {', '.join(sorted(settings))}; "
-                f"it takes {', '.join(sorted(names)) or 'nothing'}"
-            )
+            unknown = ", ".join(sorted(settings))
+            accepted = ", ".join(sorted(names)) or "nothing"
+            raise ConfigError(f"{cls.__name__} takes no {unknown}; it takes {accepted}")
         if settings:
+            # The user may have put further ones below the key "settings".
             arguments["settings"] = {**arguments.get("settings", {}), **settings}
         return cls(**arguments)
 
@@ -139,7 +141,8 @@ class RAGBase(Generic[MetaT]):
                 histories[name] = keyword
         cls.histories = histories
         for name in sorted(cls.implemented):
-            if not cls.is_async and inspect.iscoroutinefunction(getattr(cls, name)):
+            is_coroutine = inspect.iscoroutinefunction(getattr(cls, name))
+            if is_coroutine and not cls.is_async:
                 raise InterfaceError(
                     f"{cls.__name__}.{name} is a coroutine ('async def'): let the class inherit "
                     "from AsyncRAGInterface instead of RAGInterface"

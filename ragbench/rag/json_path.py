@@ -41,6 +41,7 @@ _STEP = re.compile(
     """,
     re.VERBOSE,
 )
+"""One step of a path. Keys with other characters than these need quotes."""
 _PLAIN_KEY = re.compile(r"[^\s.\[\]\"'(){}|?@$=]+")
 """A key that a path holds without quotes."""
 _MOST_KEYS = 12
@@ -79,18 +80,19 @@ def parse_path(text: str) -> JsonPath:
     Raises:
         ConfigError: it is not a path.
     """
-    rest = text.strip().removeprefix("$")
-    if rest in ("", "."):
+    path_text = text.strip().removeprefix("$")
+    if path_text in ("", "."):
         return JsonPath(text=".", steps=())
-    if rest[0] not in ".[":
-        rest = f".{rest}"
+    if path_text[0] not in ".[":
+        path_text = f".{path_text}"
     steps: list[Step] = []
     position = 0
-    while position < len(rest):
-        match = _STEP.match(rest, position)
+    while position < len(path_text):
+        match = _STEP.match(path_text, position)
         if match is None:
+            failing = path_text[position:]
             raise ConfigError(
-                f"'{text}' is not a path: it fails at '{rest[position:]}'. A path has keys (.a.b), "
+                f"'{text}' is not a path: it fails at '{failing}'. A path has keys (.a.b), "
                 'positions ([0]), each element ([]) and quoted keys (["odd key"]), such as '
                 ".sources[].text; it has no conditions"
             )
@@ -254,10 +256,11 @@ def _keys_of(value: Any) -> str:
     if not value:
         return "without keys"
     keys = [_shown(str(key)) for key in value]
-    more = ""
-    if len(keys) > _MOST_KEYS:
-        more = f" and {len(keys) - _MOST_KEYS} more"
-    return f"with the keys {', '.join(keys[:_MOST_KEYS])}{more}"
+    text = f"with the keys {', '.join(keys[:_MOST_KEYS])}"
+    further = len(keys) - _MOST_KEYS
+    if further > 0:
+        text += f" and {further} more"
+    return text
 
 
 def _shown(key: str) -> str:

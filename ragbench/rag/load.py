@@ -58,8 +58,10 @@ def describe_rag(
     """
     module, _, attribute = spec.rpartition(":")
     service = read_service(spec)
-    shown = spec if service is None else service.shown
-    if module.endswith(".py"):  # its content is in the digest; where it lies is the machine's
+    shown = spec
+    if service is not None:
+        shown = service.shown
+    elif module.endswith(".py"):  # its content is in the digest; where it lies is the machine's
         shown = f"{PurePath(module).name}:{attribute}"
     description: dict[str, Any] = {"spec": shown}
     if isinstance(rag, AdaptedRAG):
@@ -93,33 +95,49 @@ def _at_home(things: Iterable[object]) -> At:
     The project's files are compared by themselves, and what a system writes into it is not.
     """
     for thing in things:
-        file = file_of(sys.modules.get(str(getattr(thing, "__module__", ""))))
+        module_name = str(getattr(thing, "__module__", ""))
+        file = file_of(sys.modules.get(module_name))
         if file:
             return At(project=project_folder(file))
     return At()
 
 
 def may_be_on_workers(spec: str) -> bool:
-    """Whether a class or factory lets workers build what it makes: ``on_workers = True``."""
-    return read_service(spec) is None and getattr(load_target(spec), "on_workers", False) is True
+    """Whether a class or factory lets workers build what it makes: ``on_workers = True``.
+
+    A system that is asked over HTTP waits for its answers: processes would not make it faster.
+    """
+    if read_service(spec) is not None:
+        return False
+    target = load_target(spec)
+    return getattr(target, "on_workers", False) is True
 
 
 def stage_origin(
     rag: RAGBase[Any], stage: str, project: Project, description: Mapping[str, Any], **settings: Any
 ) -> Origin:
-    """What a RAG's outcomes in a stage come from."""
+    """What a RAG's outcomes in a stage come from: where it changes, stored ones are not reused.
+
+    Args:
+        description: the RAG, as `describe_rag` gives it.
+        settings: those of the run that the outcomes depend on, such as ``top_k``.
+    """
     from ragbench.ledger.project import named_origin  # a command that asks nothing needs none
 
     # Where the user's own classes say what distinguishes the stage, nothing else counts.
     versions = _versions_of_users(rag, stage)
     if versions is not None:
-        return named_origin(stage, described({"named": versions, **settings}, at=AS_SAID))
+        description_by_name = described({"named": versions, **settings}, at=AS_SAID)
+        return named_origin(stage, description_by_name)
+    facts: dict[str, Any] = {}
     version = rag.stage_identity(stage)
     if version is not None:
-        facts: dict[str, Any] = {"stage_identity": described(version, at=AS_SAID)}
+        facts["stage_identity"] = described(version, at=AS_SAID)
     else:
-        facts = {name: value for name, value in description.items() if name != "stages"}
-    return project.origin(stage, {**facts, **described(settings)})
+        facts.update(description)
+        facts.pop("stages", None)  # what each stage says of itself: this one says nothing
+    facts.update(described(settings))
+    return project.origin(stage, facts)
 
 
 def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
@@ -205,7 +223,8 @@ def _factory_or_system(
     required: list[str] = []
     for name, parameter in signature.parameters.items():
         is_needed = parameter.default is parameter.empty and _is_named(parameter)
-        if is_needed and name not in user_arguments and name != history:
+        is_filled = name in user_arguments or name == history
+        if is_needed and not is_filled:
             required.append(name)
     returned = signature.return_annotation
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
@@ -236,9 +255,14 @@ def _signature(target: Callable[..., Any]) -> inspect.Signature:
 
 
 def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str) -> Any:
-    """What a class or a factory makes of the user's arguments."""
+    """What a class or a factory makes of the user's arguments.
+
+    Whatever it raises becomes an error that names it, but for the user's own interruption: a
+    factory may even call ``sys.exit``.
+    """
     arguments = _arguments(target, user_arguments, spec)
     try:
+        # Tried first: else a TypeError within the factory would look like wrong arguments.
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
         raise ConfigError(f"'{spec}': {error}. It takes {_accepted(target)}") from None
@@ -277,10 +301,11 @@ def _arguments(
                 f"'{spec}' takes no {', '.join(sorted(for_config))}. It takes {_accepted(target)}"
             )
         return arguments
-    named_config = arguments.get("config")
+    own_config = arguments.get("config")
     is_missing = "config" not in arguments and config.default is config.empty
-    if for_config or is_missing or isinstance(named_config, Mapping):
-        values = {**cast("Mapping[str, Any]", named_config or {}), **for_config}
+    if for_config or is_missing or isinstance(own_config, Mapping):
+        values = dict(cast("Mapping[str, Any]", own_config or {}))
+        values.update(for_config)
         arguments["config"] = _config(config.annotation, values, spec)
     return arguments
 
@@ -291,12 +316,15 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     options: tuple[Any, ...] = (hint,)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         options = typing.get_args(hint)
-    no_class = (types.NoneType, inspect.Parameter.empty)
+    # Both are classes, and neither is one that a configuration can be built of.
+    no_config_class = (types.NoneType, inspect.Parameter.empty)
     classes: list[type[Any]] = []
     for option in options:
-        if inspect.isclass(option) and option not in no_class:
+        if inspect.isclass(option) and option not in no_config_class:
             classes.append(option)
-    cls: type[Any] = classes[0] if len(classes) == 1 else RAGConfig
+    cls: type[Any] = RAGConfig
+    if len(classes) == 1:
+        cls = classes[0]
     try:
         if issubclass(cls, RAGConfig):
             return cls.from_mapping(values)
@@ -306,9 +334,9 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
     except BaseException as error:
         if is_users_interruption(error):
             raise
+        names = ", ".join(sorted(values)) or "nothing"
         raise ConfigError(
-            f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
-            f"{error_text(error)}"
+            f"'{spec}': building {cls.__name__} of {names} raised {error_text(error)}"
         ) from error
 
 
@@ -345,6 +373,7 @@ class RagEndpoint(JsonEndpoint):
     """A server that is a RAG, or a part of one."""
 
     def __init__(self, url: str, **options: Any) -> None:
+        """Takes what `JsonEndpoint` takes; whether the server is understood shows as it answers."""
         super().__init__(url, **options)
         self._contract = Contract()
 
@@ -385,15 +414,17 @@ class RagEndpoint(JsonEndpoint):
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
         outcomes = [_result(item, read, where) for item in results]
-        is_misread = [_is_misread(outcome) for outcome in outcomes]
-        if not self._contract.is_met and outcomes and all(is_misread):
+        is_misread_whole = all(_is_misread(outcome) for outcome in outcomes)
+        if outcomes and is_misread_whole and not self._contract.is_met:
             raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")
-        self._contract.is_met = self._contract.is_met or not all(is_misread)
+        if not is_misread_whole:
+            self._contract.is_met = True
         return outcomes
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The results of a call; queries that failed raise, alone or as a partial batch."""
-        return settled(self.results(path, payload, read), f"{self.url}{path}")
+        outcomes = self.results(path, payload, read)
+        return settled(outcomes, f"{self.url}{path}")
 
 
 def _is_misread(outcome: object) -> bool:
@@ -412,7 +443,8 @@ def _result(item: Any, read: _Read, where: str) -> Any:
     if error is not None:
         failure = as_object(error) or {"message": error}
         kind = failure.get("type") or "error"
-        return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
+        message = failure.get("message") or "no message"
+        return RemoteQueryError(f"{where}: {kind}: {message}")
     try:
         return read(item, where)
     except InterfaceError as problem:
@@ -437,12 +469,14 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
             f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries, "
             "repeatable, and send and take for a service with requests of its own (docs/http.md)"
         )
-    parts = urlsplit(url)
-    base, _, last = parts.path.rstrip("/").rpartition("/")
-    one_stage = {"retrieve": _retrieving, "generate": _generating, "answer": _answering}
-    if last in one_stage:
-        endpoint = RagEndpoint(parts._replace(path=base).geturl(), **options)
-        stages = [one_stage[last](endpoint)]
+    address = urlsplit(url)
+    base_path, _, last_segment = address.path.rstrip("/").rpartition("/")
+    # An address that ends like this is a part of a RAG; any other is the root of a whole one.
+    parts_of_segment = {"retrieve": _retrieving, "generate": _generating, "answer": _answering}
+    if last_segment in parts_of_segment:
+        root = address._replace(path=base_path).geturl()
+        endpoint = RagEndpoint(root, **options)
+        stages = [parts_of_segment[last_segment](endpoint)]
     else:
         endpoint = RagEndpoint(url, **options)
         stages = [_retrieving(endpoint), _generating(endpoint)]
@@ -459,7 +493,8 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
 
     def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
         """A retrieval out of the fields of an answer, checked."""
-        return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
+        result = RetrievalResult.from_mapping(fields)
+        return to_retrieval_result(result, where)
 
     def retrieve(
         queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
@@ -476,7 +511,8 @@ def _generating(endpoint: RagEndpoint) -> Parts:
 
     def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
         """A generation out of the fields of an answer, checked."""
-        return to_generation_result(GenerationResult.from_mapping(fields), where)
+        result = GenerationResult.from_mapping(fields)
+        return to_generation_result(result, where)
 
     def generate(
         queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
@@ -507,7 +543,8 @@ def _answering(endpoint: RagEndpoint) -> Parts:
 
     def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
         """The fields of the answer to one query."""
-        return settled(ask_batch([query], top_k, [history]), where)[0]
+        outcomes = ask_batch([query], top_k, [history])
+        return settled(outcomes, where)[0]
 
     call = OneCall(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history")
     return call.parts()

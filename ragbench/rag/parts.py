@@ -28,8 +28,16 @@ from ragbench.safe_text import listed
 
 
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
-    """Refuses to ask for more contexts than a retriever was built to return."""
-    if isinstance(built_with, int) and built_with < (top_k or 0):
+    """Refuses to ask for more contexts than a retriever was built to return.
+
+    It would return fewer without a word, and a metric at a higher cutoff would be too low.
+
+    Args:
+        built_with: the retriever's own number; anything else than an int says nothing.
+    """
+    if top_k is None or not isinstance(built_with, int):
+        return
+    if built_with < top_k:
         raise InterfaceError(
             f"{where} was built to return {built_with} contexts and cannot be asked for {top_k}: "
             f"build it with at least {top_k}"
@@ -49,6 +57,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
 
 
 Restore = Callable[[str, RetrievalResult[Any], Said], None]
+"""Takes a query, its retrieval of an earlier process, and what was said before the query."""
 
 
 class Parts(Record):
@@ -73,6 +82,7 @@ class Parts(Record):
 
 
 MakeParts = Callable[[Any], Parts]
+"""Makes the interface's methods of a foreign object."""
 
 
 class Shape(Record):
@@ -122,7 +132,10 @@ class AdaptedRAG:
             restore(query, result, said)
 
     def stage_identity(self, stage: str) -> object:
-        """What the adapted objects say of themselves; None when none of them says anything."""
+        """What the adapted objects say of themselves; None when none of them says anything.
+
+        Then ragbench goes by their source and settings, as for any other system.
+        """
         identities: list[object] = []
         for source in self.adapts:
             method = getattr(source, "stage_identity", None)
@@ -191,13 +204,17 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
 
 def is_coroutine(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
-    )
+    if inspect.iscoroutinefunction(function):
+        return True
+    method = getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
+    return inspect.iscoroutinefunction(method)
 
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
-    """A retrieval method that asks for a number of contexts where a call names none."""
+    """A retrieval method that asks for a number of contexts where a call names none.
+
+    That is the ``top_k`` of `as_rag`: what it adapts has no configuration that could hold one.
+    """
 
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
@@ -296,11 +313,13 @@ class OneCall:
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks the system, and keeps its answer for the `generate` that follows."""
-        return self._retrieval(query, self._called(self.ask, query, top_k, said), said)
+        value = self._called(self.ask, query, top_k, said)
+        return self._retrieval(query, value, said)
 
     async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks a system of coroutines, and keeps its answer for the `agenerate` that follows."""
-        return self._retrieval(query, await self._called(self.ask, query, top_k, said), said)
+        value = await self._called(self.ask, query, top_k, said)
+        return self._retrieval(query, value, said)
 
     def generate(self, query: str, contexts: Sequence[str], said: Said = ()) -> _Answer:
         """The answer that the system gave with these contexts.
@@ -357,11 +376,9 @@ class OneCall:
             if answer is None:
                 unanswered.append(place)
         if unanswered:
-            values = self._called_together(
-                [queries[place] for place in unanswered],
-                None,
-                [histories[place] for place in unanswered],
-            )
+            unanswered_queries = [queries[place] for place in unanswered]
+            their_histories = [histories[place] for place in unanswered]
+            values = self._called_together(unanswered_queries, None, their_histories)
             for place, value in zip(unanswered, values, strict=True):
                 contexts = contexts_list[place]
                 outcomes[place] = _read_or_error(self._second_answer, contexts, value)
@@ -369,9 +386,10 @@ class OneCall:
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
-        answer = as_object(result.metadata).get(ANSWER_KEY)
-        if is_object(answer):
-            self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
+        stored = as_object(result.metadata).get(ANSWER_KEY)
+        if is_object(stored):
+            answer: _Answer = GenerationResult.from_mapping(stored)
+            self._remember(query, result.contexts, answer, said)
 
     def _called(
         self,
@@ -386,7 +404,9 @@ class OneCall:
         Args:
             contexts: what it answers from, if it takes that; None, if it retrieves.
         """
-        options: dict[str, Any] = {**pass_top_k(self.keyword, top_k, self.where)[1]}
+        # Never by position: `keyword` is a name, or None.
+        _, top_k_option = pass_top_k(self.keyword, top_k, self.where)
+        options: dict[str, Any] = dict(top_k_option)
         if self.history is not None:
             options[self.history] = said
         if self.contexts is not None and contexts is not None:
@@ -447,16 +467,20 @@ class OneCall:
         self._warned = True
         remedy = self.remedy
         if remedy is None:
+            remedy = "Return {'answer': ..., 'contexts': [...]} to have it measured"
             fields = answer_fields(value)
-            present = "" if fields is None else f" (there are {listed([*fields])})"
-            remedy = f"Return {{'answer': ..., 'contexts': [...]}} to have it measured{present}"
+            if fields is not None:
+                remedy += f" (there are {listed(list(fields))})"
         warn(
             f"{self.where} returns answers without contexts: they are scored, retrieval is "
             f"not. {remedy}"
         )
 
     def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:
-        """Reads the answer of a second call, and says that it is one if it retrieved again."""
+        """Reads the answer of a second call, and says that it is one if it retrieved again.
+
+        Such an answer may rest on other contexts than those that were measured: reports say so.
+        """
         retrieval, answer = read_answer(value, self.where)
         if self.contexts is not None:
             return answer
@@ -468,6 +492,8 @@ class OneCall:
 
 def _fields(metadata: object) -> dict[str, Any]:
     """A result's metadata as a mapping that keys can be added to, whatever a user put there."""
-    if metadata is None or is_object(metadata):
-        return {**as_object(metadata)}
+    if metadata is None:
+        return {}
+    if is_object(metadata):
+        return dict(metadata)
     return {"metadata": metadata}

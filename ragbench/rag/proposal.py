@@ -27,6 +27,7 @@ _MOST_LEAVES = 400
 _MOST_ELEMENTS = 5
 """Elements of a list whose values are looked at; the others have the same keys as a rule."""
 _DEEPEST = 10
+"""Keys and lists on the way to a value that is looked at: hostile responses nest without end."""
 _SHOWN_LEAVES = 40
 """Lines of a response that are shown."""
 _LONGEST_ERROR = 200
@@ -34,20 +35,26 @@ _LONGEST_ERROR = 200
 _LONGEST_SAMPLE = 60
 """Characters of a value that are shown."""
 
+_LISTED_LEAVES = 12
+"""Values that a message lists where no options fit: as many as a line or two hold."""
+
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""The words of a name: ``sourceURL`` has two, as has ``source_url``."""
 
 
 @cache
 def _table(name: str) -> dict[str, str]:
-    """A table of ``proposal.toml``."""
+    """A table of ``proposal.toml``: words and names by which fields are recognised."""
     content = (get_data("ragbench.rag", "proposal.toml") or b"").decode()
-    return cast("dict[str, dict[str, str]]", tomllib.loads(content))[name]
+    tables = cast("dict[str, dict[str, str]]", tomllib.loads(content))
+    return tables[name]
 
 
 @cache
 def _words(kind: str) -> tuple[str, ...]:
-    """Words of a kind, in their order."""
-    return tuple(_table("words")[kind].split())
+    """Words of a kind, such as those in the names of answers; their order in the file is kept."""
+    words = _table("words")[kind]
+    return tuple(words.split())
 
 
 def question_fields() -> tuple[str, ...]:
@@ -77,19 +84,27 @@ class Leaf(Record):
     @property
     def words(self) -> list[str]:
         """The words of its name."""
-        return [word.lower() for word in _WORDS.findall(self.name)]
+        return _words_in(self.name)
 
     @property
     def list_steps(self) -> tuple[Step, ...]:
-        """The path up to its last list; empty where it is in none."""
-        for place in range(len(self.steps), 0, -1):
-            if self.steps[place - 1] is EACH:
-                return self.steps[:place]
+        """The path up to its last list; empty where it is in none.
+
+        Values of one list's objects have it in common: so a text finds the id beside it.
+        """
+        for length in range(len(self.steps), 0, -1):
+            if self.steps[length - 1] is EACH:
+                return self.steps[:length]
         return ()
 
 
+def _words_in(name: str) -> list[str]:
+    """The words of a name in lower case, however the name joins them."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
 def leaves_of(body: Body) -> list[Leaf]:
-    """The values of a response by path, each path once."""
+    """The values of a response by path, each path once: what a proposal chooses from."""
     leaves: dict[tuple[Step, ...], Leaf] = {}
     for document in body.documents:
         _walk(document, (), leaves)
@@ -97,22 +112,31 @@ def leaves_of(body: Body) -> list[Leaf]:
 
 
 def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...], Leaf]) -> None:
-    """Adds the values below one; an empty list and an empty object are values themselves."""
+    """Adds the values below one; an empty list and an empty object are values themselves.
+
+    Args:
+        value: what is at the path; a text may hold JSON of its own.
+        steps: the path from the response to the value.
+        leaves: takes the values by their paths.
+    """
     if len(leaves) >= _MOST_LEAVES or len(steps) > _DEEPEST:
         return
     container = as_json(value)
     if is_object(container) and container:
         for key, entry in container.items():
             _walk(entry, (*steps, key), leaves)
-    elif is_list(container) and steps[-1:] == (EACH,) and _is_row(container):
-        for position, entry in enumerate(container):
-            _walk(entry, (*steps, position), leaves)
     elif is_list(container) and container:
-        for element in container[:_MOST_ELEMENTS]:
-            _walk(element, (*steps, EACH), leaves)
+        is_in_list = steps[-1:] == (EACH,)
+        if is_in_list and _is_row(container):
+            for position, entry in enumerate(container):
+                _walk(entry, (*steps, position), leaves)
+        else:
+            for element in container[:_MOST_ELEMENTS]:
+                _walk(element, (*steps, EACH), leaves)
     else:
+        # Elements of a list have one path, and the first of them that says something counts: a
+        # null says nothing of the kind of a value, and an empty text little.
         present = leaves.get(steps)
-        # A null says nothing of the kind of a value, and an empty text little.
         if present is None or present.value in (None, ""):
             leaves[steps] = Leaf(steps=steps, value=value)
 
@@ -122,16 +146,21 @@ def _is_row(elements: Sequence[object]) -> bool:
 
     Its elements then mean different things: one of them is prose, and another one is not.
     """
-    prose = 0
+    prose_count = 0
     for element in elements:
-        if is_object(as_json(element)) or is_list(as_json(element)):
+        container = as_json(element)
+        if is_object(container) or is_list(container):
             return False
-        prose += isinstance(element, str) and " " in element.strip()
-    return prose == 1 and len(elements) > 1
+        if isinstance(element, str) and " " in element.strip():
+            prose_count += 1
+    return prose_count == 1 and len(elements) > 1
 
 
 def tree_of(body: Body) -> list[tuple[str, str]]:
-    """The values of a response, each as its path for ``--take`` and a sample."""
+    """The values of a response, each as its path for ``--take`` and a sample.
+
+    Shown to whoever maps a service by hand: the path can be copied.
+    """
     leaves = leaves_of(body)
     lines: list[tuple[str, str]] = []
     for leaf in leaves[:_SHOWN_LEAVES]:
@@ -157,6 +186,7 @@ def take_lines(body: Body, question: str = "") -> list[str]:
         question: what was asked, which some services repeat.
     """
     leaves = leaves_of(body)
+    # Contexts first: a text in the same list as they are is no answer.
     contexts = _contexts_leaf(body, leaves)
     lines: list[str] = []
     answer = _answer_path(body, leaves, contexts, question)
@@ -173,62 +203,79 @@ def proposed_take(body: Body) -> str:
     lines = take_lines(body)
     if lines:
         return f"Try: {options_of('--take', lines)}"
-    leaves = [leaf.text for leaf in leaves_of(body)[:12]]
     if not body.is_json:
         return "It is a text and no JSON: --take answer=. takes it as the answer"
-    return f"It holds {', '.join(leaves) or 'nothing'}"
+    paths = [leaf.text for leaf in leaves_of(body)[:_LISTED_LEAVES]]
+    listed = ", ".join(paths) or "nothing"
+    return f"It holds {listed}"
 
 
-def options_of(option: str, lines: Sequence[str]) -> str:
-    """Options as a shell takes them."""
-    return " ".join(f"{option} {shlex.quote(line)}" for line in lines)
+def options_of(option: str, values: Sequence[str]) -> str:
+    """An option with each of its values, quoted as a shell takes them."""
+    return " ".join(f"{option} {shlex.quote(value)}" for value in values)
 
 
 def _path(steps: Sequence[Step]) -> JsonPath:
-    """A path of steps."""
+    """The path of steps, with its text as ``--take`` has it: what a body is searched with."""
     return JsonPath(text=text_of(steps), steps=tuple(steps))
 
 
 def _answer_path(
     body: Body, leaves: Sequence[Leaf], contexts: Leaf | None, question: str
 ) -> JsonPath | None:
-    """The path of the answer: by its name and, of several with such a name, by its length."""
+    """The path of the answer: by its name and, of several with such a name, by its length.
+
+    Args:
+        contexts: where the contexts are; their titles and summaries are no answers.
+        question: what was asked, which some services repeat.
+    """
     best: JsonPath | None = None
     best_rank: tuple[int, int] = (0, 0)
     for leaf in leaves:
         if not isinstance(leaf.value, str):
             continue
-        if contexts is not None and leaf.list_steps[:1] == contexts.steps[:1] != ():
+        is_in_list = leaf.list_steps != ()
+        if contexts is not None and is_in_list and leaf.steps[0] == contexts.steps[0]:
             continue
         # Of a list such as "choices" the first element has the answer.
         path = _path([0 if step is EACH else step for step in leaf.steps])
         value = body.find(path, in_pieces=True)
-        if not isinstance(value, str) or not value.strip() or value.strip() == question.strip():
+        if not isinstance(value, str):
+            continue
+        text = value.strip()
+        if not text or text == question.strip():
             continue
         name_rank = _answer_rank(leaf)
-        is_answer = name_rank is not None and (name_rank or " " in value.strip())
-        rank = (name_rank or 0, len(value))
+        if name_rank is None:
+            continue
+        # A text without a telling name must at least be of several words.
+        is_answer = name_rank > 0 or " " in text
+        rank = (name_rank, len(value))
         if is_answer and rank > best_rank:
             best = path
             best_rank = rank
     if best is None and not body.is_json:
-        return _path(())
+        return _path(())  # the whole text
     return best
 
 
 def _answer_rank(leaf: Leaf) -> int | None:
-    """How much a name is that of an answer; None where it is that of a fact, such as an id."""
+    """How much a name is that of an answer: 0 where it does not say, more for telling names.
+
+    None where it is that of a fact, such as an id.
+    """
     words = leaf.words
     if not set(words).isdisjoint(_words("facts")):
         return None
-    for rank, word in enumerate(reversed(_words("answer")), start=1):
+    least_telling_first = reversed(_words("answer"))
+    for rank, word in enumerate(least_telling_first, start=1):
         if word in words:
             return rank
     return 0
 
 
 def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
-    """The texts in a list that look most like what was retrieved."""
+    """The texts in a list that look most like what was retrieved; None where none do."""
     best: Leaf | None = None
     best_rank = _NO_CONTEXTS
     for leaf in leaves:
@@ -240,38 +287,53 @@ def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
 
 
 _NO_CONTEXTS = (0, 0, 0)
+"""The rank of what does not look like contexts, below that of all that does."""
 
 
 def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
-    """How much the texts at a path look like contexts: by the names, and by their length."""
-    names = field_names("hit")["text"]
+    """How much the texts at a path look like contexts.
+
+    Returns:
+        How many signs the names give, at most two: the text's own name and that of a list around
+        it; how usual the text's own name is; and the length of the longest text.
+    """
+    text_names = field_names("hit")["text"]
     keys = [step for step in leaf.steps if isinstance(step, str)]
-    if not leaf.list_steps or not set(keys).isdisjoint(_words("chat")):
+    is_of_chat = not set(keys).isdisjoint(_words("chat"))
+    if not leaf.list_steps or is_of_chat:
         return _NO_CONTEXTS
     values = body.find(_path(leaf.steps), as_list=True)
+    if not is_list(values) or not values:
+        return _NO_CONTEXTS
     texts: list[str] = []
-    for value in values if is_list(values) else ():
+    for value in values:
         if not isinstance(value, str):
             return _NO_CONTEXTS
         texts.append(value.strip())
-    if not texts:
-        return _NO_CONTEXTS
-    has_name = leaf.name in names
+    has_name = leaf.name in text_names
     is_fact = not set(leaf.words).isdisjoint(_words("facts"))
     # "sources[]" with texts has the name of the list, and no other.
-    if is_fact and not has_name and leaf.steps[-1] is not EACH:
+    has_own_name = leaf.steps[-1] is not EACH
+    if is_fact and has_own_name and not has_name:
         return _NO_CONTEXTS
-    words = {word.lower() for key in keys for word in _WORDS.findall(key)}
-    is_context = not words.isdisjoint(_words("contexts"))
+    words: set[str] = set()
+    for key in keys:
+        words.update(_words_in(key))
+    is_in_contexts = not words.isdisjoint(_words("contexts"))
     is_prose = any(" " in text for text in texts)
-    if not has_name and not (is_context and is_prose):
+    if not has_name and not (is_in_contexts and is_prose):
         return _NO_CONTEXTS
-    name_rank = len(names) - names.index(leaf.name) if has_name else 0
-    return is_context + has_name, name_rank, max(map(len, texts))
+    name_rank = 0
+    if has_name:
+        name_rank = len(text_names) - text_names.index(leaf.name)
+    return is_in_contexts + has_name, name_rank, max(map(len, texts))
 
 
 def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
-    """The ids and scores of contexts, where all of them have one."""
+    """The ids and scores of contexts, where all of them have one.
+
+    Values of ``--take``: an id for each context, and a score where there is one.
+    """
     values = body.find(_path(contexts.steps), as_list=True)
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
@@ -284,13 +346,24 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
     id_leaf = _best_id(siblings)
     if id_leaf is not None:
         lines.append(f"ids={id_leaf.text}")
+    score_leaf = _best_score(siblings)
+    if score_leaf is not None:
+        lines.append(f"scores={score_leaf.text}")
+    return lines
+
+
+def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
+    """The number that is named most like a score; None where none is."""
+    numbers: dict[str, Leaf] = {}
+    for leaf in leaves:
+        if isinstance(leaf.value, (int, float)) and not isinstance(leaf.value, bool):
+            numbers.setdefault(leaf.name, leaf)
     distances = field_names("hit")["distance"]
     for name in field_names("hit")["score"]:
-        for leaf in siblings:
-            is_number = isinstance(leaf.value, (int, float)) and not isinstance(leaf.value, bool)
-            if leaf.name == name and is_number and name not in distances:
-                return [*lines, f"scores={leaf.text}"]
-    return lines
+        # Of distances the lower ones are better: as scores they would turn the order around.
+        if name in numbers and name not in distances:
+            return numbers[name]
+    return None
 
 
 def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
@@ -301,34 +374,42 @@ def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
         if isinstance(leaf.value, bool) or not isinstance(leaf.value, (str, int)):
             continue
         if isinstance(leaf.steps[-1], int):  # in a row, the first that is no prose
-            if best is None and not (isinstance(leaf.value, str) and " " in leaf.value.strip()):
+            is_prose = isinstance(leaf.value, str) and " " in leaf.value.strip()
+            if best is None and not is_prose:
                 best = leaf
             continue
-        for rank, word in enumerate(reversed(_words("id")), start=1):
+        least_telling_first = reversed(_words("id"))
+        for word_rank, word in enumerate(least_telling_first, start=1):
+            # The whole name, too: "fileName" has the words "file" and "name".
             if word in leaf.words or leaf.name.lower() == word:
-                candidate = (rank, -len(leaf.steps))
-                if candidate > best_rank:
+                rank = (word_rank, -len(leaf.steps))
+                if rank > best_rank:
                     best = leaf
-                    best_rank = candidate
+                    best_rank = rank
     return best
 
 
 def error_in(body: Body) -> str:
     """The error that a service reports in a successful response, for the end of a message."""
     for document in body.documents:
+        if not is_object(document):
+            continue
         for name in ("error", "errors", "detail", "message"):
-            error = document.get(name) if is_object(document) else None
-            if error:
-                text = (
-                    error if isinstance(error, str) else orjson.dumps(error, default=str).decode()
-                )
-                return f". Its {name}: {shown_line(text, longest=_LONGEST_ERROR)}"
+            error = document.get(name)
+            if not error:
+                continue
+            if isinstance(error, str):
+                text = error
+            else:
+                text = orjson.dumps(error, default=str).decode()
+            return f". Its {name}: {shown_line(text, longest=_LONGEST_ERROR)}"
     return ""
 
 
 # --- what to send
 
 _NAME = r"[\"'`]?(?P<name>[A-Za-z_][\w.\[\]-]*)[\"'`]?"
+"""The name of a field in a sentence, in quotes or without."""
 _SAYS_MISSING = (
     re.compile(rf"{_NAME}\s+(?:is|are)?\s*(?:a\s+)?(?:required|missing|mandatory)\b", re.I),
     re.compile(
@@ -358,11 +439,10 @@ def missing_fields(text: str) -> list[MissingField]:
         document = cast("object", orjson.loads(text))
     except orjson.JSONDecodeError:
         document = None
-    fields = _of_fastapi(document)
-    if not fields:
-        fields = [*_of_messages(document)]
-    if fields:
-        return fields
+    if is_object(document):
+        fields = _of_fastapi(document) or _of_messages(document)
+        if fields:
+            return fields
     names: dict[str, None] = {}
     words = text.replace('\\"', '"')  # a quoted name within JSON
     for pattern in _SAYS_MISSING:
@@ -373,33 +453,44 @@ def missing_fields(text: str) -> list[MissingField]:
     return [MissingField(name=name) for name in names]
 
 
-def _of_fastapi(document: object) -> list[MissingField]:
+def _of_fastapi(document: Mapping[str, object]) -> list[MissingField]:
     """The fields of ``{"detail": [{"loc": ["body", "question"], "msg": ...}]}``."""
-    details = document.get("detail") if is_object(document) else None
+    details = document.get("detail")
+    if not is_list(details):
+        return []
     fields: list[MissingField] = []
-    for detail in details if is_list(details) else ():
-        place = detail.get("loc") if is_object(detail) else None
-        if not is_list(place) or len(place) < 2 or not is_object(detail):
+    for detail in details:
+        if not is_object(detail):
             continue
+        location = detail.get("loc")
+        if not is_list(location) or len(location) < 2:
+            continue
+        part_of_request = location[0]
         # A value of the wrong type is named as well; what is asked for is a field to send.
-        names = [str(part) for part in place[1:] if not isinstance(part, int)]
-        field = MissingField(name=".".join(names), is_parameter=place[0] == "query")
+        names = [str(step) for step in location[1:] if not isinstance(step, int)]
+        field = MissingField(name=".".join(names), is_parameter=part_of_request == "query")
         if names and field not in fields:
             fields.append(field)
     return fields
 
 
-def _of_messages(document: object) -> list[MissingField]:
+_NOT_FIELDS = ("message", "msg", "title")
+"""Keys of a refusal that hold its own text, and name no field."""
+
+
+def _of_messages(document: Mapping[str, object]) -> list[MissingField]:
     """The fields of ``{"question": ["This field is required."]}``, also below ``errors``."""
-    if not is_object(document):
-        return []
-    inner = document.get("errors")
+    errors = document.get("errors")
+    messages_of_fields = errors if is_object(errors) else document
     fields: list[MissingField] = []
-    for name, messages in (inner if is_object(inner) else document).items():
+    for name, messages in messages_of_fields.items():
+        if name in _NOT_FIELDS or name.lower() in _words("no_field"):
+            continue
+        # Without "errors" around them only lists are meant: a text may be about anything.
+        if not is_list(messages) and errors is None:
+            continue
         texts = messages if is_list(messages) else [messages]
-        has_text = any(isinstance(text, str) and "require" in text.lower() for text in texts)
-        is_name = name.lower() not in _words("no_field") and name not in ("message", "msg", "title")
-        if has_text and is_name and (is_list(messages) or inner is not None):
+        if any(isinstance(text, str) and "require" in text.lower() for text in texts):
             fields.append(MissingField(name=name))
     return fields
 
@@ -410,12 +501,14 @@ def send_line(name: str, *, is_only: bool = False) -> str:
     Args:
         is_only: no other field is asked for, so that it takes the question whatever its name is.
     """
-    last = name.rpartition(".")[2]
-    placeholder = _table("placeholders").get(last)
-    questions = {*question_fields(), *case_fields()["query"]}
-    if placeholder is None and (is_only or last.lower() in questions):
-        placeholder = "{query}"
-    return f"{name}={placeholder or 'VALUE'}"
+    last_key = name.rpartition(".")[2]
+    value = _table("placeholders").get(last_key)
+    question_names = {*question_fields(), *case_fields()["query"]}
+    if value is None and (is_only or last_key.lower() in question_names):
+        value = "{query}"
+    if value is None:
+        value = "VALUE"  # for whoever copies the option to replace
+    return f"{name}={value}"
 
 
 _HEADER = re.compile(r"\b(?:x-[a-z0-9-]*[a-z0-9]|(?:[a-z]+-)+(?:key|token))\b", re.I)
@@ -430,10 +523,11 @@ def asks_for_credentials(text: str = "", variable: str = "API_KEY") -> str:
         variable: the environment variable that the key is usually in. In single quotes, the shell
             leaves it to ragbench.
     """
+    key = f"${{{variable}}}"
     header = _HEADER.search(text)
     if header is not None:
-        return f"It asks for credentials: --header '{header[0]}=${{{variable}}}'"
-    return f"It asks for credentials: --header 'Authorization=Bearer ${{{variable}}}'"
+        return f"It asks for credentials: --header '{header[0]}={key}'"
+    return f"It asks for credentials: --header 'Authorization=Bearer {key}'"
 
 
 def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object]) -> str:
@@ -456,14 +550,18 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
     if status == 415:
         return f"It takes no JSON: {form} sends a form"
     fields = missing_fields(text)
-    if any(field.name in sent for field in fields if not field.is_parameter) and method != "GET":
-        return f"It may take a form: {form}"
+    names = [field.name for field in fields]
     parameters = [field.name for field in fields if field.is_parameter]
+    # What lacks a field that it was sent as JSON does not read JSON.
+    unread = [field for field in fields if field.name in sent and not field.is_parameter]
+    if unread and method != "GET":
+        return f"It may take a form: {form}"
     if parameters and method != "GET":
-        query = "&".join(send_line(name, is_only=len(parameters) == 1) for name in parameters)
+        is_only = len(parameters) == 1
+        query = "&".join(send_line(name, is_only=is_only) for name in parameters)
         return f"It takes parameters of the address: '{method}:URL?{query}'"
     if fields:
-        names = ", ".join(field.name for field in fields)
-        lines = [send_line(field.name, is_only=len(fields) == 1) for field in fields]
-        return f"It asks for {names}. Try: {options_of('--send', lines)}"
+        is_only = len(fields) == 1
+        lines = [send_line(name, is_only=is_only) for name in names]
+        return f"It asks for {', '.join(names)}. Try: {options_of('--send', lines)}"
     return "Say what it is sent with --send FIELD={query}"

@@ -25,6 +25,8 @@ _EVENT_FIELD = re.compile(r"(?:data|event|id|retry):|:")
 """How a line of server-sent events begins; a colon alone is a comment, such as a ping."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 """The ends of lines of events. Others that Python splits at may be in a text of JSON."""
+_MOST_MESSAGES = 3
+"""Reasons that are named why a path leads to nothing in a stream."""
 _FEWEST_GROWING = 3
 """Events from which on texts that grow are taken for the whole text so far, and not for pieces."""
 
@@ -80,21 +82,27 @@ class Body(Record):
 
 def _problem_of_stream(problems: Sequence[PathProblem]) -> PathProblem:
     """Why a path leads to nothing in any event: the reasons, each once."""
-    messages = list(dict.fromkeys(problem.message for problem in problems))
-    if not messages:
+    if not problems:
         return PathProblem(message="the stream has no events")
-    count = f"none of {len(problems)} events has it"
-    return PathProblem(message=f"{count}: {'; '.join(messages[:3])}")
+    messages = list(dict.fromkeys(problem.message for problem in problems))
+    shown_messages = "; ".join(messages[:_MOST_MESSAGES])
+    return PathProblem(message=f"none of {len(problems)} events has it: {shown_messages}")
 
 
 def _joined(values: Sequence[object], *, as_list: bool, in_pieces: bool) -> object:
     """The values of several events as one."""
     lists = [value for value in values if is_list(value)]
     if lists and in_pieces:
-        return [piece for value in lists for piece in value]
+        pieces: list[object] = []
+        for value in lists:
+            pieces += value
+        return pieces
     if lists:
-        filled = [value for value in lists if value]
-        return filled[-1] if filled else lists[-1]
+        # Services send the list anew with each event, or an empty one at first.
+        for value in reversed(lists):
+            if value:
+                return value
+        return lists[-1]
     if as_list:
         return list(values)
     if all(isinstance(value, str) for value in values):
@@ -117,6 +125,7 @@ def joined_text(pieces: Sequence[str]) -> str:
     if not pieces:
         return ""
     before = "".join(pieces[:-1])
+    # Of two pieces that are equal the second is no repetition: "ha" and "ha" are "haha".
     if len(pieces) > 2 and pieces[-1] == before:
         return before
     if len(pieces) >= _FEWEST_GROWING and _grows(pieces):
@@ -132,11 +141,8 @@ def _grows(pieces: Sequence[str]) -> bool:
     return True
 
 
-class _NoJson:
-    """What is parsed of a text that is no JSON; any other value may be in JSON."""
-
-
-_NO_JSON = _NoJson()
+_NO_JSON = object()
+"""What is parsed of a text that is no JSON; any other value may be in JSON."""
 
 
 def parsed(text: str) -> object:
@@ -180,6 +186,7 @@ def _events(text: str) -> list[object]:
     events: list[object] = []
     data: list[str] = []
     name = ""
+    # An empty line ends an event; services often leave out the last one.
     for line in (*_LINE_END.split(text), ""):
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -228,7 +235,10 @@ def _named(document: object, name: str) -> object:
 
 
 def _json_lines(text: str) -> list[object] | None:
-    """The documents of JSON in lines; None where a line is none."""
+    """The documents of JSON in lines; None where a line is none.
+
+    Each must be an object or a list: lines of numbers or words are a text.
+    """
     documents: list[object] = []
     for line in _LINE_END.split(text):
         if not line.strip():

@@ -31,9 +31,13 @@ _BESIDE = ("context_ids", "scores", "context_metadata")
 """Further columns that may stand beside the contexts."""
 
 
-def _names(of: str) -> tuple[str, ...]:
-    """Names under which systems hand something over, in the order in which they are tried."""
-    return field_names("returned")[of]
+def _names(role: str) -> tuple[str, ...]:
+    """Names under which systems hand something over, in the order in which they are tried.
+
+    Args:
+        role: what is handed over, such as ``"answer"`` or ``"contexts"``.
+    """
+    return field_names("returned")[role]
 
 
 class _Item(Record, kw_only=False):
@@ -46,7 +50,11 @@ class _Item(Record, kw_only=False):
 
 
 def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
-    """Makes a result of whatever a foreign retrieval returned."""
+    """Makes a result of whatever a foreign retrieval returned.
+
+    Args:
+        where: the system's name in messages.
+    """
     if isinstance(value, RetrievalResult):
         return to_retrieval_result(cast("object", value), where)
     if is_object(value):
@@ -56,11 +64,15 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
         # Strings alone hold neither ids nor scores that would have to be read.
         if all(isinstance(document, str) for document in documents):
             return RetrievalResult(cast("Sequence[str]", documents))
-        items = [_item(document, position, where) for position, document in enumerate(documents)]
-        return to_retrieval_result(_from_items(items), where)
+        items: list[_Item] = []
+        for position, document in enumerate(documents):
+            items.append(_item(document, position, where))
+        result = _from_items(items)
+        return to_retrieval_result(result, where)
+    usual_names = ", ".join(_names("contexts")[:3])
     raise InterfaceError(
         f"{where} must return a list of strings or documents, a mapping with one under "
-        f"{', '.join(_names('contexts')[:3])}, or a RetrievalResult, not a {type(value).__name__}"
+        f"{usual_names}, or a RetrievalResult, not a {type(value).__name__}"
     )
 
 
@@ -83,7 +95,8 @@ def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalRes
         column = _value(value, _names(name))
         if column is not None:
             columns[name] = column
-    return to_retrieval_result(replace(result, **columns), where)
+    result = replace(result, **columns)
+    return to_retrieval_result(result, where)
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
@@ -100,16 +113,22 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
         ids.append(item.id)
         scores.append(item.score)
         metadata.append(item.metadata or {})
+    have_ids = None not in ids
+    have_scores = all(_is_score(score) for score in scores)
+    have_metadata = any(metadata)
     return RetrievalResult(
         texts,
-        context_ids=ids if None not in ids else None,
-        scores=scores if all(map(_is_score, scores)) else None,
-        context_metadata=metadata if any(metadata) else None,
+        context_ids=ids if have_ids else None,
+        scores=scores if have_scores else None,
+        context_metadata=metadata if have_metadata else None,
     )
 
 
 def _item(value: object, position: int, where: str) -> _Item:
-    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper."""
+    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper.
+
+    A score beside the document wins over one within it: it is that of this query.
+    """
     document: Any = value
     if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
         inner, score = cast("tuple[Any, Any]", value)
@@ -134,6 +153,7 @@ def _bare(document: Any) -> _Item | None:
     """
     if isinstance(document, str):
         return _Item(document)
+    # Gives a field by its name: the value of a key, or an attribute.
     get: Callable[[str], Any] = partial(_read, document)
     if is_object(document):
         get = document.get
@@ -150,7 +170,9 @@ def _bare(document: Any) -> _Item | None:
         if candidate is not None and candidate != "":
             id_ = candidate
             break
-    score = _value(document, _names("score")) if is_object(document) else get("score")
+    score = get("score")
+    if is_object(document):
+        score = _value(document, _names("score"))
     # Vector stores and rerankers often put id and score into the metadata.
     if id_ is None:
         id_ = _value(metadata, _names("id"))
@@ -166,8 +188,11 @@ def _text_of(get: Callable[[str], Any]) -> str | None:
         if isinstance(text, str):
             return text
     get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
-    content = get_content() if callable(get_content) else None
-    return content if isinstance(content, str) else None
+    if callable(get_content):
+        content = get_content()
+        if isinstance(content, str):
+            return content
+    return None
 
 
 def _read(document: Any, name: str) -> Any:
@@ -189,8 +214,11 @@ def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
     """The value of the first name that has one."""
     for name in names:
         entry = plain_scalar(value.get(name))
-        if entry is not None:
-            return entry.tolist() if hasattr(entry, "tolist") else entry  # of NumPy, pandas, torch
+        if entry is None:
+            continue
+        if hasattr(entry, "tolist"):  # an array of NumPy, pandas or torch
+            return entry.tolist()
+        return entry
     return None
 
 
@@ -200,12 +228,17 @@ def _listed(value: Mapping[str, Any]) -> str:
 
 
 Halves = tuple[RetrievalResult[Any] | None, GenerationResult[Any]]
+"""What one call of a system gives: what it retrieved, where it shows that, and its answer."""
 
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
-    """Makes a result of whatever a foreign generation returned."""
+    """Makes a result of whatever a foreign generation returned.
+
+    Args:
+        where: the system's name in messages.
+    """
     value = plain_scalar(value)
-    if type(value) in (int, float, Decimal):  # as a recorded one
+    if type(value) in (int, float, Decimal):  # an answer such as 42: recorded ones are read so, too
         value = str(value)
     if isinstance(value, (str, GenerationResult)):
         return to_generation_result(cast("object", value), where)
@@ -215,7 +248,8 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
     text = _message_text(value)
     if text is None:
         hint = ""
-        if hasattr(value, "__next__") or hasattr(value, "__anext__"):
+        is_stream = hasattr(value, "__next__") or hasattr(value, "__anext__")
+        if is_stream:
             hint = " (join its pieces)"
         elif _role(value) == "contexts":
             hint = " (a retriever is a class with 'retrieve', or as_rag(retrieve=...))"
@@ -236,14 +270,21 @@ def _message_text(value: object) -> str | None:
 
 
 def answer_fields(value: object) -> Mapping[str, Any] | None:
-    """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer."""
+    """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer.
+
+    None for anything else, `GenerationResult` among it: that is no foreign object.
+    """
     if is_object(value):
         return value
+    if isinstance(value, GenerationResult):
+        return None
     cls: Any = type(value)
     names: list[str] = []
+    # Where named tuples, dataclasses and models of pydantic list their fields.
     for attribute in ("_fields", "__dataclass_fields__", "model_fields"):
         names += getattr(cls, attribute, None) or ()
-    if isinstance(value, GenerationResult) or set(names).isdisjoint(_names("answer")):
+    has_answer = not set(names).isdisjoint(_names("answer"))
+    if not has_answer:
         return None
     return {name: getattr(value, name, None) for name in names}
 
@@ -258,10 +299,13 @@ def read_answer(value: object, where: str) -> Halves:
         if _value(fields, _names("contexts")) is None:
             return None, generation
         # One mapping for both: its metadata belongs to the answer.
-        of_retrieval = {key: entry for key, entry in fields.items() if key != "metadata"}
-        return read_retrieval(of_retrieval, where), generation
-    nodes = getattr(value, "source_nodes", None)
-    retrieval = None if nodes is None else read_retrieval(list(nodes), where)
+        fields_of_retrieval = dict(fields)
+        fields_of_retrieval.pop("metadata", None)
+        return read_retrieval(fields_of_retrieval, where), generation
+    retrieval = None
+    nodes = getattr(value, "source_nodes", None)  # responses of LlamaIndex
+    if nodes is not None:
+        retrieval = read_retrieval(list(nodes), where)
     return retrieval, read_generation(value, where)
 
 
@@ -270,13 +314,13 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
 
     Its parts are known by their types, and a tuple that could be read in two ways is refused.
     """
-    lists: list[Any] = []
+    contexts: list[Any] = []
     answers: list[Any] = []
     metadata: list[Any] = []
-    members = {"contexts": lists, "answer": answers, "metadata": metadata}
+    parts_of_role = {"contexts": contexts, "answer": answers, "metadata": metadata}
     for part in parts:
-        members[_role(part)].append(part)
-    if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:
+        parts_of_role[_role(part)].append(part)
+    if len(contexts) != 1 or len(answers) != 1 or len(metadata) > 1:
         kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
         raise InterfaceError(
             f"{where} returned a tuple of ({kinds}): it must hold one answer, one list of contexts "
@@ -286,14 +330,16 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
     # What the answer says of itself counts more than what is beside it.
     if metadata and generation.metadata is None:
         generation = replace(generation, metadata=metadata[0])
-    return read_retrieval(lists[0], where), generation
+    return read_retrieval(contexts[0], where), generation
 
 
 def _role(part: object) -> str:
     """Which part of an answer a member of a tuple is, by its type alone."""
     if isinstance(part, (list, tuple, RetrievalResult)):
         return "contexts"
-    return "metadata" if isinstance(part, Mapping) else "answer"
+    if isinstance(part, Mapping):
+        return "metadata"
+    return "answer"
 
 
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
@@ -303,41 +349,57 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     several responses.
     """
     value = _value(fields, _names("answer"))
-    answers = cast("list[object]", value) if isinstance(value, list) else [value]
+    answers: list[object] = [value]
+    if isinstance(value, list):
+        answers = cast("list[object]", value)
     if value is None or not answers:
         raise InterfaceError(
             f"{where} returned a mapping with {_listed(fields)} and no answer: it needs one of "
             f"{', '.join(_names('answer'))}"
         )
-    candidates = [read_generation(answer, where) for answer in answers]
-    responses = None
-    if len(candidates) > 1:
-        responses = [candidate.response for candidate in candidates]
-    facts: dict[str, Any] = {"multi_responses": fields.get("candidates", responses)}
+    generations = [read_generation(answer, where) for answer in answers]
+    responses: object = None
+    if len(generations) > 1:
+        responses = [generation.response for generation in generations]
+    # The mapping's own fields win; None would take away what the answer itself brought along.
+    responses = fields.get("candidates", responses)
+    facts: dict[str, Any] = {}
+    if responses is not None:
+        facts["multi_responses"] = responses
     for name in ("multi_responses", "confidence", "abstained", "metadata"):
         fact = plain_scalar(fields.get(name))
         if fact is not None:
             facts[name] = fact
-    # An explicit None would take away those that the answer itself brought along.
-    if facts["multi_responses"] is None:
-        del facts["multi_responses"]
-    return to_generation_result(replace(candidates[0], **facts), where)
+    generation = replace(generations[0], **facts)
+    return to_generation_result(generation, where)
 
 
 def _joined(text: object) -> str | None:
-    """A message's text; some models give it in blocks."""
-    blocks = cast("list[object]", text) if isinstance(text, list) else [text]
+    """A message's text, which some models give in blocks; None where it has none.
+
+    A block is a text, or an object with one. Blocks of other kinds, such as images, are left out.
+    """
+    blocks: list[object] = [text]
+    if isinstance(text, list):
+        blocks = cast("list[object]", text)
     texts: list[str] = []
     for block in blocks:
+        part = block
         fields = as_object(block)
-        part = fields.get("text") if fields else block
+        if fields:
+            part = fields.get("text")
         if isinstance(part, str):
             texts.append(part)
-    return "".join(texts) if texts else None
+    if not texts:
+        return None
+    return "".join(texts)
 
 
 def _metadata(value: Any) -> dict[str, Any] | None:
-    """All that an object of a framework says beside its text; None where it says nothing."""
+    """All that an object of a framework says beside its text; None where it says nothing.
+
+    Tokens come under ``usage``, where the metrics of tokens and cost look for them.
+    """
     metadata: dict[str, Any] = {}
     for name in ("metadata", "meta", "response_metadata"):
         metadata |= as_object(getattr(value, name, None))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 from statistics import fmean, pstdev
 from typing import ClassVar, Literal
 
@@ -21,28 +20,33 @@ from ragbench.safe_text import counted
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
     """Each chunk's present score, or the default where it has none (0 is a score)."""
-    return [default if chunk.score is None else chunk.score for chunk in chunks]
+    scores: list[float] = []
+    for chunk in chunks:
+        scores.append(default if chunk.score is None else chunk.score)
+    return scores
 
 
 def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
     """What to say about chunks without a score; nothing when all have one."""
-    unscored = sum(chunk.score is None for chunk in chunks)
+    unscored = [chunk for chunk in chunks if chunk.score is None]
     if not unscored:
         return ()
-    return (f"{unscored} of {counted(len(chunks), 'chunk')} had no score: {default:g} was taken",)
+    counts = f"{len(unscored)} of {counted(len(chunks), 'chunk')}"
+    return (f"{counts} had no score: {default:g} was taken",)
 
 
 def standard(scores: Sequence[float]) -> list[float]:
     """Subtracts the mean and divides by the standard deviation; equal scores all become 0."""
+    # The result does not depend on the scale; within [0, 1] huge scores have a finite deviation.
     scaled = min_max(scores)
     mean = fmean(scaled)
-    deviation = pstdev(scaled) or 1.0
+    deviation = pstdev(scaled) or 1.0  # equal scores have none to divide by
     return [(score - mean) / deviation for score in scaled]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FusionReranker(Checked):
-    """What rerankers that fuse others have in common."""
+    """What rerankers that fuse others have in common: their settings, and how others are asked."""
 
     rerankers: Sequence[Reranker]
     """Whose scores or orders are fused; at least one."""
@@ -64,13 +68,19 @@ class FusionReranker(Checked):
 
     @property
     def every_weight(self) -> list[float]:
-        """That of what was given, then those of the rerankers."""
-        return [self.given_weight, *(self.weights or [1.0] * len(self.rerankers))]
+        """The weight of the given scores, then those of the rerankers."""
+        weights = self.weights
+        if not weights:
+            weights = [1.0] * len(self.rerankers)
+        return [self.given_weight, *weights]
 
     def members(
         self, query: Query, chunks: Sequence[Chunk]
     ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
-        """Each reranker's scores, and all their notes with the reranker's name before each."""
+        """Each reranker's scores, and all their notes with the reranker's name before each.
+
+        Two rerankers of one name may note the same: each note is given once.
+        """
         lists: list[Sequence[float]] = []
         notes: list[str] = []
         for reranker in self.rerankers:
@@ -106,12 +116,12 @@ class LinearFusionReranker(FusionReranker):
             notes += unscored_note(chunks, lowest)
             weights.append(self.given_weight)
         normalise = min_max if self.normalise == "min_max" else standard
-        normalised = [normalise(scores) for scores in lists]
+        totals = [0.0] * len(chunks)
+        for weight, scores in zip(weights, lists, strict=True):
+            for place, score in enumerate(normalise(scores)):
+                totals[place] += weight * score
         total_weight = sum(weights)
-        means: list[float] = []
-        for scores_of_chunk in zip(*normalised, strict=True):
-            products = map(mul, weights, scores_of_chunk)
-            means.append(sum(products) / total_weight)
+        means = [total / total_weight for total in totals]
         return NotedScores(means, notes)
 
 
@@ -137,7 +147,8 @@ class ReciprocalRankFusionReranker(FusionReranker):
             falling = [-score for score in scores]
             rankings.append(sorted(places, key=falling.__getitem__))
         totals = reciprocal_rank_scores(rankings, weights=self.every_weight, rrf_k=self.k)
-        return NotedScores([totals[place] for place in places], notes)
+        scores_in_order = [totals[place] for place in places]
+        return NotedScores(scores_in_order, notes)
 
 
 _FROM_NEWEST = "no 'now' is set: ages were counted from the newest chunk"
@@ -174,7 +185,7 @@ class TimeWeightedReranker(Checked):
             scores = [score - lowest for score in scores]
             notes.append(f"scores below 0 cannot fade: all were raised by {-lowest:g}")
         ages = ages_in_hours(chunks, self.time_field, query.now)
-        undated = sum(age is None for age in ages)
+        undated = ages.count(None)
         if undated:
             notes.append(
                 f"{undated} of {counted(len(chunks), 'chunk')} had no time in '{self.time_field}': "
@@ -184,7 +195,9 @@ class TimeWeightedReranker(Checked):
             notes.append(_FROM_NEWEST)
         faded: list[float] = []
         for score, age in zip(scores, ages, strict=True):
-            factor = self.undated if age is None else math.exp(-self.rate * age)
+            factor = self.undated
+            if age is not None:
+                factor = math.exp(-self.rate * age)
             faded.append(score * factor)
         return NotedScores(faded, notes)
 
@@ -254,21 +267,24 @@ class WeightedReranker(Checked):
                 notes.append(_FROM_NEWEST)
             for place, value in enumerate(values):
                 totals[place] += factor.weight * value
-        weight = sum(factor.weight for factor in self.factors)
-        return NotedScores((total / weight for total in totals), notes)
+        total_weight = sum(factor.weight for factor in self.factors)
+        means = [total / total_weight for total in totals]
+        return NotedScores(means, notes)
 
     def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
         """Each chunk's value of a factor's field; None where it has none."""
         if field == "score":
             return [chunk.score for chunk in chunks]
-        if field == "recency":
-            ages = ages_in_hours(chunks, self.time_field, query.now)
-            return [None if age is None else math.exp(-self.recency_rate * age) for age in ages]
         values: list[float | None] = []
+        if field == "recency":
+            for age in ages_in_hours(chunks, self.time_field, query.now):
+                value = None if age is None else math.exp(-self.recency_rate * age)
+                values.append(value)
+            return values
         for chunk in chunks:
-            value = chunk.metadata.get(field)
-            if isinstance(value, int | float) and math.isfinite(value):
-                values.append(float(value))
+            number = chunk.metadata.get(field)
+            if isinstance(number, int | float) and math.isfinite(number):
+                values.append(float(number))
             else:
                 values.append(None)
         return values

@@ -29,13 +29,17 @@ _TINY = 1e-300
 
 
 class CandidateWords(Record, kw_only=False):
-    """How often each word stands in each candidate."""
+    """How often each word stands in each candidate: what scores by words are computed from."""
 
     counters: Sequence[Counter[str]]
 
     @classmethod
     def of(cls, chunks: Sequence[Chunk], *, title_weight: int) -> CandidateWords:
-        """Titles count as text that stands there so many times."""
+        """The words of some chunks.
+
+        Args:
+            title_weight: how often the words of a title count, as if the text repeated them.
+        """
         counters: list[Counter[str]] = []
         for chunk in chunks:
             tokens = chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight)
@@ -47,23 +51,36 @@ class CandidateWords(Record, kw_only=False):
         rows: list[list[int]] = []
         for counter in self.counters:
             rows.append([counter[word] for word in words])
-        # Without a word the array has no columns by itself.
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(words))
+        counts = np.array(rows, dtype=np.float64)
+        # An array of empty rows has one dimension: it must have two, also without a word.
+        return counts.reshape(len(rows), len(words))
 
     def lengths(self) -> Floats:
         """Tokens of each candidate, titles as often as they count."""
-        return np.array([counter.total() for counter in self.counters], dtype=np.float64)
+        totals = [counter.total() for counter in self.counters]
+        return np.array(totals, dtype=np.float64)
 
     def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
-        """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate."""
+        """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate.
+
+        Args:
+            weights: of each word that is looked for.
+            k1: how slowly repeated words stop counting.
+            b: how much long candidates are held down.
+        """
         lengths = self.lengths()
+        # Candidates without any word have the mean 0, and score 0 whatever it is taken for.
         mean_length = lengths.sum() / len(lengths) or 1.0
-        slopes = k1 * (1 - b + b * lengths / mean_length)
-        counts = self.counts(list(weights))
+        length_parts = b * lengths / mean_length
+        slopes = k1 * (1 - b + length_parts)
+        words = list(weights)
+        counts = self.counts(words)
+        weighted_counts = counts * list(weights.values())
         # An absent word adds nothing, also where the slope is 0.
-        parts = counts * list(weights.values()) / (counts + slopes[:, None]).clip(_TINY)
+        divisors = (counts + slopes[:, None]).clip(_TINY)
+        parts = weighted_counts / divisors
         # Rounded once, whatever the order of the words.
-        return list(map(math.fsum, parts.tolist()))
+        return [math.fsum(parts_of_chunk) for parts_of_chunk in parts.tolist()]
 
 
 def check_corpus(corpus: str | None) -> None:
@@ -74,21 +91,26 @@ def check_corpus(corpus: str | None) -> None:
 
 def corpus_weights(corpus: str, words: Iterable[str]) -> list[float]:
     """What words are worth by how many of a corpus's documents hold them."""
-    documents, holding = _document_counts(corpus)
-    return [inverse_frequency(documents, holding[word]) for word in words]
+    size, documents_of_word = _document_counts(corpus)
+    return [inverse_frequency(size, documents_of_word[word]) for word in words]
 
 
 @lru_cache(maxsize=4)
 def _document_counts(corpus: str) -> tuple[int, Counter[str]]:
-    """How many documents there are, and in how many each word stands; read once a process."""
-    documents = 0
-    holding: Counter[str] = Counter()
+    """How many documents a corpus has, and in how many of them each word stands.
+
+    Cached, because every question asks for it and a corpus may be large.
+    """
+    size = 0
+    documents_of_word: Counter[str] = Counter()
     for document in read_documents(corpus):
-        documents += 1
-        holding.update(set(tokenise(f"{document.title or ''} {document.text}")))
-    if not documents:
+        size += 1
+        title = document.title or ""
+        words = set(tokenise(f"{title} {document.text}"))
+        documents_of_word.update(words)
+    if not size:
         raise ConfigError(f"the corpus '{corpus}' holds no document")
-    return documents, holding
+    return size, documents_of_word
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,22 +156,36 @@ class LexicalReranker(Checked):
         if self.corpus is not None:
             rarities = corpus_weights(self.corpus, query_counts)
         else:
-            holding = (candidates.counts([*query_counts]) > 0).sum(axis=0).tolist()
-            rarities = [math.log(1 + len(chunks) / max(1, number)) for number in holding]
+            rarities = _candidate_weights(candidates, list(query_counts))
         weights: dict[str, float] = {}
         for (token, times), rarity in zip(query_counts.items(), rarities, strict=True):
             weights[token] = times * rarity
         if self.method == "bm25":
-            return tuple(candidates.bm25(weights, k1=self.k1, b=self.b))
-        scores: list[float] = []
+            scores = candidates.bm25(weights, k1=self.k1, b=self.b)
+            return tuple(scores)
+        covered_weights: list[float] = []
         for counter in candidates.counters:
             covered = [weight for token, weight in weights.items() if counter[token]]
-            scores.append(math.fsum(covered))
-        return tuple(scores)
+            covered_weights.append(math.fsum(covered))
+        return tuple(covered_weights)
+
+
+def _candidate_weights(candidates: CandidateWords, words: Sequence[str]) -> list[float]:
+    """What words are worth by how many of the candidates hold them: ln(1 + N / n)."""
+    holds_word = candidates.counts(words) > 0
+    size = len(candidates.counters)
+    weights: list[float] = []
+    for candidates_with_word in holds_word.sum(axis=0).tolist():
+        # A word that no candidate holds scores none of them, whatever it weighs.
+        divisor = max(1, candidates_with_word)
+        weights.append(math.log(1 + size / divisor))
+    return weights
 
 
 _K1 = 1.2
+"""The usual k1 of BM25, that of the lexical reranker."""
 _B = 0.75
+"""The usual b of BM25, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,14 +246,21 @@ class FeedbackReranker(Checked):
         return NotedScores(candidates.bm25(weights, k1=_K1, b=_B), notes)
 
     def _examples(self, chunks: Sequence[Chunk], notes: list[str]) -> tuple[list[int], Floats]:
-        """The places of the best candidates, and how much each counts; these sum to 1."""
+        """The places of the best candidates, and how much each counts; these sum to 1.
+
+        Args:
+            notes: takes a sentence where the best ones had to be guessed.
+        """
         count = min(self.examples, len(chunks))
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         if len(scores) < len(chunks):
             notes.append("a chunk has no score: the first ones were taken for the best")
-            return list(range(count)), np.full(count, 1 / count)
-        best = sorted(range(len(chunks)), key=lambda place: -scores[place])[:count]
-        worth = np.array(min_max(scores))[best]
+            equal_shares = np.full(count, 1 / count)
+            return list(range(count)), equal_shares
+        places = sorted(range(len(chunks)), key=lambda place: -scores[place])
+        best = places[:count]
+        scaled_scores = np.array(min_max(scores))
+        worth = scaled_scores[best]
         return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
@@ -228,16 +271,23 @@ class FeedbackReranker(Checked):
         direction = query_direction(query, rows)
         if direction is None or rows is None or len(places) < len(chunks):
             return None
+        # Opposite directions have the mean 0, which has no length to divide by: it stays 0.
         added = shares @ rows[best]
         added /= np.linalg.norm(added) or 1.0
         widened = self.query_weight * direction + (1 - self.query_weight) * added
-        scores: Floats = rows @ (widened / (np.linalg.norm(widened) or 1.0))
+        length = np.linalg.norm(widened) or 1.0
+        scores: Floats = rows @ (widened / length)
         return scores
 
     def _widened(
         self, query: Query, candidates: CandidateWords, best: list[int], shares: Floats
     ) -> dict[str, float]:
-        """The weights of the query's words and of those of the best candidates; they sum to 1."""
+        """The weights of the query's words and of those of the best candidates; they sum to 1.
+
+        Args:
+            best: places of the candidates that are taken for relevant.
+            shares: how much each of these counts.
+        """
         query_counts = Counter(tokenise(query.text))
         vocabulary = set(query_counts)
         for place in best:
@@ -245,12 +295,14 @@ class FeedbackReranker(Checked):
         words = sorted(vocabulary)
         counts = candidates.counts(words)
         if self.corpus is None:
-            rarities = np.log1p(len(counts) / (counts > 0).sum(axis=0).clip(1))
+            candidates_with_word = (counts > 0).sum(axis=0).clip(1)
+            rarities = np.log1p(len(counts) / candidates_with_word)
         else:
             rarities = np.array(corpus_weights(self.corpus, words))
         # A word's share of each example's text, by how much the example counts, times its rarity.
         lengths = candidates.lengths()[best].clip(1)
-        gains = shares @ (counts[best] / lengths[:, None]) * rarities
+        shares_of_text = counts[best] / lengths[:, None]
+        gains = shares @ shares_of_text * rarities
         # Of equal weights, the word that stands first in the alphabet.
         columns = sorted(range(len(words)), key=lambda column: (-gains[column], words[column]))
         added: dict[str, float] = {}
@@ -261,9 +313,11 @@ class FeedbackReranker(Checked):
         for word, rarity in zip(words, rarities, strict=True):
             if word in query_counts:
                 own[word] = query_counts[word] * float(rarity)
+        # Each part is scaled to its share, however many words it has and whatever they weigh.
         widened: dict[str, float] = {}
         for weights, share in ((own, self.query_weight), (added, 1 - self.query_weight)):
             total = sum(weights.values()) or 1.0
             for word, weight in weights.items():
-                widened[word] = widened.get(word, 0) + share * weight / total
+                scaled_weight = share * weight / total
+                widened[word] = widened.get(word, 0) + scaled_weight
         return widened

@@ -78,21 +78,28 @@ class LlmListwiseReranker(Checked):
             f"Order the {len(places)} passages, the one that answers the question best first. "
             'Reply only with a JSON object that holds their numbers, like this: {"order": [2, 1]}'
         )
-        messages = task_messages(table("ragbench.text", "prompts")["order"], task)
+        prompts = table("ragbench.text", "prompts")
+        messages = task_messages(prompts["order"], task)
         form = {"type": "array", "items": {"type": "integer"}}
         schema = field_schema("order", form, partial(_completed, size=len(places)))
-        return [places[position] for position in ask_structure(self.chat, messages, schema)]
+        positions = ask_structure(self.chat, messages, schema)
+        return [places[position] for position in positions]
 
 
 def _completed(order: object, size: int) -> list[int]:
-    """Places from 0: those named, each once, then the others in their order."""
+    """Places from 0: those named, each once, then the others in their order.
+
+    Models leave passages out, repeat some and make up numbers: what is usable is used.
+    """
     positions: list[int] = []
     for number in as_list(order):
+        # `type`, because true is an int, too, and no number of a passage.
         if type(number) is int and 0 < number <= size:
             positions.append(number - 1)
     if not positions:
         raise ValueError(f"the language model named none of {counted(size, 'passage')}")
-    return list(dict.fromkeys([*positions, *range(size)]))
+    positions.extend(range(size))
+    return list(dict.fromkeys(positions))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,8 +121,8 @@ class LlmPointwiseReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Asks once a chunk: a grade does not depend on the other candidates."""
         texts, notes = shown_texts(chunks, self.max_characters)
-        grades = (self._grade(query, text) / self.highest for text in texts)
-        return NotedScores(tuple(grades), notes)
+        scores = [self._grade(query, text) / self.highest for text in texts]
+        return NotedScores(scores, notes)
 
     def _grade(self, query: Query, passage: str) -> float:
         """The grade that the model gives a passage, from 0 to the highest."""
@@ -124,10 +131,10 @@ class LlmPointwiseReranker(Checked):
             f"How well does the passage answer the question? 0 means not at all, {self.highest} "
             'means fully. Reply only with a JSON object, like this: {"grade": number}'
         )
-        messages = task_messages(table("ragbench.text", "prompts")["grade"], task)
-        schema = field_schema(
-            "grade", {"type": "number"}, partial(_checked_grade, highest=self.highest)
-        )
+        prompts = table("ragbench.text", "prompts")
+        messages = task_messages(prompts["grade"], task)
+        check = partial(_checked_grade, highest=self.highest)
+        schema = field_schema("grade", {"type": "number"}, check)
         return ask_structure(self.chat, messages, schema)
 
 

@@ -31,15 +31,18 @@ from ragbench.text.onnx_model import (
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import table
 
-# Where no spaces are written, two characters are taken for a word.
+# Scripts that write no spaces: Thai and Lao, Burmese, Khmer, Japanese kana, Chinese characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+# Where no spaces are written, two characters are taken for a word.
 _WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 
 
 def best_windows(
     query: QueryWords, text: str, *, words: int, count: int, cut: bool = False
 ) -> list[Span]:
-    """Finds runs of sentences that hold most of the query's weight.
+    """Finds runs of sentences that hold most of the query's weight, best first.
+
+    A model that reads these alone takes a fraction of the time that whole chunks take.
 
     Args:
         words: how many words a run may have; a longer sentence is a run by itself.
@@ -62,8 +65,9 @@ def best_windows(
         while end < len(sentences) and size + sizes[end] <= words:
             size += sizes[end]
             end += 1
-        worth = query.worth(set[str]().union(*words_held[start:end]))
-        runs.append((worth, Span(sentences[start].start, sentences[end - 1].end)))
+        words_of_run = set[str]().union(*words_held[start:end])
+        span = Span(sentences[start].start, sentences[end - 1].end)
+        runs.append((query.worth(words_of_run), span))
     runs.sort(key=lambda run: -run[0])
     windows: list[Span] = []
     for worth, span in runs:
@@ -93,11 +97,15 @@ def _best_stretch(query: QueryWords, text: str, span: Span, word_count: int) -> 
     worths: list[float] = []
     for position in range(len(word_spans) - word_count + 1):
         stretch = words_held[position : position + word_count]
-        worths.append(query.worth(set[str]().union(*stretch)))
+        words_of_stretch = set[str]().union(*stretch)
+        worths.append(query.worth(words_of_stretch))
     highest = max(worths)
     best_positions = [position for position, worth in enumerate(worths) if worth == highest]
-    middle = best_positions[len(best_positions) // 2]
-    return Span(word_spans[middle][0], word_spans[middle + word_count - 1][1])
+    first_word = best_positions[len(best_positions) // 2]
+    last_word = first_word + word_count - 1
+    start, _ = word_spans[first_word]
+    _, end = word_spans[last_word]
+    return Span(start, end)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,11 +179,15 @@ class CrossEncoderReranker(Checked):
                 for piece in self._fitting(classifier, question, text):
                     pairs.append((question, piece))
                     places.append(place)
+        logits = classifier.logits(pairs)
         best_logits = [-math.inf] * len(passages)
-        for place, logit in zip(places, classifier.logits(pairs), strict=True):
+        for place, logit in zip(places, logits, strict=True):
             best_logits[place] = max(best_logits[place], logit)
-        # The sigmoid, without overflow.
-        scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best_logits]
+        scores: list[float] = []
+        for logit in best_logits:
+            # The sigmoid 1 / (1 + exp(-logit)), written so that no logit overflows.
+            sigmoid = (1 + math.tanh(logit / 2)) / 2
+            scores.append(sigmoid)
         unread = len(chunks) - len(passages)
         if unread:
             notes += (
@@ -188,30 +200,40 @@ class CrossEncoderReranker(Checked):
 
     def _passages(self, query: Query, chunks: Sequence[Chunk]) -> list[list[str]]:
         """Of each chunk that is read, the texts that are read."""
-        texts = [chunk.text for chunk in chunks[: self.first]]
+        texts = [chunk.text for chunk in chunks]
+        texts_read = texts[: self.first]
         if self.passages == "whole":
-            return [[text] for text in texts]
+            return [[text] for text in texts_read]
         # How rare a word is shows among all chunks, also those that are not read.
-        query_words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
+        query_words = QueryWords.among(query.text, texts)
         cut = self.passages == "words"
         passages: list[list[str]] = []
-        for text in texts:
+        for text in texts_read:
             windows = best_windows(query_words, text, words=self.words, count=self.windows, cut=cut)
             runs = [text[window.start : window.end] for window in windows]
-            passages.append(runs or [text])
+            if not runs:
+                runs = [text]  # a text without a sentence is read as it is
+            passages.append(runs)
         return passages
 
     def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
-        """The question; one that leaves no room for a chunk is cut, and a note says so."""
+        """The question; one that leaves no room for a chunk is cut, and a note says so.
+
+        The model reads question and chunk together: each has half of its tokens for certain.
+        """
         offsets = classifier.offsets(text)
         room = self.max_length // 2
         if len(offsets) <= room:
             return text, ()
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
-        return text[: offsets[room - 1][1]], (note,)
+        _, end = offsets[room - 1]
+        return text[:end], (note,)
 
     def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
-        """The passage, or overlapping pieces of it that the model can take."""
+        """The passage, or overlapping pieces of it that the model can take.
+
+        Pieces overlap, so that a sentence at the end of one is whole in the next.
+        """
         # A token is at least a character: short texts need no counting. Eight are left for the
         # tokens that the model puts around the two texts.
         if len(question) + len(passage) + 8 <= self.max_length:
@@ -223,11 +245,13 @@ class CrossEncoderReranker(Checked):
         room = len(offsets) - excess
         step = max(1, room - self.overlap)
         pieces: list[str] = []
-        for position in range(0, len(offsets) - self.overlap, step):
-            last = min(position + room, len(offsets)) - 1
-            piece = passage[offsets[position][0] : offsets[last][1]]
+        # No piece begins within the last overlap: the piece before it reaches the end.
+        for first_token in range(0, len(offsets) - self.overlap, step):
+            last_token = min(first_token + room, len(offsets)) - 1
+            start, _ = offsets[first_token]
+            _, end = offsets[last_token]
             # A word that is cut in two may have more tokens than before: look again.
-            pieces += self._fitting(classifier, question, piece)
+            pieces += self._fitting(classifier, question, passage[start:end])
         return pieces
 
 
@@ -305,6 +329,7 @@ class HttpReranker(Checked):
         object.__setattr__(self, "_endpoint", endpoint)
 
     def __repr__(self) -> str:
+        """Without the headers, which may hold the key: a repr ends up in logs."""
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
@@ -315,6 +340,8 @@ class HttpReranker(Checked):
         scores: list[float] = []
         for start in range(0, len(texts), size):
             batch = texts[start : start + size]
+            # Of the names that a form of http_forms.toml may use, "$cut" and "$end" say whether
+            # texts may be cut: services take that as a boolean, or as one of these two words.
             values = {
                 "$query": query.text,
                 "$texts": batch,
@@ -334,7 +361,10 @@ class HttpReranker(Checked):
 
 
 def _filled(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
-    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``."""
+    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``.
+
+    The forms are data: a service with another form needs a table, and no code.
+    """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
         if is_object(value):
@@ -351,6 +381,7 @@ def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
         size: how many texts were sent.
         where: the service's address, for messages.
     """
+    # Text Embeddings Inference answers with the list itself, all others with an object around it.
     results = _first_value(as_object(answer), _RESULT_KEYS, answer)
     if not is_list(results):
         raise InterfaceError(f"{where} must answer with a list of results")
@@ -360,8 +391,9 @@ def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
         index = fields.get("index")
         score = _first_value(fields, _SCORE_KEYS, None)
         is_number = isinstance(score, int | float) and math.isfinite(score)
+        # `type`, because true is an int, too, and no index.
         if type(index) is not int or not is_number:
-            keys = ", ".join(map(repr, _SCORE_KEYS))
+            keys = ", ".join(repr(key) for key in _SCORE_KEYS)
             raise InterfaceError(f"{where}: a result must hold 'index' and a number as {keys}")
         if not 0 <= index < size or index in scores:
             raise InterfaceError(

@@ -34,22 +34,29 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
     At each step the walk follows an edge of its node with probability ``damping``, in proportion to
     the weights, else it jumps to a seed; from a node without edges it always jumps (Page et al.
     1999, "The PageRank Citation Ranking"; Haveliwala 2002, "Topic-Sensitive PageRank").
+
+    Args:
+        adjacency: a sparse matrix; row and column are the ends of an edge, the value its weight.
+        seeds: how likely the walk starts at each node, up to a factor.
+        damping: in [0, 1).
     """
     start: Floats = seeds / seeds.sum()
     if damping == 0:
-        return start
-    out = np.asarray(adjacency.sum(axis=1)).ravel()
-    dangling = out == 0
-    shares = damping / np.where(dangling, 1, out)
+        return start  # the logarithm below needs a number above 0
+    out_weights = np.asarray(adjacency.sum(axis=1)).ravel()
+    is_dangling = out_weights == 0
+    shares = damping / np.where(is_dangling, 1, out_weights)
     flow = adjacency.T.tocsr()
     # Each step shrinks the distance to the fixed point, at most 2, by the damping.
     steps = math.ceil(math.log(_TOLERANCE / 2) / math.log(damping))
     ranks = start
     for _ in range(max(1, steps)):
-        jump = 1 - damping + damping * float(ranks[dangling].sum())
+        dangling_share = float(ranks[is_dangling].sum())
+        jump = 1 - damping + damping * dangling_share
         next_ranks = flow @ (shares * ranks) + jump * start
         change = float(np.abs(next_ranks - ranks).sum())
         ranks = next_ranks
+        # All further steps together change at most change * damping / (1 - damping).
         if change * damping <= _TOLERANCE * (1 - damping):
             break
     result: Floats = ranks / ranks.sum()
@@ -106,7 +113,8 @@ class PersonalisedPageRankReranker(Checked):
         sources = [source for source, _, _ in edges]
         targets = [target for _, target, _ in edges]
         weights = [weight for _, _, weight in edges]
-        adjacency = sparse_matrix(weights, sources, targets, (len(chunks), len(chunks)))
+        shape = (len(chunks), len(chunks))
+        adjacency = sparse_matrix(weights, sources, targets, shape)
         start, notes = self._start(query, chunks, rows, places)
         if not edges:
             notes.append("no chunk is linked to another: the order is that of the seeds")
@@ -116,8 +124,14 @@ class PersonalisedPageRankReranker(Checked):
     def _start(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
-        """How probable each candidate is as the start, up to a factor; and notes on that."""
-        by_rank = 1.0 / np.arange(1, len(chunks) + 1)
+        """How probable each candidate is as the start, up to a factor; and notes on that.
+
+        Args:
+            rows: embeddings of the chunks that have one.
+            places: of these chunks.
+        """
+        ranks = np.arange(1, len(chunks) + 1)
+        by_rank = 1.0 / ranks
         if self.seeds == "rank":
             return by_rank, []
         if self.seeds == "similarity":
@@ -125,7 +139,8 @@ class PersonalisedPageRankReranker(Checked):
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]
-            return np.array(min_max((rows @ direction).tolist())), []
+            cosines = (rows @ direction).tolist()
+            return np.array(min_max(cosines)), []
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         if len(scores) < len(chunks):
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
@@ -139,28 +154,31 @@ class PersonalisedPageRankReranker(Checked):
         similarity = similarities(rows)
         # Below 1, so that the scale has a length also where all are alike.
         lowest = min(float(similarity.min()), 0.999)
+        # No chunk is a neighbour of itself.
         np.fill_diagonal(similarity, -np.inf)
         nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
         cosines = np.take_along_axis(similarity, nearest, axis=1)
+        shares_of_scale = ((cosines - lowest) / (1 - lowest)).clip(0, 1)
         weights = np.zeros(similarity.shape)
-        shares = ((cosines - lowest) / (1 - lowest)).clip(0, 1) ** self.sharpness
-        np.put_along_axis(weights, nearest, shares, axis=1)
+        np.put_along_axis(weights, nearest, shares_of_scale**self.sharpness, axis=1)
+        # Of two rows it is enough that either one has chosen the other.
         weights = np.maximum(weights, weights.T)
-        sources, targets = np.nonzero(weights)
+        source_rows, target_rows = np.nonzero(weights)
         # Rows are those of the chunks with an embedding: their places are among all chunks.
         place_of_row = np.array(places)
-        return list(
-            zip(
-                place_of_row[sources].tolist(),
-                place_of_row[targets].tolist(),
-                weights[sources, targets].tolist(),
-                strict=True,
-            )
-        )
+        sources = place_of_row[source_rows].tolist()
+        targets = place_of_row[target_rows].tolist()
+        edge_weights = weights[source_rows, target_rows].tolist()
+        return list(zip(sources, targets, edge_weights, strict=True))
 
 
 def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
-    """Edges by the links in the candidates' metadata; of several between two, the heaviest."""
+    """Edges by the links in the candidates' metadata; of several between two, the heaviest.
+
+    Args:
+        field: the field of the metadata that holds links; None where links are left out.
+        directed: whether a link is an edge in its own direction only.
+    """
     if field is None:
         return []
     # A link may name a chunk, or a document and by it all of its chunks.
@@ -179,7 +197,8 @@ def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> lis
                 if not directed:
                     pairs.append((target, place))
                 for pair in pairs:
-                    weights[pair] = max(weight, weights.get(pair, 0.0))
+                    present_weight = weights.get(pair, 0.0)
+                    weights[pair] = max(weight, present_weight)
     return [(source, target, weight) for (source, target), weight in weights.items()]
 
 

@@ -23,11 +23,13 @@ from ragbench.text.tokens import tokenise
 FIELD = "embedding"
 """The field of a chunk's metadata that holds its embedding."""
 _ONE_THREAD = 1 << 18
-"""How many products OpenBLAS leaves to one thread."""
+"""How many products OpenBLAS, the library behind numpy, leaves to one thread."""
 
 
 def query_direction(query: Query, rows: Floats | None) -> Floats | None:
-    """The query's embedding with length 1; None when it has none.
+    """The query's embedding with length 1, so that products with it are cosines.
+
+    None when the query has no embedding.
 
     Raises:
         InterfaceError: those of the chunks have another length.
@@ -48,14 +50,17 @@ def chunk_directions(
 ) -> tuple[Floats | None, list[int]]:
     """The chunks' embeddings with length 1, of those that have one.
 
+    They come with the query, where the run computed them for all variants, or in the metadata.
+
     Returns:
-        A row per chunk and the chunks' places; one of zeros stays so, its cosines are 0.
+        A row per chunk with an embedding, None without any; and the places of these chunks. A row
+        of zeros stays so, its cosines are 0.
     """
-    by_id = query.chunk_embeddings or {}
+    embedding_of_id = query.chunk_embeddings or {}
     embeddings: list[Any] = []
     places: list[int] = []
     for place, chunk in enumerate(chunks):
-        embedding = by_id.get(chunk.id)
+        embedding = embedding_of_id.get(chunk.id)
         if embedding is None:
             embedding = chunk.metadata.get(field)
         if embedding is not None:
@@ -74,13 +79,15 @@ def similarities(rows: Floats) -> Floats:
     share out among threads: for matrices of this size these mostly wait for each other, on a busy
     machine for as long as a hundred times the work takes.
     """
-    block = _ONE_THREAD // max(1, rows.size)
-    if block < 1:
+    # A row times all rows takes as many products as there are numbers.
+    rows_in_block = _ONE_THREAD // max(1, rows.size)
+    if rows_in_block < 1:
         whole: Floats = rows @ rows.T
         return whole
     blocks: list[Floats] = []
-    for start in range(0, len(rows), block):
-        blocks.append(rows[start : start + block] @ rows.T)
+    for start in range(0, len(rows), rows_in_block):
+        block = rows[start : start + rows_in_block]
+        blocks.append(block @ rows.T)
     return np.concatenate(blocks)
 
 
@@ -107,8 +114,10 @@ def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
             )
         rows.append(vector)
     matrix = np.stack(rows)
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    directions: Floats = matrix / np.where(lengths == 0, 1, lengths)[:, None]
+    squared_lengths = np.einsum("ij,ij->i", matrix, matrix)
+    lengths = np.sqrt(squared_lengths)
+    divisors = np.where(lengths == 0, 1, lengths)
+    directions: Floats = matrix / divisors[:, None]
     return directions
 
 
@@ -137,21 +146,28 @@ class SemanticReranker:
         direction = query_direction(query, rows)
         if direction is None:
             note = "the query has no embedding: the given scores were kept"
-            return NotedScores(tuple(scores), (note, *unscored_note(chunks, self.default_score)))
+            notes = (note, *unscored_note(chunks, self.default_score))
+            return NotedScores(tuple(scores), notes)
         if rows is not None:
-            for place, cosine in zip(places, (rows @ direction).tolist(), strict=True):
+            cosines = (rows @ direction).tolist()
+            for place, cosine in zip(places, cosines, strict=True):
                 scores[place] = cosine
         if len(places) == len(chunks):
             return NotedScores(scores)
-        with_embedding = set(places)
-        without = [chunk for place, chunk in enumerate(chunks) if place not in with_embedding]
-        counts = f"{len(without)} of {counted(len(chunks), 'chunk')}"
+        places_with_embedding = set(places)
+        without_embedding: list[Chunk] = []
+        for place, chunk in enumerate(chunks):
+            if place not in places_with_embedding:
+                without_embedding.append(chunk)
+        counts = f"{len(without_embedding)} of {counted(len(chunks), 'chunk')}"
         note = f"{counts} had no embedding: their given scores were kept"
-        return NotedScores(scores, (note, *unscored_note(without, self.default_score)))
+        notes = (note, *unscored_note(without_embedding, self.default_score))
+        return NotedScores(scores, notes)
 
 
 def sparse_matrix(weights: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
     """A matrix of the given weights at their places; weights of the same place add up."""
+    # Imported late: scipy takes longer to load than most commands take.
     sparse = importlib.import_module("scipy.sparse")
     return sparse.csr_array((weights, (rows, columns)), shape=shape, dtype=float)
 
@@ -167,25 +183,34 @@ def lexical_similarity(texts: Sequence[str]) -> Floats:
     counters = [Counter(tokenise(text)) for text in texts]
     # An entry for each word of each text: its row, its column and how often it stands there.
     vocabulary: dict[str, int] = {}
-    word_columns: list[int] = []
-    word_times: list[int] = []
-    for counter in counters:
+    entry_rows: list[int] = []
+    entry_columns: list[int] = []
+    entry_times: list[int] = []
+    for row, counter in enumerate(counters):
         for word, times in counter.items():
-            word_columns.append(vocabulary.setdefault(word, len(vocabulary)))
-            word_times.append(times)
-    rows = np.repeat(np.arange(len(texts)), [len(counter) for counter in counters])
-    columns = np.array(word_columns, dtype=int)
-    holding = np.bincount(columns, minlength=len(vocabulary))
-    weights = (1 + np.log(np.array(word_times))) * np.log1p(len(texts) / holding)[columns]
-    lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(texts)))
+            column = vocabulary.setdefault(word, len(vocabulary))
+            entry_rows.append(row)
+            entry_columns.append(column)
+            entry_times.append(times)
+    rows = np.array(entry_rows, dtype=int)
+    columns = np.array(entry_columns, dtype=int)
+    texts_with_word = np.bincount(columns, minlength=len(vocabulary))
+    rarities = np.log1p(len(texts) / texts_with_word)
+    weights = (1 + np.log(np.array(entry_times))) * rarities[columns]
+    squared_lengths = np.bincount(rows, weights * weights, minlength=len(texts))
+    lengths = np.sqrt(squared_lengths)
     # A word of one text alone makes it like no other, and counts for its length only.
-    shared = holding[columns] > 1
-    rows = rows[shared]
-    columns = columns[shared]
-    weights = weights[shared] / lengths[rows]
-    matrix = sparse_matrix(weights, rows, columns, (len(texts), len(vocabulary) or 1))
+    is_shared = texts_with_word[columns] > 1
+    rows = rows[is_shared]
+    columns = columns[is_shared]
+    weights = weights[is_shared] / lengths[rows]
+    # A matrix must have a column, also where no text has a word.
+    shape = (len(texts), max(1, len(vocabulary)))
+    matrix = sparse_matrix(weights, rows, columns, shape)
     similarity: Floats = (matrix @ matrix.T).toarray()
-    np.fill_diagonal(similarity, [float(bool(counter)) for counter in counters])
+    # The products lack the words of one text alone: the diagonal is set to what it would be.
+    has_words = [float(bool(counter)) for counter in counters]
+    np.fill_diagonal(similarity, has_words)
     return similarity
 
 
@@ -248,14 +273,21 @@ class MmrReranker(Checked):
                 return rows @ direction
             if self.relevance == "embedding":
                 notes.append("the query or a chunk has no embedding: the given scores were used")
-        if any(chunk.score is None for chunk in chunks):
+        scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        if len(scores) < len(chunks):
             notes.append("a chunk has no score: relevance was taken from the present order")
             return np.linspace(1.0, 0.0, len(chunks))
-        return np.array(min_max([chunk.score or 0.0 for chunk in chunks]))
+        return np.array(min_max(scores))
 
 
 def _marginal(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
-    """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick."""
+    """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick.
+
+    Args:
+        relevance: of each chunk by itself.
+        similarity: of all pairs of chunks.
+        balance: the share of relevance; the similarity to what is picked costs the rest of 1.
+    """
     size = len(relevance)
     values = [0.0] * size
     worth = balance * relevance
@@ -266,7 +298,8 @@ def _marginal(relevance: Floats, similarity: Floats, balance: float) -> list[flo
         place = int(np.argmax(worth - highest_cost))
         value = float(worth[place] - highest_cost[place])
         # Below the pick before it: the scores must give the order of the picks.
-        value = min(value, math.nextafter(previous, -math.inf))
+        next_lower = math.nextafter(previous, -math.inf)
+        value = min(value, next_lower)
         values[place] = value
         previous = value
         # Costs may be negative: the zeros of the start must not count as such.
