@@ -83,8 +83,8 @@ class _Columns(NamedTuple):
         return self.cluster_numbers[cluster] * self.runs + run
 
     @property
-    def count(self) -> int:
-        """The number of columns."""
+    def width(self) -> int:
+        """All columns of all clusters."""
         return len(self.cluster_numbers) * self.runs
 
     def observed_picks(self) -> Floats:
@@ -101,7 +101,7 @@ class _Columns(NamedTuple):
         """
         clusters = len(self.cluster_numbers)
         source = np.random.PCG64([seed, clusters, self.runs])
-        block_size = max(1, _BLOCK // self.count)
+        block_size = max(1, _BLOCK // self.width)
         for start in range(0, draws, block_size):
             size = min(block_size, draws - start)
             if self.present_runs == 1:
@@ -112,13 +112,13 @@ class _Columns(NamedTuple):
                 present = drawn_runs.reshape(size, clusters, 1)
             else:
                 # A number a run: those with the smallest are the present ones.
-                raw = np.asarray(source.random_raw(size * self.count), dtype=np.uint64)
+                raw = np.asarray(source.random_raw(size * self.width), dtype=np.uint64)
                 ranks = raw.reshape(size, clusters, self.runs)
                 order = np.argpartition(ranks, self.present_runs - 1, axis=2)
                 present = order[:, :, : self.present_runs]
             picks = np.zeros((size, clusters, self.runs))
             np.put_along_axis(picks, present, 1.0, axis=2)
-            yield picks.reshape(size, self.count).T
+            yield picks.reshape(size, self.width).T
 
 
 def _columns(samples: Sequence[PairedSample]) -> _Columns:
@@ -161,7 +161,7 @@ def _matrix(samples: Sequence[PairedSample], null_means: Sequence[float], column
                     tests.append(test)
                     places.append(columns.column(cluster, run))
                     deviations.append(score - mean)
-    shape = (len(samples), columns.count)
+    shape = (len(samples), columns.width)
     return coo_matrix((deviations, (tests, places)), shape=shape).tocsr()
 
 
