@@ -354,8 +354,8 @@ class Scored(Record, eq=False):
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
         """Means of about so many questions, drawn by cluster, and those of all the others.
 
-        They show how alike two halves of the real questions rank the systems: no synthetic
-        questions can be expected to do better.
+        They show how well so few real questions rank the systems as all the others do, beside
+        which the synthetic ones are measured.
         """
         source = random.Random(seed)
         clusters = range(len(self.sizes))
