@@ -40,41 +40,46 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     searches: list[Search] = []
     if retrieval is None:
         return searches
-    seen: set[int] = set()
-    for hop in filter(is_object, as_list(as_object(retrieval.metadata).get(HOPS))):
+    places_so_far: set[int] = set()
+    metadata = as_object(retrieval.metadata)
+    for hop in filter(is_object, as_list(metadata.get(HOPS))):
         # A system writes what it likes here: what is of another type is not known.
         query = hop.get("query")
         seconds = hop.get("seconds")
         places = _places(hop, retrieval)
+        new: int | None = None
+        if places is not None:
+            new = len({*places} - places_so_far)
+            places_so_far.update(places)
         searches.append(
             Search(
                 query=query if isinstance(query, str) else None,
                 places=places or (),
-                new=None if places is None else len({*places} - seen),
+                new=new,
                 seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             )
         )
-        seen.update(places or ())
     return searches
 
 
 def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple[int, ...] | None:
-    """Where a hop's contexts stand in the whole; one that stands nowhere was left out of it.
+    """The positions of a hop's contexts in the whole retrieval; those that are not in it, left out.
 
-    None where the hop does not say what it found.
+    By ids where the hop has them, else by texts. None where it does not say what it found.
     """
-    sides = (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts))
-    for key, contexts in sides:
-        hop_contexts = hop.get(key)
+    fields = (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts))
+    for field_name, contexts in fields:
+        hop_contexts = hop.get(field_name)
         if not is_list(hop_contexts) or contexts is None:
             continue
-        place_of: dict[object, int] = {}
+        # Where a context repeats, its first place counts.
+        place_by_context: dict[object, int] = {}
         for place, context in enumerate(contexts):
-            place_of.setdefault(context, place)
-        places: dict[int, None] = {}
+            place_by_context.setdefault(context, place)
+        places: dict[int, None] = {}  # each once, in the order of the hop
         for context in map(str, hop_contexts):
-            if context in place_of:
-                places[place_of[context]] = None
+            if context in place_by_context:
+                places[place_by_context[context]] = None
         return tuple(places)
     return None
 
@@ -100,7 +105,10 @@ _CITE = "ragbench; see docs/formats.md"
 @metric(group="retriever", direction="neither", high=None, cite=_CITE)
 def hops(trace: Trace) -> float | Skip:
     """Number of searches for an answer, if retrieval reports it."""
-    return len(searches_of(trace.retrieval.value)) or _NO_HOPS
+    count = len(searches_of(trace.retrieval.value))
+    if not count:
+        return _NO_HOPS
+    return count
 
 
 @metric(group="retriever", direction="lower", low=1, high=None, cite=_CITE)

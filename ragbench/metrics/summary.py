@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.case_table import clusters_of
@@ -22,6 +22,8 @@ from ragbench.stats.mean import mean_interval
 KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with where there is no figure."""
+_MOST_REASONS = 10
+"""Reasons without a value that a summary holds: an error may differ in each case."""
 
 
 class SummaryBuilder:
@@ -40,7 +42,7 @@ class SummaryBuilder:
         """By metric the values of the cases; NaN where a case has none."""
         self._reasons: list[Counter[tuple[Status, str]]] = [Counter() for _ in self.metrics]
         """By metric why cells have no value, with their number."""
-        self._named: list[str | None] = []
+        self._named_clusters: list[str | None] = []
         """The cluster that each case names itself."""
         self.names: dict[str, str] = {}
         """Clusters that cases name, each with itself."""
@@ -66,12 +68,17 @@ class SummaryBuilder:
                     reason = f"{failure.stage}: {failure.type}"
                 reasons[cell.status, reason] += 1
             column.append(value)
-        row = len(self._named)
+        row = len(self._named_clusters)
         cluster = case.cluster
-        # One object for all cases of a cluster: 100,000 equal texts would take memory.
-        self._named.append(cluster and self.names.setdefault(cluster, cluster))
+        if cluster:
+            # One object for all cases of a cluster: 100,000 equal texts would take memory.
+            cluster = self.names.setdefault(cluster, cluster)
+        self._named_clusters.append(cluster)
         # Where cases name their clusters, what they share of the gold does not count.
-        self._gold.extend((-1, -1) if self.names else case.gold_pair)
+        if self.names:
+            self._gold.extend((-1, -1))
+        else:
+            self._gold.extend(case.gold_pair)
         for tag in dict.fromkeys(case.tags):
             self._members["tag", tag].append(row)
         if case.language is not None:
@@ -80,10 +87,9 @@ class SummaryBuilder:
     def summaries(self) -> tuple[Summary, ...]:
         """One summary a metric, in their order, of the cases added so far."""
         summaries: list[Summary] = []
-        # Tags before languages, each in order.
-        members = sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
-        if len(self._named) > 1:
-            clusters = clusters_of(self._named, self._gold)
+        slice_keys = sorted(self._members, key=_tags_first)
+        if len(self._named_clusters) > 1:
+            clusters = clusters_of(self._named_clusters, self._gold)
             self.clusters = clusters if any(clusters) else ()
         for metric, column, counts in zip(self.metrics, self._columns, self._reasons, strict=True):
             whole, problem = _figures(metric, column, self.clusters)
@@ -95,10 +101,13 @@ class SummaryBuilder:
             if problem is not None:
                 reasons[f"{NO_FIGURE}{problem}"] = whole.measured
             slices: list[Slice] = []
-            for by, value in members:
+            for by, value in slice_keys:
                 rows = self._members[by, value]
-                own = [self.clusters[row] for row in rows] if self.clusters else ()
-                part, _ = _figures(metric, [column[row] for row in rows], own)
+                values_of_slice = [column[row] for row in rows]
+                clusters_of_slice: Sequence[str | None] = ()
+                if self.clusters:
+                    clusters_of_slice = [self.clusters[row] for row in rows]
+                part, _ = _figures(metric, values_of_slice, clusters_of_slice)
                 slices.append(
                     Slice(
                         by=by,
@@ -110,8 +119,9 @@ class SummaryBuilder:
                         clusters=part.clusters,
                     )
                 )
-            if len(reasons) > 1:  # one reason, as most have, is in order
-                reason_counts = most_frequent(reasons)[:10]
+            # One reason, as most metrics have, is in order already.
+            if len(reasons) > 1:
+                reason_counts = most_frequent(reasons)[:_MOST_REASONS]
             else:
                 reason_counts = tuple(reasons.items())
             summary = Summary(
@@ -132,9 +142,20 @@ class SummaryBuilder:
         return tuple(summaries)
 
 
+def _tags_first(slice_key: tuple[str, str]) -> tuple[bool, str]:
+    """The order of slices in a report: tags before languages, each by name."""
+    by, name = slice_key
+    return by != "tag", name
+
+
 def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
     """What was counted, the most frequent first; what is equally frequent in its own order."""
-    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def highest_count_first(item: tuple[KeyT, int]) -> tuple[int, KeyT]:
+        key, count = item
+        return -count, key
+
+    return tuple(sorted(counts.items(), key=highest_count_first))
 
 
 class _Figures(NamedTuple):
@@ -162,9 +183,10 @@ def _figures(
     definition = metric.definition
     score: float | None = None
     problem: str | None = None
+    is_mean = definition.aggregate is None
     if values:
         try:
-            score = fmean(values) if definition.aggregate is None else _aggregated(metric, values)
+            score = fmean(values) if is_mean else _aggregated(metric, values)
         except Exception as error:  # noqa: BLE001 - a user's function must not end a run
             problem = f"{type(error).__name__}: {error}"
         if score is not None and not math.isfinite(score):
@@ -172,7 +194,7 @@ def _figures(
             score = None
     interval: Interval | None = None
     cluster_count = 0
-    if definition.aggregate is None and len(values) > 1:  # of a mean only
+    if is_mean and len(values) > 1:
         labels = clusters or None
         if clusters and len(values) < len(column):
             pairs = zip(column, clusters, strict=True)
@@ -212,13 +234,16 @@ def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:
             definition = computable(metric).definition
         except ConfigError:  # this version has no such metric
             return None
-    aggregate = None if definition.formula is None else definition.formula.aggregate
-    if aggregate is None:
+    if definition.formula is None or definition.formula.aggregate is None:
         return None
+    aggregate = definition.formula.aggregate
     try:
-        takes = {*inspect.signature(aggregate).parameters}
+        accepted_names = {*inspect.signature(aggregate).parameters}
     except ValueError:  # max() has none that can be seen
-        takes = set[str]()
-    # The function takes the parameters of the metric that it has a parameter for.
-    names = [parameter.name for parameter in definition.parameters if parameter.name in takes]
-    return float(aggregate(values, **{name: metric.parameter(name) for name in names}))
+        accepted_names = set[str]()
+    # The function is given the parameters of the metric that it has a parameter for.
+    arguments: dict[str, Any] = {}
+    for parameter in definition.parameters:
+        if parameter.name in accepted_names:
+            arguments[parameter.name] = metric.parameter(parameter.name)
+    return float(aggregate(values, **arguments))

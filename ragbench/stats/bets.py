@@ -114,11 +114,13 @@ def bet_on_fall(
     width = 0.0
     for case, code in zip(cases, cluster_codes(labels), strict=True):
         rise, width_of_case = case.slope(run)
-        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * width_of_case
+        tolerated = tolerance / span * width_of_case
+        totals[code] = totals.get(code, 0.0) + rise + tolerated
         width += width_of_case
     squares = math.fsum(total * total for total in totals.values())
+    # No more than rounding: nothing moved, so nothing is won or lost.
     if squares <= (1e-9 * width) ** 2:
-        return 1.0  # no more than rounding
+        return 1.0
 
     mean = math.fsum(steps) / len(steps)
     spread = math.fsum((step - mean) ** 2 for step in steps) / (len(steps) - 1)
@@ -129,7 +131,8 @@ def bet_on_fall(
     shared = max(0.0, spread - 2.0 * of_cases * by_chance)
     variance = squares + _CARRIED * shared * width * len(cases)
     z = -math.fsum(totals.values()) / math.sqrt(variance)
-    return math.exp(min(_AIM * z - _AIM**2 / 2.0, _LARGEST_LOG))
+    log_of_stake = _AIM * z - _AIM**2 / 2.0
+    return math.exp(min(log_of_stake, _LARGEST_LOG))
 
 
 def stake(look: int) -> float:

@@ -63,16 +63,19 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
                 f"a mean of {mean:g} in a cluster of {size} lies below the smallest possible "
                 f"value {lowest:g}: give the bound of the scale that was used"
             )
-    # Scaled so that the cluster in which every case fell to the bound has a total of -1.
+    # Scaled so that the cluster in which every case fell to the bound has a total of -1. No
+    # cluster fell further: what is below -1 is rounding.
     reach = (null_mean - lowest) * max(totals.sizes)
-    counts = Counter(max(-1.0, total / reach) for total in totals.shifted_sums(-null_mean))
-    counts[-1.0] += 1
     # Each different total once, with how many clusters have it: most clusters did not move.
-    scaled_totals = np.array(sorted(counts))
-    times = np.array([counts[float(total)] for total in scaled_totals], dtype=np.float64)
+    counts: Counter[float] = Counter()
+    for total in totals.shifted_sums(-null_mean):
+        counts[max(-1.0, total / reach)] += 1
+    counts[-1.0] += 1  # the added cluster
+    scaled_totals = sorted(counts)
     if scaled_totals[-1] <= 0.0:
         return 1.0
-    return _share_below_zero(scaled_totals, times)
+    times = [counts[total] for total in scaled_totals]
+    return _share_below_zero(np.array(scaled_totals), np.array(times, dtype=np.float64))
 
 
 def _share_below_zero(totals: Floats, times: Floats) -> float:
@@ -98,12 +101,14 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
         decay = 0.5 * _sum(times * np.log1p(tilt * tilt))
         angle = -_sum(times * np.arctan(tilt))
         value = complex(math.cos(angle), -math.sin(angle)) / -complex(centre, t)
+        size = math.exp(-decay)
         speed = width * math.cosh(x)  # dt / dx
-        integral += math.exp(-decay) * value.real * speed
-        if math.exp(-decay) * speed * abs(value) < _NEGLIGIBLE * abs(integral):
+        integral += size * value.real * speed
+        if size * speed * abs(value) < _NEGLIGIBLE * abs(integral):
             break
     log_at_centre = -_sum(times * np.log(factors))
     probability = integral * _STEP / math.pi * math.exp(log_at_centre)
+    # Rounding may take it out of 0 to 1.
     return min(1.0, max(0.0, probability))
 
 
@@ -140,7 +145,9 @@ def rare_gains_p_value(
     if scale is None:
         return None
     moved = [total for total in totals.shifted_sums(tolerance) if total]
-    largest_gain = _RARE_SHARE / (1.0 - _RARE_SHARE) * (scale + tolerance) * totals.cases
+    # What one cluster in twenty would gain beyond the tolerated loss, at the end of the scale.
+    rare_gains = _RARE_SHARE / (1.0 - _RARE_SHARE)
+    largest_gain = rare_gains * (scale + tolerance) * totals.cases
     loss = -math.fsum(moved)
     if loss > largest_gain * (1.0 + 1e-9):
         return None

@@ -32,11 +32,12 @@ class PairedSample(Record, eq=False):
     clusters: Sequence[int]
     """Cluster code a case: equal codes mean that the cases are not independent."""
     ids: Sequence[str] = ()
-    """Of all cases, in the order of the baseline; what was measured stands at ``places``."""
+    """Of all cases, in the order of the baseline, those that were not measured included."""
     labels: Sequence[str | None] = ()
     """What each of all cases shares with others, by which clusters of several samples are the
     same; None: nothing. Empty: the codes of ``clusters`` say it."""
     places: Sequence[int] = ()
+    """The positions in ``ids`` of the cases that were measured, in the order of the differences."""
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     """Cases that cannot be compared, by reason: one of `LEFT_OUT`."""
     before: float | None = None
@@ -54,12 +55,22 @@ class PairedSample(Record, eq=False):
         """The cases measured in both runs."""
         return tuple(self.ids[place] for place in self.places)
 
-    def key(self, at: int) -> Key:
-        """The cluster of a case under a name that other samples of the same cases share."""
+    def key(self, position: int) -> Key:
+        """The cluster of a case under a name that other samples of the same cases share.
+
+        Tests of several metrics draw by it: what happens to a cluster happens in all of them.
+
+        Args:
+            position: of the case among those that were measured.
+        """
         if not self.ids:
-            return self.clusters[at]
-        label = self.labels[self.places[at]] if self.labels else None
-        return self.ids[self.places[at]] if label is None else ("cluster", label)
+            return self.clusters[position]
+        place = self.places[position]
+        if self.labels:
+            label = self.labels[place]
+            if label is not None:
+                return ("cluster", label)
+        return self.ids[place]
 
     @property
     def stands_alone(self) -> bool:
@@ -78,7 +89,9 @@ class PairedSample(Record, eq=False):
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:
         """The scores behind each difference; without repeats, two that differ by it."""
-        return self.repeats or tuple(((value,), (0.0,)) for value in self.differences.tolist())
+        if self.repeats:
+            return self.repeats
+        return tuple(((difference,), (0.0,)) for difference in self.differences.tolist())
 
     def totals(self) -> ClusterTotals:
         """The differences summed up by cluster, as the tests take them."""
@@ -115,14 +128,18 @@ def pair(
     """
     _check_scores(baseline, candidate)
     ids = [id_ for id_ in baseline if id_ in candidate]
+    labels: Sequence[str | None] = ()
+    if clusters is not None:
+        labels = [clusters.get(id_) for id_ in ids]
     sample = paired_columns(
         np.array([baseline[id_] for id_ in ids], float),
         np.array([candidate[id_] for id_ in ids], float),
         ids=ids,
-        labels=() if clusters is None else [clusters.get(id_) for id_ in ids],
+        labels=labels,
         higher_is_better=higher_is_better,
         repeats=(lambda place: repeats[ids[place]]) if repeats else None,
     )
+    # What the columns cannot show: cases that only one of the runs has.
     left_out: dict[str, int] = {}
     only_in_baseline, only_in_candidate = LEFT_OUT[:2]
     if len(baseline) > len(ids):
@@ -180,12 +197,19 @@ def paired_columns(
     scores: list[CaseScores] = []
     if repeats is not None:
         scores = [_directed(repeats(place), higher_is_better) for place in places]
+    differences = new - old if higher_is_better else old - new
+    # A range where every case was measured, for the same reason.
+    compact_places: Sequence[int]
+    if count == len(ids):
+        compact_places = range(count)
+    else:
+        compact_places = array("i", places)
     return PairedSample(
-        differences=new - old if higher_is_better else old - new,
+        differences=differences,
         clusters=clusters,
         ids=ids,
         labels=labels,
-        places=range(count) if count == len(ids) else array("i", places),
+        places=compact_places,
         left_out=left_out,
         before=before,
         after=after,
@@ -198,8 +222,8 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
     """The scores of a case, turned where lower is better, so that larger is better."""
     if higher_is_better:
         return scores
-    now, before = scores
-    return _negated(now), _negated(before)
+    candidate_scores, baseline_scores = scores
+    return _negated(candidate_scores), _negated(baseline_scores)
 
 
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
