@@ -155,7 +155,11 @@ def is_same(response: str, reference: str) -> bool:
     answer_words = wording(response[:LONGEST]).tokens
     if len(words) != len(answer_words) or not words:
         return False
-    return answer_words == words or as_written(answer_words, words) == words
+    if answer_words == words:
+        return True
+    if response.isascii() and reference.isascii():
+        return False
+    return as_written(answer_words, words) == words
 
 
 def sure_verdict(probability: float) -> bool | None:
