@@ -136,15 +136,25 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes()
-    runs = [*_RUN.finditer(text)]
-    if shapes.may_begin(_words(" ".join([run[0] for run in runs]))):
-        for run in runs:
+    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
+    if shapes.may_begin(_words(runs.decode("ascii"))):
+        for run in _RUN.finditer(text):
             yield from _keys_in(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
         if part in text:
             for match in shape.pattern.finditer(text):
                 if shape.is_key(match[0]):
                     yield match.span()
+
+
+def _long_runs(data: bytes) -> Iterator[bytes]:
+    """What `_RUN` finds in a text in UTF-8, ten times as fast."""
+    characters = data.translate(_IS_IN_RUN) + b" "
+    start = characters.find(_RUN_OF_BYTES)
+    while start >= 0:
+        end = characters.index(b" ", start)
+        yield data[start:end]
+        start = characters.find(_RUN_OF_BYTES, end)
 
 
 def _words(text: str) -> Sequence[str]:
