@@ -85,7 +85,7 @@ class _Shapes:
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
-        """By what is in the middle of a key that begins with anything."""
+        """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for facts in (*table["listed"].values(), *table["more"].values()):
             self._add(facts)
@@ -93,7 +93,9 @@ class _Shapes:
     def _add(self, facts: dict[str, Any]) -> None:
         shape = _Shape(facts)
         if "holds" in facts:
-            self.by_part.append((facts["holds"], shape))
+            # ":AA" of a key with a colon: the run of its end begins with "AA".
+            parts = re.findall(f"[{_CHARACTERS}]+", facts["holds"])
+            self.by_part.append((max(parts, key=len), shape))
             return
         for beginning in facts["begins"]:
             word = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
@@ -136,12 +138,12 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes()
-    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
-    if shapes.may_begin(_words(runs.decode("ascii"))):
+    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass"))).decode("ascii")
+    if shapes.may_begin(_words(runs)):
         for run in _RUN.finditer(text):
             yield from _keys_in(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
-        if part in text:
+        if part in runs:
             for match in shape.pattern.finditer(text):
                 if shape.is_key(match[0]):
                     yield match.span()
