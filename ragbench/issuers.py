@@ -28,7 +28,7 @@ _IS_IN_RUN = bytes(
 """Of each byte whether it is one of the characters: a table for `bytes.translate`."""
 _RUN_OF_BYTES = b"x" * _SHORTEST
 _LONG_NAME = b'"context_metadata":'
-"""A field of every stored retrieval. Its name is as long as a key: without it, most have no run."""
+"""A field of every stored retrieval, whose name is as long as a key: most have no other run."""
 _BETWEEN_WORDS = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[abfnrtv]|%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 """What separates words: signs, and letters that are written as an escape, as in ``%3Dghp_``."""
 _BLANK_SIGNS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
@@ -126,6 +126,8 @@ def _shapes() -> _Shapes:
 
 def may_hold_key(data: bytes) -> bool:
     """Whether a text in UTF-8 has a run that is long enough for a key; most have none."""
+    if _RUN_OF_BYTES not in data.translate(_IS_IN_RUN):
+        return False
     return _RUN_OF_BYTES in data.replace(_LONG_NAME, b"").translate(_IS_IN_RUN)
 
 
