@@ -20,19 +20,31 @@ from typing import Any
 _CHARACTERS = "A-Za-z0-9_.~=/+%\\\\-"
 """Of which keys are made, with those by which they are escaped."""
 _SHORTEST = 16
+"""Characters of the shortest key."""
 _RUN = re.compile(rf"[{_CHARACTERS}]{{{_SHORTEST},}}")
-_IS_IN_RUN = bytes(
-    ord("x") if re.match(f"[{_CHARACTERS}]", chr(code)) and code < 128 else ord(" ")
-    for code in range(256)
-)
-"""Of each byte whether it is one of the characters: a table for `bytes.translate`."""
-_RUN_OF_BYTES = b"x" * _SHORTEST
+
+
+def _marks_of_bytes() -> bytes:
+    """A table for `bytes.translate`: an x for each character of which keys are made, else a space.
+
+    By it a text of megabytes is searched for a run in milliseconds, which an expression is not.
+    """
+    is_in_key = re.compile(f"[{_CHARACTERS}]")
+    marks = bytearray(b" " * 256)
+    for code in range(128):
+        if is_in_key.match(chr(code)):
+            marks[code] = ord("x")
+    return bytes(marks)
+
+
+_MARKS_OF_BYTES = _marks_of_bytes()
+_MARKS_OF_RUN = b"x" * _SHORTEST
 _LONG_NAME = b'"context_metadata":'
 """A field of every stored retrieval, whose name is as long as a key: most have no other run."""
 _BETWEEN_WORDS = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[abfnrtv]|%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 """What separates words: signs, and letters that are written as an escape, as in ``%3Dghp_``."""
 _BLANK_SIGNS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
-_REST = re.compile(r"[_.-]([A-Za-z0-9_.=~-]{20,400})")
+_BEHIND_FIRST_WORD = re.compile(r"[_.-]([A-Za-z0-9_.=~-]{20,400})")
 """What follows the first word of a key."""
 _RANDOM = re.compile(
     r"(?:[a-z]{2,4}_)?[0-9a-f]{32,}\Z|"
@@ -40,31 +52,34 @@ _RANDOM = re.compile(
 )
 """What is hexadecimal, or has digits, large and small letters."""
 _LETTERS_OF_START = 3
-"""By so many letters the shapes are looked up that a word may have."""
+"""By so many letters the shapes are looked up that a word may have; some have only two."""
 
 
 class _Shape:
-    """What a key looks like."""
+    """What a key looks like: an entry of the table."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
-        self._facts = facts
-        self._entropy: float = facts.get("entropy", 0.0)
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self._entry = entry
+        self._least_entropy: float = entry.get("entropy", 0.0)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Compiled when a text has its beginning: all of them take 50 ms."""
-        return re.compile(self._facts["pattern"], re.ASCII)
+        return re.compile(self._entry["pattern"], re.ASCII)
 
     @cached_property
-    def _unless(self) -> re.Pattern[str] | None:
-        unless = self._facts.get("unless")
-        return None if unless is None else re.compile(unless)
+    def _examples(self) -> re.Pattern[str] | None:
+        """What fits the pattern and is no key: an example in documentation, or a name in code."""
+        pattern = self._entry.get("unless")
+        if pattern is None:
+            return None
+        return re.compile(pattern)
 
     def is_key(self, text: str) -> bool:
         """Whether a text that fits the pattern is as random as a key, and no example of one."""
-        if self._unless is not None and self._unless.fullmatch(text):
+        if self._examples is not None and self._examples.fullmatch(text):
             return False
-        return _entropy(text) >= self._entropy
+        return _entropy(text) >= self._least_entropy
 
 
 def _entropy(text: str) -> float:
@@ -87,29 +102,32 @@ class _Shapes:
         self.by_part: list[tuple[str, _Shape]] = []
         """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
-        for facts in (*table["listed"].values(), *table["more"].values()):
-            self._add(facts)
+        for entry in (*table["listed"].values(), *table["more"].values()):
+            self._add(entry)
 
-    def _add(self, facts: dict[str, Any]) -> None:
-        shape = _Shape(facts)
-        if "holds" in facts:
+    def _add(self, entry: dict[str, Any]) -> None:
+        """Adds an entry of the table under each beginning that its keys may have."""
+        shape = _Shape(entry)
+        if "holds" in entry:
             # ":AA" of a key with a colon: the run of its end begins with "AA".
-            parts = re.findall(f"[{_CHARACTERS}]+", facts["holds"])
+            parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
             self.by_part.append((max(parts, key=len), shape))
             return
-        for beginning in facts["begins"]:
-            word = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
-            if len(word) == 2:
-                self.by_word[word[0]].append(shape)
+        for beginning in entry["begins"]:
+            parts = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
+            word = parts[0]
+            is_ended_by_sign = len(parts) == 2
+            if is_ended_by_sign:
+                self.by_word[word].append(shape)
             else:
-                self.by_start[word[0][:_LETTERS_OF_START]].append(shape)
+                self.by_start[word[:_LETTERS_OF_START]].append(shape)
 
     def may_begin(self, words: Sequence[str]) -> bool:
         """Whether any of the words is the beginning of a key; for nearly all texts none is."""
         if not self.by_word.keys().isdisjoint(words):
             return True
         starts = {word[:_LETTERS_OF_START] for word in words}
-        starts |= {start[:2] for start in starts}
+        starts |= {start[:2] for start in starts}  # some beginnings have two letters alone
         return not self.by_start.keys().isdisjoint(starts)
 
     def beginning_with(self, word: str) -> Iterator[_Shape]:
@@ -121,14 +139,15 @@ class _Shapes:
 
 @lru_cache(maxsize=1)
 def _shapes() -> _Shapes:
+    """The table, read when the first text has a run that may be a key."""
     return _Shapes()
 
 
 def may_hold_key(data: bytes) -> bool:
     """Whether a text in UTF-8 has a run that is long enough for a key; most have none."""
-    if _RUN_OF_BYTES not in data.translate(_IS_IN_RUN):
+    if _MARKS_OF_RUN not in data.translate(_MARKS_OF_BYTES):
         return False
-    return _RUN_OF_BYTES in data.replace(_LONG_NAME, b"").translate(_IS_IN_RUN)
+    return _MARKS_OF_RUN in data.replace(_LONG_NAME, b"").translate(_MARKS_OF_BYTES)
 
 
 def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
@@ -140,25 +159,27 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes()
-    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass"))).decode("ascii")
-    if shapes.may_begin(_words(runs)):
+    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
+    text_of_runs = runs.decode("ascii")
+    if shapes.may_begin(_words(text_of_runs)):
         for run in _RUN.finditer(text):
             yield from _keys_in(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
-        if part in runs:
-            for match in shape.pattern.finditer(text):
-                if shape.is_key(match[0]):
-                    yield match.span()
+        if part not in text_of_runs:
+            continue
+        for match in shape.pattern.finditer(text):
+            if shape.is_key(match[0]):
+                yield match.span()
 
 
 def _long_runs(data: bytes) -> Iterator[bytes]:
     """What `_RUN` finds in a text in UTF-8, ten times as fast."""
-    characters = data.translate(_IS_IN_RUN) + b" "
-    start = characters.find(_RUN_OF_BYTES)
+    marks = data.translate(_MARKS_OF_BYTES) + b" "
+    start = marks.find(_MARKS_OF_RUN)
     while start >= 0:
-        end = characters.index(b" ", start)
+        end = marks.index(b" ", start)
         yield data[start:end]
-        start = characters.find(_RUN_OF_BYTES, end)
+        start = marks.find(_MARKS_OF_RUN, end)
 
 
 def _words(text: str) -> Sequence[str]:
@@ -174,25 +195,27 @@ def _keys_in(text: str, start: int, end: int, *, is_message: bool) -> Iterator[t
     The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
     would else take time that grows with the square of its length.
     """
+    shapes = _shapes()
     while start < end:
-        between = _BETWEEN_WORDS.search(text, start, end)
-        word_end = end if between is None else between.start()
+        sign = _BETWEEN_WORDS.search(text, start, end)
+        word_end = end if sign is None else sign.start()
         word = text[start:word_end]
-        longest = 0
-        for shape in _shapes().beginning_with(word):
+        furthest_end = start  # of all that has a key's form
+        for shape in shapes.beginning_with(word):
             match = shape.pattern.match(text, start)
-            if match is not None:
-                longest = max(longest, match.end())
-                if is_message or shape.is_key(match[0]):
-                    yield match.span()
-        if is_message and word in _shapes().by_word:
-            rest = _REST.match(text, word_end)
-            if rest is not None and _RANDOM.match(rest[1]):
-                longest = max(longest, rest.end())
-                yield start, rest.end()
-        if longest > start:
-            start = longest
-        elif between is not None:
-            start = between.end()
+            if match is None:
+                continue
+            furthest_end = max(furthest_end, match.end())
+            if is_message or shape.is_key(match[0]):
+                yield match.span()
+        if is_message and word in shapes.by_word:
+            behind_word = _BEHIND_FIRST_WORD.match(text, word_end)
+            if behind_word is not None and _RANDOM.match(behind_word[1]):
+                furthest_end = max(furthest_end, behind_word.end())
+                yield start, behind_word.end()
+        if furthest_end > start:
+            start = furthest_end
+        elif sign is not None:
+            start = sign.end()
         else:
             return

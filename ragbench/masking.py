@@ -65,7 +65,11 @@ def is_secret(name: str) -> bool:
         return False
     if not _words("secret").isdisjoint(words) or words[-1] in _words("secret_at_end"):
         return True
-    return any(word in _words("key_of") and next_ == "key" for word, next_ in pairwise(words))
+    # A key is a credential behind some words only: api_key, and not sort_key.
+    for word, next_word in pairwise(words):
+        if next_word == "key" and word in _words("key_of"):
+            return True
+    return False
 
 
 def mask_url(url: str) -> str:
@@ -84,10 +88,17 @@ def mask_url(url: str) -> str:
     if "@" in parts.netloc:
         host = parts.netloc.rpartition("@")[2]
         parts = parts._replace(netloc=f"{MASK}@{host}")
-    parameters = parse_qsl(parts.query, keep_blank_values=True)
-    if any(is_secret(name) for name, _ in parameters):
-        masked = [(name, MASK if is_secret(name) else value) for name, value in parameters]
-        parts = parts._replace(query=urlencode(masked, safe="*"))
+    # A query without secrets stays as it is written, letter by letter.
+    has_secrets = False
+    parameters: list[tuple[str, str]] = []
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if is_secret(name):
+            has_secrets = True
+            parameters.append((name, MASK))
+        else:
+            parameters.append((name, value))
+    if has_secrets:
+        parts = parts._replace(query=urlencode(parameters, safe="*"))
     return urlunsplit(parts)
 
 
@@ -98,12 +109,13 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     may explain where a key goes, as in ``Authorization: Bearer TOKEN``.
     """
     # The longest first: one secret may be part of another.
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, MASK)
+    longest_first = sorted(secrets, key=len, reverse=True)
+    for secret in longest_first:
+        if secret:
+            text = text.replace(secret, MASK)
     text = hidden(text)
     if "://" in text:
-        text = _URL.sub(lambda match: mask_url(match.group()), text)
-
+        text = _URL.sub(lambda url: mask_url(url[0]), text)
     return _masked(text, _spans_of_secrets(text))
 
 
@@ -131,6 +143,9 @@ _VALUE = re.compile(
     r"(?:(?![,&)\]}]+\s{0,3}(?:[\w.-]{1,64}\\*[\"']?\s?[:=]|$))[^\s\"'<>;\\])+"
 )
 _LONGEST_PROSE = 1024
+"""Characters of a value that is no credential, up to which it is searched once more."""
+_SHORTEST_VALUE = 4
+"""Characters of a value behind a telling name that is masked."""
 # Values that are no credential, whatever the name before them: words of programs, and numbers.
 _NO_CREDENTIAL = re.compile(
     rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|{re.escape(MASK)}", re.IGNORECASE
@@ -142,9 +157,11 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
     yield from _spans_of_keys(text, is_message=True)
     for kind in _table("shapes"):
         for match in _shape(kind).finditer(text):
+            # The group of the pattern is the secret; without a group all of it is.
+            group = match.lastindex or 0
             # "Bearer ${API_KEY}" names a variable.
-            if not match[match.lastindex or 0].startswith("${"):
-                yield match.span(match.lastindex or 0)
+            if not match[group].startswith("${"):
+                yield match.span(group)
 
     # Values behind a telling name. The search goes on behind a value that is a credential, and else
     # behind the name: the value may be a name itself, as in "authorization: api_key=abc".
@@ -154,11 +171,13 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
         if name is None:
             return
         position = name.end()
-        value = _VALUE.match(text, position) if is_secret(name[1]) else None
+        if not is_secret(name[1]):
+            continue
+        value = _VALUE.match(text, position)
         if value is None:
             continue
         is_quoted = value[2] is not None
-        group = 2 if is_quoted else 0
+        group = 2 if is_quoted else 0  # within the quotes
         if _is_credential(name[1], name[2], value[group], is_quoted=is_quoted):
             yield value.span(group)
             position = value.end()
@@ -169,15 +188,22 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_credential(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
-    """Whether the value behind a telling name is a credential, and not a word or a number."""
-    if len(value) < 4:
+    """Whether the value behind a telling name is a credential, and not a word or a number.
+
+    Args:
+        sign: ``=`` or ``:``, which is between name and value.
+    """
+    if len(value) < _SHORTEST_VALUE:
         return False
-    if _NO_CREDENTIAL.fullmatch(value):  # eos_token=50256; but a password may be a number
+    # The number of "eos_token=50256" is none; but a password may be a number.
+    if _NO_CREDENTIAL.fullmatch(value):
         return value.isdecimal() and "pass" in name.lower()
     # "token: unexpected" is prose; "x-api-key: abcdef" and "password=abcdef" are not.
-    if sign == "=" or is_quoted or not name.isalpha():
+    may_be_prose = sign == ":" and not is_quoted and name.isalpha()
+    if not may_be_prose:
         return True
-    return len(value) >= _SHORTEST_SECRET and any(character.isdecimal() for character in value)
+    has_digits = any(character.isdecimal() for character in value)
+    return has_digits and len(value) >= _SHORTEST_SECRET
 
 
 _SECRET_VARIABLE = re.compile(
@@ -190,6 +216,7 @@ _DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD"})
 MARKDOWN_SIGNS = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 """The characters before which `ragbench.safe_text.markdown_text` puts a backslash."""
 _SHORTEST_SECRET = 6
+"""Characters of the shortest value that is masked wherever it occurs."""
 _ORDINARY_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
 _LONGER_THAN_WORDS = 12
 """A value of at least this length is not an ordinary word, even if it is of letters alone."""
@@ -229,10 +256,11 @@ class _Secrets:
 
     def add(self, values: Iterable[str]) -> None:
         """Adds values; ordinary words and numbers among them are ignored."""
+        secrets = {value for value in values if _is_worth_hiding(value)}
         with self._lock:
-            new_values = {value for value in values if _is_worth_hiding(value)} - self._added
-            if new_values:
-                self._added |= new_values
+            # To make the forms takes time, and the same values are added for each case.
+            if not secrets <= self._added:
+                self._added |= secrets
                 self._make_forms()
 
     def forms(self) -> tuple[tuple[str, bool], ...]:
@@ -245,7 +273,7 @@ class _Secrets:
             self._variables = variables
             self._valid_until = now + _SECONDS_VALID
             secrets = _secrets_of_environment()
-            if secrets - self._environment:
+            if not secrets <= self._environment:
                 # A secret stays one when its variable is gone.
                 self._environment |= secrets
                 self._make_forms()
@@ -253,11 +281,18 @@ class _Secrets:
 
     def _make_forms(self) -> None:
         """Makes the forms anew of all secrets; the longest first, as one may contain another."""
-        forms: dict[str, bool] = {}
-        for value in self._added | self._environment:
-            for form in _forms(value):
-                forms[form] = forms.get(form, False) or len(value) >= _MASKED_WITHIN_WORDS
-        self._forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
+        masked_in_words: dict[str, bool] = {}
+        for secret in self._added | self._environment:
+            is_long = len(secret) >= _MASKED_WITHIN_WORDS
+            for form in _forms(secret):
+                # Two secrets may have a form in common, of which one is long.
+                masked_in_words[form] = is_long or masked_in_words.get(form, False)
+
+        def longest_first(item: tuple[str, bool]) -> tuple[int, str]:
+            form, _ = item
+            return (-len(form), form)
+
+        self._forms = tuple(sorted(masked_in_words.items(), key=longest_first))
 
 
 def _secrets_of_environment() -> set[str]:
@@ -280,14 +315,17 @@ def _secrets_in_text(text: str) -> tuple[str, ...]:
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     secrets = [text[start:end] for start, end in _spans_of_secrets(text)]
-    for match in _URL.finditer(text):
+    for url in _URL.finditer(text):
         try:
-            parts = urlsplit(match.group())
-            if "@" in parts.netloc:
-                secrets.append(parts.password or "")
-            secrets += [value for name, value in parse_qsl(parts.query) if is_secret(name)]
+            parts = urlsplit(url[0])
+            if parts.password:
+                secrets.append(parts.password)
+            for name, value in parse_qsl(parts.query):
+                if is_secret(name):
+                    secrets.append(value)
         except ValueError:  # no URL after all
             continue
+    # As a program has it that has read the URL: without the percent signs.
     secrets += [unquote(secret) for secret in secrets]
     lines: list[str] = []
     for secret in secrets:
@@ -321,7 +359,8 @@ def _forms(value: str) -> set[str]:
         value.replace("'", "'\"'\"'"),
     }
     # And each within JSON again, as in a command line in a manifest.
-    return plain | {json.dumps(form)[1:-1] for form in plain}
+    in_json = {json.dumps(form)[1:-1] for form in plain}
+    return plain | in_json
 
 
 def hide(*values: str | None) -> None:
@@ -352,10 +391,10 @@ def hidden(text: str) -> str:
 
     The values of environment variables whose names say that they are secret are among them.
     """
-    text = hidden_in_id(text)
-    if not may_hold_key(text.encode("utf-8", "surrogatepass")):
-        return text
-    return _masked(text, _spans_of_keys(text))
+    without_secrets = hidden_in_id(text)
+    if not may_hold_key(without_secrets.encode("utf-8", "surrogatepass")):
+        return without_secrets
+    return _masked(without_secrets, _spans_of_keys(without_secrets))
 
 
 def hidden_in_id(text: str) -> str:
@@ -398,9 +437,10 @@ def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
 
 def hidden_in_table(data: bytes) -> bytes:
     """A file in UTF-8 whose texts its writer has masked, and whose ids keep their form."""
-    if not _SECRETS.forms():
+    if not _SECRETS.forms():  # the common case needs no copy of a large file
         return data
-    return hidden_in_id(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape")
+    return hidden_in_id(text).encode("utf-8", "surrogateescape")
 
 
 _LEAST_OF_PRIVATE_KEY = 64
@@ -414,7 +454,8 @@ def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int
     yield from spans_of_keys(text, is_message=is_message)
     if "PRIVATE KEY" in text:
         for match in _shape("private_key").finditer(text):
-            if len(match[1]) >= _LEAST_OF_PRIVATE_KEY:
+            body = match[1]
+            if len(body) >= _LEAST_OF_PRIVATE_KEY:
                 yield match.span(1)
 
 
@@ -427,14 +468,15 @@ _ID_NAME = re.compile(
 
 
 def _without_keys(text: str, ids: frozenset[str]) -> str:
-    """JSON, a piece of it, or a line of it after the other, without the keys in its texts.
+    """JSON, a piece of it, or JSON in lines, without the keys in its texts.
 
-    Any other text has none of its keys either.
+    Ids in it keep their form, since cases are joined by them. Any other text is masked as a whole.
     """
     strings = _strings_of_json(text) or _strings_of_json(text.lstrip(_BEFORE_ENTRY))
     if not strings:
         lines = text.split("\n")
-        if len(lines) > 1 and text[:1] in ("{", "["):
+        may_be_json_lines = len(lines) > 1 and text[:1] in ("{", "[")
+        if may_be_json_lines:
             return "\n".join([_without_keys(line, ids) for line in lines])
         return _masked(text, _spans_of_keys(text))
     ids_of_document = set(ids)
@@ -442,12 +484,16 @@ def _without_keys(text: str, ids: frozenset[str]) -> str:
     for string, is_id in strings:
         if is_id:
             ids_of_document.add(string)
-        else:
-            keys.update(string[start:end] for start, end in _spans_of_keys(string))
+            continue
+        for start, end in _spans_of_keys(string):
+            keys.add(string[start:end])
+    # The longest first: one key may be part of another.
     for key in sorted(keys, key=len, reverse=True):
         # Where an id has a key's form, the text that repeats it is left as it is, too.
-        if not any(key in id_ for id_ in ids_of_document):
-            text = text.replace(json.dumps(key)[1:-1], MASK)
+        if any(key in id_ for id_ in ids_of_document):
+            continue
+        key_in_json = json.dumps(key)[1:-1]
+        text = text.replace(key_in_json, MASK)
     return text
 
 
@@ -473,7 +519,8 @@ def _strings(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
             yield name, True
-            yield from _strings(item, is_id=_ID_NAME.fullmatch(name) is not None)
+            names_id = _ID_NAME.fullmatch(name) is not None
+            yield from _strings(item, is_id=names_id)
 
 
 _BEFORE = (

@@ -16,9 +16,14 @@ from difflib import get_close_matches
 from ragbench.masking import MARKDOWN_SIGNS, hidden
 
 _REFERENCE = re.compile(
-    r"(?<!\w)@(?=\w)|@(?=[\w-]+\.[\w-])|#(?=\d)|\bGH-(?=\d)|(?<!\w)www(?=\.)", re.IGNORECASE
+    r"(?<!\w)@(?=\w)"  # @name: a mention, which also notifies that person
+    r"|@(?=[\w-]+\.[\w-])"  # an address of mail
+    r"|#(?=\d)"  # an issue, such as #12 or GH-12
+    r"|\bGH-(?=\d)"
+    r"|(?<!\w)www(?=\.)",  # a host
+    re.IGNORECASE,
 )
-"""Where forges make links without any markup: @names, addresses of mail, issues, hosts."""
+"""Where GitHub and its like make links without any markup."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that turn the direction of writing."""
 # The characters that XML refuses; a pattern of all but the allowed ones takes milliseconds to
@@ -35,31 +40,49 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
     # No control characters: forges refuse a NUL, and the file is also read in terminals.
     line = " ".join(_NOT_XML.sub(_number, hidden(text)).split())
     line = _CONTROL.sub(_number, line)
-    if longest is not None and len(line) > longest:
-        line = f"{line[:longest].rstrip()} ..."
+    line = _cut(line, longest)
     line = MARKDOWN_SIGNS.sub(r"\\\g<0>", line)
     # Forges look for references in the finished page, where backslashes are gone. So an empty
     # comment separates the sign from the name behind it.
     return _REFERENCE.sub(r"\g<0><!-- -->", line)
 
 
-def _number(character: re.Match[str]) -> str:
-    """A character as its number, such as ``x00`` behind a backslash."""
-    return f"\\x{ord(character[0]):02x}"
+def _cut(line: str, longest: int | None) -> str:
+    """The beginning of a line, with dots where it is longer; None: the whole line."""
+    if longest is None or len(line) <= longest:
+        return line
+    return f"{line[:longest].rstrip()} ..."
+
+
+def _number(match: re.Match[str]) -> str:
+    """What is written for a forbidden character: its number, as ``x00`` behind a backslash."""
+    code = ord(match[0])
+    return f"\\x{code:02x}"
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown; the cells are escaped already."""
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'|'.join(' --- ' for _ in columns)}|"
+    """The lines of a table in Markdown.
+
+    Args:
+        columns: the names of the columns, escaped by `markdown_text` like the cells of the rows.
+    """
+    yield _markdown_row(columns)
+    yield "|" + " --- |" * len(columns)
     for row in rows:
-        yield f"| {' | '.join(row)} |"
+        yield _markdown_row(row)
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    """One line of a table in Markdown."""
+    joined = " | ".join(cells)
+    return f"| {joined} |"
 
 
 def xml_text(text: str) -> str:
     """A text that XML 1.0 can contain: a character that it forbids is replaced by its number.
 
-    Characters with a meaning in XML, such as ``<``, are left to whoever builds the tree.
+    With one such character the whole JUnit file of a gate would be unreadable to the CI. Characters
+    with a meaning in XML, such as ``<``, are left to the library that writes the tree.
 
     Source: Extensible Markup Language (XML) 1.0, fifth edition, section 2.2.
     """
@@ -71,14 +94,19 @@ def annotation(level: str, title: str, message: str) -> str:
 
     Characters that would end the line, or one of its properties, are percent-encoded.
     """
-    title = _encoded(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{level} title={title}::{_encoded(message)}\n"
+    encoded_title = _encoded(title).replace(":", "%3A").replace(",", "%2C")
+    encoded_message = _encoded(message)
+    return f"::{level} title={encoded_title}::{encoded_message}\n"
 
 
 def _encoded(text: str) -> str:
     """A text for a workflow command: line ends percent-encoded, and broken letters as numbers."""
-    readable = text.encode("utf-8", "backslashreplace").decode()
-    return readable.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    # Half of a character (a surrogate) cannot be written as UTF-8.
+    writable = text.encode("utf-8", "backslashreplace").decode()
+    # The percent sign first, so that those of the line ends are not encoded once more.
+    encoded = writable.replace("%", "%25")
+    encoded = encoded.replace("\r", "%0D")
+    return encoded.replace("\n", "%0A")
 
 
 _ACTING = re.compile(
@@ -92,7 +120,7 @@ Source: Unicode 15, general categories Cc, Cf and Cs; UAX 9 (directional formatt
 Anderson 2021, "Trojan Source", arXiv:2111.00169.
 """
 _ACTING_IN_TEXT = re.compile(_ACTING.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
-"""The same without tab and line feed."""
+"""The same without tab and line feed, which a text of several lines needs."""
 _JOINERS = "\u200c\u200d"
 """Persian, Hindi and emoji are written with these, so they stay between letters."""
 
@@ -105,67 +133,87 @@ def shown_line(text: str, *, longest: int | None = None) -> str:
     """
     # Masked before it is cut: half of a key would not be recognised.
     line = " ".join(hidden(text).split())
-    if longest is not None and len(line) > longest:
-        line = f"{line[:longest].rstrip()} ..."
+    line = _cut(line, longest)
     return _ACTING.sub(_spelled, line)
 
 
 def shown_text(text: str) -> str:
     """A text of several lines for a terminal: only line ends and tabs still act on it."""
-    return _ACTING_IN_TEXT.sub(_spelled, text.replace("\r\n", "\n"))
+    unix_lines = text.replace("\r\n", "\n")
+    return _ACTING_IN_TEXT.sub(_spelled, unix_lines)
 
 
 def _spelled(match: re.Match[str]) -> str:
-    """The number of a character; a joiner behind a letter, mark or symbol as it is."""
+    """What a terminal is sent for a character that acts on it: its number, as Python writes it.
+
+    A joiner behind a letter, a mark or a symbol stays, since words and emoji are built with it.
+    """
     character = match[0]
-    before = match.string[match.start() - 1 : match.start()]
-    if character in _JOINERS and before and unicodedata.category(before)[0] in "LMS":
-        return character
-    if ord(character) < 0x10000:
-        return f"\\u{ord(character):04x}"
-    return f"\\U{ord(character):08x}"
+    if character in _JOINERS:
+        before = match.string[match.start() - 1 : match.start()]
+        if before and unicodedata.category(before)[0] in "LMS":
+            return character
+    code = ord(character)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 _LONGEST_NAME = 60
+"""Characters of a name in a message, which is a line in a terminal."""
 _MOST_NAMES = 12
+"""Names that a message lists."""
 
 
 def shortened_line(text: str) -> str:
     """A name or an id for a message: at most 60 characters, each of which can be printed."""
-    text = hidden(text)
-    if len(text) > _LONGEST_NAME:
-        text = f"{text[:_LONGEST_NAME]}..."
-    return "".join(character if character.isprintable() else "?" for character in text)
+    name = hidden(text)
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}..."
+    printable = ""
+    for character in name:
+        printable += character if character.isprintable() else "?"
+    return printable
 
 
 def as_line(names: Sequence[str], most: int) -> str:
     """The first names, at most ``most``, and the number of the others: ``a, b and 3 more``."""
     line = ", ".join(names[:most])
-    if len(names) > most:
-        line += f" and {len(names) - most:,} more"
+    unnamed = len(names) - most
+    if unnamed > 0:
+        line += f" and {unnamed:,} more"
     return line
 
 
 def listed(names: Sequence[str]) -> str:
     """Names for a message, each shortened; of more than 12 the number of the others."""
-    return as_line([shortened_line(name) for name in names], _MOST_NAMES)
+    shortened = [shortened_line(name) for name in names]
+    return as_line(shortened, _MOST_NAMES)
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """A sentence for the end of a message: the known name nearest to a wrong one; or nothing."""
-    close = get_close_matches(name, list(known_names), n=1)
-    if not close:
+    nearest_names = get_close_matches(name, list(known_names), n=1)
+    if not nearest_names:
         return ""
-    return f" Did you mean '{shortened_line(close[0])}'?"
+    nearest = shortened_line(nearest_names[0])
+    return f" Did you mean '{nearest}'?"
 
 
 def listed_names(name: object, known_names: Sequence[str]) -> str:
     """Sentences for the end of a message about a wrong name: the nearest one, and all."""
-    return f"{did_you_mean(str(name), known_names)} Known: {', '.join(known_names)}"
+    question = did_you_mean(str(name), known_names)
+    names = ", ".join(known_names)
+    return f"{question} Known: {names}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun in the right form: ``1 case``, ``2,000 cases``."""
+    """A number with its noun in the right form: ``1 case``, ``2,000 cases``.
+
+    Args:
+        plural: of a noun that forms it without an s, such as "queries".
+    """
+    form = noun
     if number != 1:
-        noun = plural or f"{noun}s"
-    return f"{number:,} {noun}"
+        form = plural or f"{noun}s"
+    return f"{number:,} {form}"

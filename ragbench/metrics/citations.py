@@ -17,8 +17,8 @@ from ragbench.io.values import as_list, as_object, is_object
 from ragbench.metrics.grounds import (
     LEAST,
     LONGEST,
+    Numbers,
     all_numbers,
-    is_foreign,
     numbers_of,
     sentences_of,
     shared,
@@ -26,6 +26,7 @@ from ragbench.metrics.grounds import (
 )
 from ragbench.metrics.metric import metric
 from ragbench.text.citations import MARKS, without_citations, without_sources
+from ragbench.text.language import differ_in_language
 
 _CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
 _NOT_CITED = Skip("the answer cites nothing")
@@ -67,7 +68,9 @@ class Cited(NamedTuple):
         plain = MARKS.sub("", self.text).rstrip()
         if plain.startswith("#") or plain.endswith(("?", ":")):
             return False
-        return len(words_of(plain)) >= _FEWEST_WORDS or bool(numbers_of(plain).amounts)
+        if len(words_of(plain)) >= _FEWEST_WORDS:
+            return True
+        return len(numbers_of(plain).amounts) > 0
 
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited] | Skip:
@@ -78,22 +81,39 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
     response = generation.response[:LONGEST]
     ids = list(retrieval.context_ids or ())
     sources = _listed_sources(response)
-    body = _SOURCE_LINE.sub(lambda line: "" if line[1] in sources else line[0], response)
-    sentences = [(text, list(_markers(text, ids))) for text in _sentences_with_marks(body)]
-    if not any(markers for _, markers in sentences):
-        # No mark in the text: the metadata speaks for the answer as a whole.
-        sentences = [(body, _markers_in_metadata(metadata))]
+    body = _without_listed_sources(response, sources)
+    sentences: list[tuple[str, list[str]]] = []
     all_markers: list[str] = []
-    for _, markers in sentences:
-        all_markers.extend(markers)
+    for text in _sentences_with_marks(body):
+        markers = list(_markers(text, ids))
+        sentences.append((text, markers))
+        all_markers += markers
+    if not all_markers:
+        # No mark in the text: the metadata speaks for the answer as a whole.
+        all_markers = _markers_in_metadata(metadata)
+        sentences = [(body, all_markers)]
     if not all_markers:
         return _NOT_CITED
     positions = _positions(ids, retrieval.contexts, sources, all_markers)
     citations: list[Cited] = []
     for text, markers in sentences:
-        chunks = tuple(positions.get(marker) for marker in markers)
+        chunks = tuple(map(positions.get, markers))
         citations.append(Cited(text, tuple(markers), chunks))
     return citations
+
+
+def _without_listed_sources(response: str, sources: Mapping[str, str]) -> str:
+    """An answer without the lines of its list of sources, which cite nothing themselves.
+
+    Args:
+        sources: the lines of the list, by their numbers.
+    """
+
+    def line_or_nothing(line: re.Match[str]) -> str:
+        number = line[1]
+        return "" if number in sources else line[0]
+
+    return _SOURCE_LINE.sub(line_or_nothing, response)
 
 
 def _listed_sources(response: str) -> dict[str, str]:
@@ -133,12 +153,13 @@ def _sentences_with_marks(response: str) -> list[str]:
 def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
     """The numbers and ids that a sentence cites, in its order; numbers first."""
     for mark in MARKS.finditer(text):
+        # In "【1†page 3】" the name of a source is behind the dagger, whose digits cite nothing.
         before_dagger = mark[0].partition("†")[0]
         for number_range in _NUMBER_RANGE.findall(before_dagger):
             ends = [int(number) for number in re.split(r"\s?[–-]\s?", number_range)]
-            low = ends[0]
-            high = ends[-1]
-            for number in range(low, min(high, low + _WIDEST_RANGE) + 1):
+            lowest = ends[0]
+            highest = min(ends[-1], lowest + _WIDEST_RANGE)
+            for number in range(lowest, highest + 1):
                 yield str(number)
     for mark in _BRACKETED.finditer(text):
         for name in re.split("[,;]", mark[1]):
@@ -153,7 +174,10 @@ def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
     for citation in as_list(metadata.get("citations")):
         marker = citation
         if is_object(citation):
-            marker = next((citation[key] for key in _ID_KEYS if key in citation), None)
+            keys = [key for key in _ID_KEYS if key in citation]
+            if not keys:
+                continue
+            marker = citation[keys[0]]
         if isinstance(marker, (str, int)):
             markers.append(str(marker))
     return markers
@@ -172,19 +196,22 @@ def _positions(
         label = _LABEL.match(text)
         if label is not None:
             labels.append(label[1])
+    names: Sequence[str]
     if contexts and len(labels) == len(contexts):
-        names: Sequence[str] = labels
+        names = labels
     elif markers and all(marker in ids for marker in markers):
         names = ids
     else:
-        lowest = 0 if "0" in markers else 1
-        names = [str(lowest + position) for position in range(len(contexts))]
+        first_rank = 0 if "0" in markers else 1
+        ranks = range(first_rank, first_rank + len(contexts))
+        names = [str(rank) for rank in ranks]
     # Where a name repeats, the first chunk has it.
     positions: dict[str, int] = {}
     for position, name in enumerate(names):
         positions.setdefault(name, position)
     for position, chunk_id in enumerate(ids):
         positions.setdefault(chunk_id, position)
+    # A list of sources says itself which chunk a number is: "[1] handbook-12, page 3".
     for number, source in sources.items():
         words = re.split(r"[\s,;:()]+", source)
         for position, chunk_id in enumerate(ids):
@@ -208,10 +235,16 @@ def citation_validity(citations: Sequence[Cited]) -> float:
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_coverage(citations: Sequence[Cited]) -> float:
     """Share of the sentences that state something which cite; of answers that cite at all."""
-    cites = [
-        bool(sentence.markers) for sentence in citations if sentence.is_factual or sentence.markers
-    ]
-    return sum(cites) / len(cites)
+    citing = 0
+    count = 0
+    for sentence in citations:
+        # A sentence that cites states something, however few its words are.
+        if sentence.markers:
+            citing += 1
+            count += 1
+        elif sentence.is_factual:
+            count += 1
+    return citing / count
 
 
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
@@ -233,7 +266,8 @@ def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
     positions = [position for position in sentence.chunks if position is not None]
     if not positions or not sentence.is_factual:
         return False
-    return not is_foreign(sentence.text, contexts[positions[0]])
+    first_cited = contexts[positions[0]]
+    return not differ_in_language(sentence.text, first_cited)
 
 
 def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
@@ -252,13 +286,17 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
     response = without_citations(response[:LONGEST])
-    numbers = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
-    count = sum(len(sentence.amounts) + len(sentence.dates) for sentence in numbers)
+    numbers_of_sentences: list[Numbers] = []
+    count = 0
+    for span in sentences_of(response):
+        numbers = numbers_of(response[span.start : span.end])
+        numbers_of_sentences.append(numbers)
+        count += numbers.size
     if not count:
         return Skip("the answer names no number")
     messages = case.told if case.history else ()
     shown = all_numbers([case.query, *messages, *contexts])
-    lacking = sum(len(sentence.lacking(shown)) for sentence in numbers)
+    lacking = sum(len(numbers.lacking(shown)) for numbers in numbers_of_sentences)
     return 1 - lacking / count
 
 

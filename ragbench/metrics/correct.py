@@ -29,11 +29,15 @@ _CITE = (
 
 
 _LEAST_RIGHT = 0.8
+"""Probability from which on an answer is called right: nearly sure."""
 _MOST_WRONG = 0.2
-"""From and up to which probability an answer is called right and wrong: nearly sure."""
+"""Probability up to which an answer is called wrong: nearly sure."""
+
+# Probabilities that people would call an answer right, by what the comparison shows.
 AGREED = 0.95
+"""Where an amount, a date or a name that can be compared is the same."""
 CONTRADICTED = 0.08
-"""The probability at least and at most, where what can be compared decides."""
+"""At most, where it differs."""
 REFUSED = 0.12
 """At most, where an answer begins with a refusal: some say what they know all the same."""
 UNSAID = 0.22
@@ -51,6 +55,7 @@ Laplace's rule of succession makes 2024 / 2025."""
 _LONGEST_PHRASE = 300
 """Characters that are compared letter by letter, which takes the product of both lengths."""
 _MASK = "\0"
+"""In the place of each letter of a word that the answer lacks: no text has it."""
 _LIKE = 0.75
 """From which likeness on two words may be one, spelled in two ways."""
 _MOST_OF_A_SENTENCE = 0.6
@@ -98,15 +103,18 @@ def verdict_beside(
     regression on words decides, which calls no answer wrong for words that are missing: another
     wording may say the same.
     """
-    if not MARKS.search(reference):  # else "[1, 3]" may be the answer
+    # Where the reference has such marks, "[1, 3]" may be the answer.
+    if not MARKS.search(reference):
         response = without_citations(response[:LONGEST])
     if response == reference or is_same(response, reference):
         return AnswerVerdict(SAME, "the words of the reference")
     answer = AnswerBeside(query, response, reference, reference_count)
+    # The common case of a short answer needs no features.
     if answer.comparison.is_all:
         return _by_comparison(answer)
     features = answer.features()
-    return ruled(answer, features, answer.probability_by_words(features))
+    likely = answer.probability_by_words(features)
+    return ruled(answer, features, likely)
 
 
 def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) -> AnswerVerdict:
@@ -146,7 +154,9 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
         return AnswerVerdict(AGREED, comparison.reason)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(CONTRADICTED, comparison.reason)
-    return AnswerVerdict(OPEN if answer.answer.names_any else NOT_COMPARABLE, "")
+    if answer.answer.names_any:
+        return AnswerVerdict(OPEN, "")
+    return AnswerVerdict(NOT_COMPARABLE, "")
 
 
 def is_same(response: str, reference: str) -> bool:
@@ -159,6 +169,7 @@ def is_same(response: str, reference: str) -> bool:
         return True
     if response.isascii() and reference.isascii():
         return False
+    # "Muller" is "Müller", where only an accent is left out.
     return as_written(answer_words, words) == words
 
 
@@ -199,10 +210,13 @@ class AnswerBeside(Beside):
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:
-        """By the weights for a reference of its length."""
-        weights = correct_table()["weights"]["long" if self.is_long else "short"]
+        """By the weights for a reference of its length: a logistic regression."""
+        length = "long" if self.is_long else "short"
+        weights = correct_table()["weights"][length]
         logit = sum([weights[name] * value for name, value in features.items()])
-        return 1 / (1 + math.exp(-max(min(logit, 30.0), -30.0)))
+        # Clipped, so that the exponential stays finite.
+        clipped = max(min(logit, 30.0), -30.0)
+        return 1 / (1 + math.exp(-clipped))
 
     def declines(self) -> bool:
         """Whether the answer begins with a refusal to answer this question."""
@@ -297,12 +311,17 @@ class AnswerBeside(Beside):
                 if likeness <= _OTHER_WORD:
                     other_roots.add(root(word))
             # A word of which the answer has only a look-alike is not in the phrase.
-            masked = [_MASK * len(word) if word in other_roots else word for word in right_roots]
-            phrase = " ".join(masked)
+            masked_roots: list[str] = []
+            for word in right_roots:
+                masked_roots.append(_MASK * len(word) if word in other_roots else word)
+            phrase = " ".join(masked_roots)
         nearest = max(likenesses, default=0.0)
+        near_phrase = _phrase_likeness(phrase, whole)
+        if whole:
+            near_phrase = max(near_phrase, _OTHER_WORD)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
-            "near_phrase": max(_phrase_likeness(phrase, whole), _OTHER_WORD if whole else 0.0),
+            "near_phrase": near_phrase,
             "near": sum(likenesses) / max(len(likenesses), 1),
             "least_near": min(likenesses, default=0.0),
             "unlike": float(nearest < _LIKE),
@@ -316,17 +335,20 @@ class AnswerBeside(Beside):
         if not right and not in_answer:
             return _NO_AMOUNTS
         # What the question says already shows nothing, unless it says them all.
-        new = [amount for amount in right if amount not in in_query] or right
+        new_amounts = [amount for amount in right if amount not in in_query] or right
         held_count = 0
-        for amount in new:
+        for amount in new_amounts:
             if amount in in_answer or amount_is_among(amount, in_answer):
                 held_count += 1
+        share_held = 0.0
+        if new_amounts:
+            share_held = held_count / len(new_amounts)
         other_numbers = {amount.number for amount in in_answer}
         other_numbers.difference_update([amount.number for amount in right + in_query])
         return {
-            "amounts": float(held_count > 0 and held_count == len(new)),
-            "amounts_missing": float(held_count < len(new)),
-            "amounts_held": held_count / len(new) if new else 0.0,
+            "amounts": float(share_held == 1.0),
+            "amounts_missing": float(held_count < len(new_amounts)),
+            "amounts_held": share_held,
             "other_amounts": min(len(other_numbers), 5) / 5,
         }
 
@@ -343,7 +365,9 @@ class AnswerBeside(Beside):
             shared = len([word for word in words if stem(word) in answer_stems])
             if shared / len(words) >= _MOST_OF_A_SENTENCE:
                 said += 1
-        return said / count if count else 0.0
+        if not count:
+            return 0.0
+        return said / count
 
 
 _REFERENCE_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")

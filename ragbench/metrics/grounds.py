@@ -16,7 +16,12 @@ from typing import NamedTuple
 from ragbench.metrics.word_lists import opposites, word_list
 from ragbench.text.amounts import TOLERANCES, Amount, Date
 from ragbench.text.citations import MARKS, NAMED
-from ragbench.text.language import function_words, guess_language, recognised_language
+from ragbench.text.language import (
+    differ_in_language,
+    function_words,
+    guess_language,
+    recognised_language,
+)
 from ragbench.text.sentences import Span, split_sentences, touched
 from ragbench.text.tokens import tokenise
 from ragbench.text.wording import Wording
@@ -24,17 +29,19 @@ from ragbench.text.wording import wording as read_wording
 
 _LIST_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•#>]+)\s+|https?://\S+")
 _LARGEST_SMALL = 10
-"""Up to here a number in letters is as often a word: "one of the", "in two ways"."""
+"""The largest number that in letters is as often a word: "one of the", "in two ways"."""
 _LEAST_CLOSE = 0.5
 """Share of a sentence's words from which on a passage says it or its opposite."""
 LONGEST = 20_000
 """Characters of an answer that are read: nobody answers at such a length."""
 LEAST = 0.25
 """Share of a sentence's words that a passage shares which supports it."""
+_MOST_MISSING_NAMED = 3
+"""Missing numbers or names that a message lists."""
 
 
 _MONTHS = (
-    "",
+    "",  # months are counted from 1
     "January",
     "February",
     "March",
@@ -56,9 +63,18 @@ class Numbers(NamedTuple):
     amounts: tuple[Amount, ...]
     dates: tuple[Date, ...]
 
+    @property
+    def size(self) -> int:
+        """How many numbers and dates they are."""
+        return len(self.amounts) + len(self.dates)
+
     def lacking(self, shown: Numbers) -> list[str]:
-        """Those that are not among the numbers that were shown, in words."""
-        if not self.amounts and not self.dates:
+        """Those that are not among the numbers that were shown, in words.
+
+        Args:
+            shown: the numbers of the chunks and of the question.
+        """
+        if not self.size:
             return []
         index = _index(shown)
         missing: list[str] = []
@@ -67,8 +83,7 @@ class Numbers(NamedTuple):
                 missing.append(_number_text(amount))
         for date in self.dates:
             if not _is_date_shown(date, shown, index):
-                parts = (date.day, _MONTHS[date.month], date.year)
-                missing.append(" ".join(str(part) for part in parts if part))
+                missing.append(_date_text(date))
         return missing
 
 
@@ -77,8 +92,22 @@ def _number_text(amount: Amount) -> str:
     if amount.dimension == "clock":
         hours, minutes = divmod(int(amount.value), 60)
         return f"{hours}:{minutes:02}"
-    number = amount.number
-    return f"{number:,.12g}" if number >= 10_000 else f"{number:.12g}"
+    # Without commas below 10,000: it may be a year.
+    if amount.number >= 10_000:
+        return f"{amount.number:,.12g}"
+    return f"{amount.number:.12g}"
+
+
+def _date_text(date: Date) -> str:
+    """A date as a reader knows it, as far as it is named: 31 March 2024."""
+    parts: list[str] = []
+    if date.day:
+        parts.append(str(date.day))
+    if date.month:
+        parts.append(_MONTHS[date.month])
+    if date.year:
+        parts.append(str(date.year))
+    return " ".join(parts)
 
 
 _AS_WRITTEN = ""
@@ -92,14 +121,17 @@ def _index(shown: Numbers) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {_AS_WRITTEN: [], _BARE: []}
     for amount in shown.amounts:
         values[_AS_WRITTEN].append(amount.number)
-        values.setdefault(amount.dimension or _BARE, []).append(amount.value)
+        dimension = amount.dimension or _BARE
+        values.setdefault(dimension, []).append(amount.value)
     for date in shown.dates:
         # An answer may write "31" for "31 March", or the year alone.
         for part in (date.year, date.day):
             if part:
                 values[_AS_WRITTEN].append(part)
                 values[_BARE].append(part)
-    return {dimension: sorted(numbers) for dimension, numbers in values.items()}
+    for numbers in values.values():
+        numbers.sort()
+    return values
 
 
 def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) -> bool:
@@ -107,7 +139,9 @@ def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) ->
     day = date._replace(year=None)
     is_year_shown = date.year is None or date.year in index[_AS_WRITTEN]
     for shown_date in shown.dates:
-        if date.is_within(shown_date) or (is_year_shown and day.is_within(shown_date)):
+        if date.is_within(shown_date):
+            return True
+        if is_year_shown and day.is_within(shown_date):
             return True
     return False
 
@@ -117,33 +151,50 @@ def _is_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
 
     A year is not rounded.
     """
-    number = abs(amount.number)
     rounding = 0.0
-    digits = len(f"{number:.12g}".replace(".", "").strip("0"))
-    if digits >= 2 and not 1000 <= amount.number <= 2100:
-        rounding = 0.5 * 10.0 ** (math.floor(math.log10(number)) - digits + 1)
+    is_year = 1000 <= amount.number <= 2100
+    if not is_year:
+        rounding = _rounding_of(amount.number)
     if not amount.dimension:
         return _holds_near(index[_AS_WRITTEN], amount.number, rounding)
     # Its unit may have been left out where it was shown: "in EUR" above a column of prices.
     if _holds_near(index[_BARE], amount.number, rounding):
         return True
-    tolerance = TOLERANCES.get(amount.dimension, 0.0) * abs(amount.value)
-    rounded = rounding * abs(amount.value / amount.number) if amount.number else 0.0
+    # From here on in the base unit of the dimension.
+    margin = TOLERANCES.get(amount.dimension, 0.0) * abs(amount.value)
+    if amount.number:
+        unit_size = abs(amount.value / amount.number)
+        margin = max(margin, rounding * unit_size)
     values = index.get(amount.dimension, [])
-    return _holds_near(values, amount.value, max(tolerance, rounded))
+    return _holds_near(values, amount.value, margin)
+
+
+def _rounding_of(number: float) -> float:
+    """How far a number may be from the one that was rounded to it: of 4.2 it is 0.05.
+
+    0 where it has one digit: nearly any number is "2" when it is rounded enough.
+    """
+    magnitude = abs(number)
+    digits = len(f"{magnitude:.12g}".replace(".", "").strip("0"))
+    if digits < 2:
+        return 0.0
+    exponent_of_last_digit = math.floor(math.log10(magnitude)) - digits + 1
+    return 0.5 * 10.0**exponent_of_last_digit
 
 
 def _holds_near(values: Sequence[float], value: float, margin: float) -> bool:
     """Whether sorted values hold one that is no further away than a margin."""
+    # At least the errors of converting units.
     margin = max(margin, 1e-6 * abs(value))
-    nearest = bisect_left(values, value - margin)
-    return nearest < len(values) and values[nearest] <= value + margin
+    position = bisect_left(values, value - margin)
+    return position < len(values) and values[position] <= value + margin
 
 
 @lru_cache(maxsize=4096)
 def numbers_of(text: str) -> Numbers:
     """The numbers and dates that a text names; those of marks and lists are none."""
-    plain = _LIST_ITEM.sub(" ", NAMED.sub("", MARKS.sub("", text)))
+    without_marks = NAMED.sub("", MARKS.sub("", text))
+    plain = _LIST_ITEM.sub(" ", without_marks)
     wording = _wording(plain)
     parts_of_dates: set[float | None] = set()
     for date in wording.dates:
@@ -192,11 +243,11 @@ def all_numbers(texts: Iterable[str]) -> Numbers:
 # --- words and names
 
 _CAPITALISED = re.compile(r"(?<![\w'’-])[^\W\d_a-zß-öø-ÿ][\w’'&.-]*[\w]")
-_NOT_NAMES = (
+_CAPITALISED_WORDS = (
     "i monday tuesday wednesday thursday friday saturday sunday january february march april "
     "may june july august september october november december according document doc section"
 )
-_NO_NAMES = frozenset(_NOT_NAMES.split())
+_NO_NAMES = frozenset(_CAPITALISED_WORDS.split())
 """Words that have a capital and name nobody and nothing."""
 
 
@@ -228,11 +279,14 @@ def names_of(sentence: str) -> frozenset[str]:
     plain = _LIST_ITEM.sub("", MARKS.sub("", sentence)).strip()
     capitalised: list[str] = []
     for match in _CAPITALISED.finditer(plain):
+        # A quotation mark may be before the first word.
         begins_sentence = match.start() <= 1
         if not begins_sentence or match[0].isupper():
             capitalised.append(match[0])
-    if len(capitalised) * 2 > len(plain.split()) > 4:
-        return frozenset()  # a heading, or a text in capitals
+    # A heading, or a text in capitals.
+    word_count = len(plain.split())
+    if word_count > 4 and len(capitalised) * 2 > word_count:
+        return frozenset()
     stems: set[str] = set()
     for name in capitalised:
         if name.lower() not in _NO_NAMES:
@@ -248,7 +302,8 @@ def sentences_of(text: str) -> tuple[Span, ...]:
 
 def around(text: str, start: int, end: int) -> str:
     """The whole sentences of a text that a stretch of it touches."""
-    span = touched(sentences_of(text), Span(start, end)) or Span(start, end)
+    stretch = Span(start, end)
+    span = touched(sentences_of(text), stretch) or stretch
     return text[span.start : span.end]
 
 
@@ -256,13 +311,14 @@ def shared(sentence: str, passage: str) -> float:
     """Share of a sentence's words, names and numbers that a passage holds; 0 where it has none."""
     words = words_of(sentence)
     numbers = numbers_of(sentence)
-    number_count = len(numbers.amounts) + len(numbers.dates)
-    if not words and not number_count:
+    size = len(words) + numbers.size
+    if not size:
         return 0.0
     common = len(words & words_of(passage))
-    if number_count:
-        common += number_count - len(numbers.lacking(all_numbers([passage])))
-    return common / (len(words) + number_count)
+    if numbers.size:
+        lacking = numbers.lacking(all_numbers([passage]))
+        common += numbers.size - len(lacking)
+    return common / size
 
 
 # --- proof
@@ -289,26 +345,27 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
         whole: whether all of the sentence is to be proved, numbers and names included.
     """
     surroundings = " ".join(passage.around for passage in passages)
-    numbers = numbers_of(sentence).lacking(all_numbers([surroundings, question]))
-    names = names_of(sentence) - _stems(question)
+    numbers = numbers_of(sentence)
+    names = names_of(sentence)
+    missing_numbers = numbers.lacking(all_numbers([surroundings, question]))
+    missing_names = names - _stems(question)
     for passage in passages:
-        names -= _stems(passage.text)
-    if whole and (numbers or names):
-        missing = numbers or sorted(names)
-        return f"no quote has {', '.join(missing[:3])}"
-    if is_foreign(sentence, passages[0].text):
+        missing_names -= _stems(passage.text)
+    missing = missing_numbers or sorted(missing_names)
+    if whole and missing:
+        return f"no quote has {', '.join(missing[:_MOST_MISSING_NAMED])}"
+    if differ_in_language(sentence, passages[0].text):
         # The words of two languages cannot be compared: a number or a name must be common.
-        all_of_sentence = numbers_of(sentence)
-        anchor_count = len(all_of_sentence.amounts) + len(all_of_sentence.dates)
-        anchor_count += len(names_of(sentence))
-        missing_count = len(numbers) + len(names)
-        return None if anchor_count > missing_count else _FOREIGN
+        named = numbers.size + len(names)
+        lacking = len(missing_numbers) + len(missing_names)
+        return None if lacking < named else _FOREIGN
     words = words_of(sentence)
-    quoted = words_of(" ".join(passage.quote for passage in passages))
-    if words and not words & quoted:
-        return "no quote shares a word with it"
-    if words and len(words & words_of(surroundings)) < LEAST * len(words):
-        return "the quotes share too few of its words"
+    if words:
+        quotes = " ".join(passage.quote for passage in passages)
+        if words.isdisjoint(words_of(quotes)):
+            return "no quote shares a word with it"
+        if len(words & words_of(surroundings)) < LEAST * len(words):
+            return "the quotes share too few of its words"
     for passage in passages:
         contradiction = _contradiction(sentence, passage.around)
         if contradiction is not None:
@@ -317,15 +374,6 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
 
 
 _FOREIGN = "the quotes are in another language, and share neither a number nor a name"
-
-
-def is_foreign(sentence: str, passage: str) -> bool:
-    """Whether two texts are in different languages, as far as both are recognised."""
-    language = recognised_language(sentence)
-    passage_language = recognised_language(passage)
-    if language is None or passage_language is None:
-        return False
-    return language != passage_language
 
 
 @lru_cache(maxsize=1024)
@@ -341,21 +389,29 @@ _APOSTROPHES = re.compile("['’]")
 def _contradiction(sentence: str, passage: str) -> str | None:
     """How a passage says most of a sentence with another sign; None where it does not."""
     words = words_of(sentence)
-    if len(words) < 2 or len(words & words_of(passage)) < _LEAST_CLOSE * len(words):
+    common = words & words_of(passage)
+    # A passage that shares less says something else, and denies nothing.
+    if len(words) < 2 or len(common) < _LEAST_CLOSE * len(words):
         return None
-    in_sentence = _lower_words(sentence)
-    in_passage = _lower_words(passage)
+    sentence_words = _lower_words(sentence)
+    passage_words = _lower_words(passage)
     denials = word_list("denials")
-    if denials.isdisjoint(in_sentence) != denials.isdisjoint(in_passage):
+    does_sentence_deny = not denials.isdisjoint(sentence_words)
+    does_passage_deny = not denials.isdisjoint(passage_words)
+    if does_sentence_deny != does_passage_deny:
         return "the quote says it with another sign: one of both denies"
+    # "opens" in the sentence, and "closes" in the passage alone.
+    only_in_sentence = sentence_words - passage_words
+    only_in_passage = passage_words - sentence_words
     opposites_by_word = opposites()
-    for word in sorted((in_sentence - in_passage) & opposites_by_word.keys()):
-        opposite = opposites_by_word[word] & (in_passage - in_sentence)
-        if opposite:
-            return f"the quote says {min(opposite)} for {word}"
+    for word in sorted(only_in_sentence & opposites_by_word.keys()):
+        opposites_in_passage = opposites_by_word[word] & only_in_passage
+        if opposites_in_passage:
+            return f"the quote says {min(opposites_in_passage)} for {word}"
     return None
 
 
 def _lower_words(text: str) -> frozenset[str]:
     """A text's words as they are, without stemming: "isn't" is one word."""
-    return frozenset(_LETTERS.findall(_APOSTROPHES.sub("", text.lower())))
+    without_apostrophes = _APOSTROPHES.sub("", text.lower())
+    return frozenset(_LETTERS.findall(without_apostrophes))

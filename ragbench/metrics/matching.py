@@ -231,9 +231,11 @@ def gold_of(
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
         grade_by_id = {id: grade for id, grade in grades.items() if grade > 0 or not only_relevant}
+        if not grade_by_id:
+            return _NO_GOLD
         # Without a relevant document trec_eval counts 0; but a question without an answer has none.
-        is_unanswerable = case.answerable is False and max(grade_by_id.values(), default=0) < 1
-        if not grade_by_id or is_unanswerable:
+        has_relevant = max(grade_by_id.values()) >= 1
+        if case.answerable is False and not has_relevant:
             return _NO_GOLD
         has_ids = result.context_ids is not None
         # An empty retrieval can be recognized by id or document, too.
@@ -246,21 +248,36 @@ def gold_of(
                 matching=matching,
                 has_ids=has_ids,
             )
+    # Ids are not to be compared, or cannot be: then texts are.
     texts = gold_texts(case)
     if texts and result.is_ids_alone:
         return _IDS_ALONE
     if texts:
-        return Gold(
-            labels={label: position for position, label in enumerate(texts)},
-            grades=(1,) * len(texts),
-            matching=Matching.TEXT,
-            spans={normalised(span.text): span for span in case.evidence if span.start is not None},
-        )
+        return _gold_of_texts(texts, case.evidence)
     if texts is not None or not grades:
         return _NO_GOLD
     if matching is Matching.TEXT:
         return _NO_TEXTS
     return _NO_IDS
+
+
+def _gold_of_texts(texts: Sequence[str], evidence: Sequence[Evidence]) -> Gold:
+    """Gold that is known by texts, each of which is as relevant as the others.
+
+    Args:
+        texts: in normalised form, each once.
+        evidence: the spans of the case, some with a place in their document.
+    """
+    spans: dict[str, Evidence] = {}
+    for span in evidence:
+        if span.start is not None:
+            spans[normalised(span.text)] = span
+    return Gold(
+        labels={text: position for position, text in enumerate(texts)},
+        grades=(1,) * len(texts),
+        matching=Matching.TEXT,
+        spans=spans,
+    )
 
 
 def _names_documents(result: RetrievalResult[Any], matching: Matching) -> bool:
@@ -280,9 +297,11 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
     if isinstance(gold, Skip):
         return gold
     is_by_id = gold.matching is not Matching.TEXT
-    plain = plain_ids(result) if is_by_id and gold.has_ids else ()
-    if plain:  # most retrievals: an id is looked up, and there is nothing else to ask
-        matches, repeated = _match_plain(plain, gold)
+    ids: Sequence[str] = ()
+    if is_by_id and gold.has_ids:
+        ids = plain_ids(result)
+    if ids:  # most retrievals: an id is looked up, and there is nothing else to ask
+        matches, repeated = _match_plain(ids, gold)
     else:
         matches, repeated = _match_chunks(result, gold)
     return Matched(
@@ -402,6 +421,7 @@ def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]
             return tuple(documents)
     if id is None:
         return ()
+    # Before the mark is the document; an id that begins with a mark names none.
     return tuple([id.partition(mark)[0] for mark in _PART_MARKS if mark in id[1:]])
 
 
@@ -446,4 +466,5 @@ def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | 
     if span_end is None:
         span_end = span.start + len(span.text)
     shared = min(end, span_end) - max(start, span.start)
-    return shared > 0 and 2 * shared >= min(end - start, span_end - span.start)
+    shorter = min(end - start, span_end - span.start)
+    return shared > 0 and 2 * shared >= shorter

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ragbench.metrics.answer import holds_answer, is_telling
 from ragbench.metrics.beside import Beside, root
 from ragbench.metrics.matching import normalised
-from ragbench.text.language import recognised_language
+from ragbench.text.language import differ_in_language
 
 _MOST_HELD = 0.5
 """Share of a short reference's new words up to which a passage lacks it."""
@@ -31,8 +31,10 @@ _ENDS_SENTENCE = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*\s*\Z")
 
 def is_heading(text: str) -> bool:
     """Whether a chunk is a heading alone: a few words that are no sentence."""
-    words = text.split()
-    return 0 < len(words) <= _LONGEST_HEADING and not _ENDS_SENTENCE.search(text)
+    word_count = len(text.split())
+    if word_count == 0 or word_count > _LONGEST_HEADING:
+        return False
+    return _ENDS_SENTENCE.search(text) is None
 
 
 def states_any(text: str, references: Sequence[str]) -> bool:
@@ -47,44 +49,58 @@ def lacks_answer(query: str, references: Sequence[str], text: str) -> bool:
     False where it holds one, and where words cannot tell: the reference says no more than the
     question or is "yes", it is in another language, or the passage has most words of the question.
     """
-    if not references or not text.strip() or states_any(text, references):
+    if not references or not text.strip():
+        return False
+    if states_any(text, references):
         return False
     return all(_lacks(query, reference, text) for reference in references)
 
 
 def _lacks(query: str, reference: str, text: str) -> bool:
-    """Whether a passage that does not quote a reference lacks what it says, too."""
-    if not is_telling(normalised(reference)) or _is_in_another_language(query, reference, text):
+    """Whether a passage that does not quote a reference lacks what it says, too.
+
+    Each return of False is a case in which words cannot tell.
+    """
+    if not is_telling(normalised(reference)):
         return False
+    if _is_in_another_language(query, reference, text):
+        return False
+    # The passage is compared with the reference in place of an answer.
     beside = Beside(query, text, reference)
     passage_roots = set(map(root, beside.answer_words))
     new_words = [word for word in beside.right_words if word not in beside.query_tokens]
     if not new_words:
         return False
+    # A heading has the words of the question, and answers nothing.
     if not is_heading(text):
         question_roots = set(map(root, beside.query_words))
-        dealt_with = question_roots & passage_roots
-        if len(dealt_with) >= _ON_THE_QUESTION * len(question_roots):
+        common_roots = question_roots & passage_roots
+        if len(common_roots) >= _ON_THE_QUESTION * len(question_roots):
             return False
+    # An amount or a date can be looked for whatever the words beside it are.
     if beside.right.is_typed:
         return not beside.right.is_named_by(beside.answer)
     held_words = [word for word in new_words if root(word) in passage_roots]
-    most_held = _MOST_HELD_OF_LONG if beside.is_long else _MOST_HELD
+    most_held = _MOST_HELD
+    if beside.is_long:
+        most_held = _MOST_HELD_OF_LONG
     return len(held_words) <= most_held * len(new_words)
 
 
 def _is_in_another_language(query: str, reference: str, text: str) -> bool:
     """Whether question and reference are clearly in another script or language than the passage."""
-    asked = f"{query} {reference}"
-    if _is_latin(asked) is not _is_latin(text):
+    question_and_reference = f"{query} {reference}"
+    if _is_latin(question_and_reference) is not _is_latin(text):
         return True
-    language = recognised_language(asked)
-    passage_language = recognised_language(text)
-    return language is not None and passage_language is not None and language != passage_language
+    return differ_in_language(question_and_reference, text)
 
 
 def _is_latin(text: str) -> bool:
     """Whether at least half of the letters are Latin."""
-    letters = [letter for letter in text if letter.isalpha()]
-    latin_letters = [letter for letter in letters if unicodedata.name(letter, "")[:5] == "LATIN"]
-    return 2 * len(latin_letters) >= len(letters)
+    letters = 0
+    latin_letters = 0
+    for letter in text:
+        if letter.isalpha():
+            letters += 1
+            latin_letters += unicodedata.name(letter, "").startswith("LATIN")
+    return 2 * latin_letters >= letters

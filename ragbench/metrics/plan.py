@@ -41,7 +41,7 @@ _NO_VALUE = Skip("the metric gave no value")
 _NO_RESULT = Skip("retrieval gave no result")
 _TOLERANCE = 1e-9
 """How far rounding may take a value out of its metric's range."""
-_REASONED = ("ranking", "citations")
+_MAY_BE_SKIP = ("ranking", "citations")
 """Arguments that may be a `Skip`: why the function is not asked about a case."""
 
 
@@ -59,19 +59,21 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
+        # Metrics that are blocked in the same cases are one group: each case is then looked at
+        # once for all of them. Members are the metric's position and its column.
         self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
+        self._ranks = False
         for position, metric in enumerate(metrics):
             if metric.definition.formula is None:
-                from ragbench.metrics.registry import computable  # of stored metrics alone
+                # A metric of a stored run has lost its function.
+                from ragbench.metrics.registry import computable
 
                 metric = computable(metric)
             column = _Column(metric)
             definition = column.definition
             group = (definition.needs, definition.abstains, reads_texts(definition))
             self._groups.setdefault(group, []).append((position, column))
-        self._ranks = False
-        for members in self._groups.values():
-            if any("ranking" in column.arguments for _, column in members):
+            if "ranking" in column.arguments:
                 self._ranks = True
 
     def score(
@@ -104,9 +106,13 @@ class Plan:
             open_arguments = arguments
             if not all(is_open):
                 open_traces = [*compress(traces, is_open)]
-                open_arguments = {"ranking": [*compress(arguments.get("ranking", ()), is_open)]}
+                open_rankings = compress(arguments.get("ranking", ()), is_open)
+                open_arguments = {"ranking": [*open_rankings]}
             for position, column in members:
-                scored = iter(column.cells(open_traces, open_arguments) if open_traces else ())
+                scored: Iterator[Cell] = iter(())
+                if open_traces:
+                    scored = iter(column.cells(open_traces, open_arguments))
+                # Each case has its blocked cell, or else the next that was scored.
                 columns[position] = [cell or next(scored) for cell in blocked_cells]
         return list(zip(*columns, strict=True))
 
@@ -114,21 +120,21 @@ class Plan:
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None
     ) -> list[Ranking | Skip]:
         """The ranking of each case, or why it has none."""
-        if not matched:
-            compared: list[Compared] = []
-            for trace in traces:
-                result = trace.context.value
-                compared.append(
-                    None if result is None else match(trace.case, result, self.matching)
-                )
-            matched = compared
+        comparisons = matched or map(self._matched, traces)
         rankings: list[Ranking | Skip] = []
-        for comparison in matched:
+        for comparison in comparisons:
             if isinstance(comparison, Matched):
                 rankings.append(ranking_of(comparison))
             else:
                 rankings.append(comparison or _NO_RESULT)
         return rankings
+
+    def _matched(self, trace: Trace) -> Compared:
+        """The retrieval of a case, compared with what is relevant."""
+        result = trace.context.value
+        if result is None:
+            return None
+        return match(trace.case, result, self.matching)
 
 
 class _Column:
@@ -144,20 +150,21 @@ class _Column:
         keywords: dict[str, Any] = dict(metric.parameters)
         if formula.cutoff is not None and metric.cutoff is not None:
             keywords[formula.cutoff] = metric.cutoff
-        self._function = partial(formula.function, **keywords) if keywords else formula.function
+        self._function: Callable[..., Any] = formula.function
+        if keywords:
+            self._function = partial(formula.function, **keywords)
         self._is_batch = formula.batch
         self.arguments = formula.arguments
         # The position of the argument that may be a `Skip`.
-        self._reasoned: int | None = None
+        self._skip_position: int | None = None
         for position, argument in enumerate(formula.arguments):
-            if argument in _REASONED:
-                self._reasoned = position
+            if argument in _MAY_BE_SKIP:
+                self._skip_position = position
                 break
-        self._takes_best = (
-            "reference" in formula.arguments
-            and self._reasoned is None
-            and metric.definition.direction is not Direction.NEITHER
-        )
+        # Of a case with several right answers the best value counts, where values have a best.
+        has_best = metric.definition.direction is not Direction.NEITHER
+        reads_reference = "reference" in formula.arguments
+        self._takes_best = reads_reference and has_best and self._skip_position is None
         # Of a pure function of the ranking alone, what it gave for one is what it gives for the
         # next: there are few rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
@@ -182,10 +189,12 @@ class _Column:
             cells = self._by_ranking
             if len(cells) > _REMEMBERED:
                 cells.clear()
-            new = [ranking for ranking in dict.fromkeys(columns[0]) if ranking not in cells]
+            rankings = columns[0]
+            new = [ranking for ranking in dict.fromkeys(rankings) if ranking not in cells]
             if new:
-                cells.update(zip(new, self._computed([new]), strict=True))
-            return [cells[ranking] for ranking in columns[0]]
+                new_cells = self._computed([new])
+                cells.update(zip(new, new_cells, strict=True))
+            return [cells[ranking] for ranking in rankings]
         if self._takes_best:
             references = arguments["references"]
             if any(len(case_references) > 1 for case_references in references):
@@ -211,44 +220,59 @@ class _Column:
             else:
                 pair_columns.append([column[position] for position in owners])
         cells = iter(self._computed(pair_columns))
-        choose = min if self.definition.direction is Direction.LOWER else max
         best: list[Cell] = []
         for case_references in references:
             case_cells = [next(cells) for _ in case_references]
-            failed = [cell for cell in case_cells if cell.status is Status.FAILED]
-            by_value = {cell.value: cell for cell in case_cells if cell.value is not None}
-            if failed:
-                best.append(failed[0])
-            elif by_value:
-                best.append(by_value[choose(by_value)])
-            else:
-                best.append(case_cells[0])
+            best.append(self._best_cell(case_cells))
         return best
+
+    def _best_cell(self, cells: Sequence[Cell]) -> Cell:
+        """The cell of a case with several right answers, from the cell of each.
+
+        A failure comes first: without it another answer might have been the best one.
+        """
+        cell_by_value: dict[float, Cell] = {}
+        for cell in cells:
+            if cell.status is Status.FAILED:
+                return cell
+            if cell.value is not None:
+                cell_by_value[cell.value] = cell
+        if not cell_by_value:
+            return cells[0]
+        if self.definition.direction is Direction.LOWER:
+            best_value = min(cell_by_value)
+        else:
+            best_value = max(cell_by_value)
+        return cell_by_value[best_value]
 
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
         """A cell for each row; the function is not asked about one whose argument says why not."""
-        function, reasoned, by_value = self._function, self._reasoned, self._by_value
+        # Local names, as the loop runs for each case.
+        function = self._function
+        skip_position = self._skip_position
+        cell_by_value = self._by_value
         batch_values: Iterator[Any] | None = None
         if self._is_batch:
-            if reasoned is not None:
-                is_asked = [not isinstance(value, Skip) for value in columns[reasoned]]
-                columns_asked = [[*compress(column, is_asked)] for column in columns]
+            if skip_position is None:
+                batch_columns = [[*column] for column in columns]
             else:
-                columns_asked = [[*column] for column in columns]
-            batch_values = iter(self._of_batch(columns_asked))
+                is_asked = [not isinstance(value, Skip) for value in columns[skip_position]]
+                batch_columns = [[*compress(column, is_asked)] for column in columns]
+            batch_values = iter(self._of_batch(batch_columns))
         cells: list[Cell] = []
         for row in zip(*columns, strict=True):
-            try:
-                value = None if reasoned is None else row[reasoned]
-                if not isinstance(value, Skip):
+            value = None if skip_position is None else row[skip_position]
+            if not isinstance(value, Skip):
+                try:
                     value = function(*row) if batch_values is None else next(batch_values)
-            except (ConfigError, MissingExtraError):
-                raise
-            except BaseException as error:
-                if is_users_interruption(error):
+                except (ConfigError, MissingExtraError):
                     raise
-                value = error  # it becomes a cell
-            cell = by_value.get(value) if type(value) in _PLAIN else None
+                except BaseException as error:
+                    if is_users_interruption(error):
+                        raise
+                    value = error  # it becomes a cell
+            # Only values of these types can be looked up: others may not be hashable.
+            cell = cell_by_value.get(value) if type(value) in _PLAIN else None
             cells.append(cell or self._cell(value))
         return cells
 
@@ -272,10 +296,9 @@ class _Column:
             if rows == 1:
                 return [error]
             half = rows // 2
-            return [
-                *self._of_batch([column[:half] for column in columns]),
-                *self._of_batch([column[half:] for column in columns]),
-            ]
+            first_values = self._of_batch([column[:half] for column in columns])
+            second_values = self._of_batch([column[half:] for column in columns])
+            return first_values + second_values
         return values
 
     def _cell(self, value: object) -> Cell:
@@ -326,8 +349,12 @@ def _number(value: object) -> float | None:
         return float(value)
     item: Any = getattr(value, "item", None)  # of NumPy, torch
     try:
-        plain = item() if callable(item) and not isinstance(value, Real) else value
-        return float(plain) if isinstance(plain, Real) else None
+        plain = value
+        if callable(item) and not isinstance(value, Real):
+            plain = item()
+        if not isinstance(plain, Real):
+            return None
+        return float(plain)
     except OverflowError:
         return inf
     except (TypeError, ValueError, RuntimeError):  # of several numbers
@@ -399,7 +426,9 @@ def _check_time(outcome: Outcome[Any], stage: str) -> Cell | None:
         return _missing(outcome, stage)
     if outcome.sharing > 1:
         return _SHARED_TIME
-    return _NO_TIME if outcome.seconds is None else None
+    if outcome.seconds is None:
+        return _NO_TIME
+    return None
 
 
 _NO_TIME = Cell.skipped("no time was measured")
@@ -417,7 +446,13 @@ _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE
 def _unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
     """A check that skips a case for a reason, unless the case has what is asked for."""
     skipped = Cell.skipped(reason)
-    return lambda trace: None if is_there(trace) else skipped
+
+    def check(trace: Trace) -> Cell | None:
+        if is_there(trace):
+            return None
+        return skipped
+
+    return check
 
 
 _NO_IDS = _unless("no reference context ids", lambda t: t.case.judgements is not None)
@@ -465,11 +500,13 @@ _CHECK_OF: dict[Need, Check] = {
 
 
 _LISTS = ("contexts", "context_ids", "scores", "context_metadata", "multi_responses")
+"""Fields of results that are lists."""
 _RESULTS = ("retrieval", "post_retrieval", "generation")
+"""Fields of a trace that are the outcomes of stages."""
 
 
 def _with_tuples(result: Any) -> Any:
-    """A result with tuples for its lists."""
+    """A result with tuples for its lists, which a metric could otherwise change for the next."""
     copied = copy(result)
     for name in _LISTS:
         value = getattr(result, name, None)

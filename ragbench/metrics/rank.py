@@ -26,7 +26,7 @@ _MANNING = "Manning, Raghavan and Schütze 2008, Introduction to Information Ret
 _VERSION = 2
 """2: a case without a document of a high enough grade counts 0; some metrics skipped it."""
 _HIGHEST = 15
-"""The highest grade of nDCG(dcg=exp-log2)."""
+"""The highest grade of nDCG(dcg=exp-log2), whose gain is 32,767."""
 
 Level = Annotated[int, AtLeast(1), "smallest grade that counts as relevant (inclusive)"]
 JudgedOnly = Annotated[bool, "leave out chunks without a judgement"]
@@ -72,12 +72,18 @@ class Ranking(Record, kw_only=False, eq=False):
         grades = tuple([grade for grade in self.grades if grade >= 0])
         if self.ranks is None:
             return Ranking(grades, self.golds, grades, self.ideal)
-        judged_ranks = [rank for rank, grade in enumerate(self.grades, 1) if grade >= 0]
-        new_rank_of = {old: new for new, old in enumerate(judged_ranks, 1)}
-        # A chunk that repeats a gold context brings nothing, and keeps its place.
-        gains = tuple([self.gains[rank - 1] for rank in judged_ranks])
-        ranks = [(grade, new_rank_of[rank]) for grade, rank in self.ranks if rank in new_rank_of]
-        return Ranking(grades, self.golds, gains, self.ideal, tuple(ranks))
+        gains: list[int] = []
+        new_ranks: dict[int, int] = {}  # by the ranks so far
+        for rank, grade in enumerate(self.grades, 1):
+            if grade >= 0:
+                # A chunk that repeats a gold context brings nothing, and keeps its place.
+                gains.append(self.gains[rank - 1])
+                new_ranks[rank] = len(gains)
+        ranks: list[tuple[int, int]] = []
+        for grade, rank in self.ranks:
+            if rank in new_ranks:
+                ranks.append((grade, new_ranks[rank]))
+        return Ranking(grades, self.golds, tuple(gains), self.ideal, tuple(ranks))
 
 
 UNJUDGED = -(1 << 31)
@@ -98,29 +104,32 @@ def _of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ra
         slots: for each place the gold contexts in its chunk, as positions in ``grades``.
         grades: of all gold contexts.
     """
-    ranks: dict[int, int] = {}  # of each gold context, where it stands first
+    first_ranks: dict[int, int] = {}  # of each gold context, the rank of the first chunk with it
     gains: list[int] = []
     chunk_grades: list[int] = []
+    is_regular = True
     for rank, slot in enumerate(slots, 1):
-        new = [gold for gold in slot if gold not in ranks]
-        ranks.update(dict.fromkeys(new, rank))
-        gains.append(sum([grades[gold] for gold in new]) if new else UNJUDGED)
+        new_golds = [gold for gold in slot if gold not in first_ranks]
+        # A chunk with two gold contexts, or with one that an earlier chunk held.
+        if len(slot) > 1 or len(new_golds) < len(slot):
+            is_regular = False
+        gain = UNJUDGED
+        if new_golds:
+            gain = sum([grades[gold] for gold in new_golds])
+        gains.append(gain)
         chunk_grades.append(max([grades[gold] for gold in slot], default=UNJUDGED))
+        first_ranks.update(dict.fromkeys(new_golds, rank))
     golds = tuple(sorted(grades, reverse=True))
-    is_regular = sum(map(len, slots)) == len(ranks) and all(len(slot) <= 1 for slot in slots)
     if is_regular:
         return _regular_ranking(tuple(chunk_grades), golds)
     # Nobody can gain more than these chunks do, and each gold context that none of them holds.
     ideal = [gain for gain in gains if gain != UNJUDGED]
-    ideal += [grade for gold, grade in enumerate(grades) if gold not in ranks]
+    for gold, grade in enumerate(grades):
+        if gold not in first_ranks:
+            ideal.append(grade)
     ideal.sort(reverse=True)
-    return Ranking(
-        tuple(chunk_grades),
-        golds,
-        tuple(gains),
-        tuple(ideal),
-        tuple([(grades[gold], rank) for gold, rank in ranks.items()]),
-    )
+    ranks = [(grades[gold], rank) for gold, rank in first_ranks.items()]
+    return Ranking(tuple(chunk_grades), golds, tuple(gains), tuple(ideal), tuple(ranks))
 
 
 def ranking_of(matched: Matched) -> Ranking:
@@ -137,14 +146,17 @@ def ranking_of(matched: Matched) -> Ranking:
 @metric(group="retriever", cutoff="k", aliases=("R",), cite=_MANNING, version=_VERSION)
 def recall(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of the relevant contexts that are among the first k retrieved."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     relevant = ranking.relevant(rel)
     if not relevant:
         return 0.0
     grades: Sequence[int] = ranking.grades[:k]
-    if ranking.ranks is not None:  # a chunk may hold several gold contexts, and each counts
+    # Where a chunk holds several gold contexts, each of them counts.
+    if ranking.ranks is not None:
         grades = [grade for grade, rank in ranking.ranks if rank <= k]
-    return len([grade for grade in grades if grade >= rel]) / relevant
+    retrieved = len([grade for grade in grades if grade >= rel])
+    return retrieved / relevant
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING, version=_VERSION)
@@ -152,15 +164,19 @@ def precision(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
     """Share of the first k places that hold a relevant chunk; missing places count."""
-    ranking = ranking.judged() if judged_only else ranking
-    return len([grade for grade in ranking.grades[:k] if grade >= rel]) / k
+    if judged_only:
+        ranking = ranking.judged()
+    relevant = len([grade for grade in ranking.grades[:k] if grade >= rel])
+    return relevant / k
 
 
 @metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING, version=_VERSION)
 def hit_rate(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """1 when a relevant chunk is among the first k, else 0."""
-    ranking = ranking.judged() if judged_only else ranking
-    return float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
+    if judged_only:
+        ranking = ranking.judged()
+    highest = max(ranking.grades[:k], default=UNJUDGED)
+    return 1.0 if highest >= rel else 0.0
 
 
 @metric(
@@ -175,7 +191,8 @@ def reciprocal_rank(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
     """1 / rank of the first relevant chunk, 0 when there is none."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
@@ -194,7 +211,8 @@ def average_precision(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
     """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     if not ranking.relevant(rel):
         return 0.0
     relevant = 0
@@ -203,7 +221,8 @@ def average_precision(
         if gain >= rel:
             relevant += 1
             precisions += relevant / rank
-    return precisions / len([gain for gain in ranking.ideal if gain >= rel])
+    all_relevant = len([gain for gain in ranking.ideal if gain >= rel])
+    return precisions / all_relevant
 
 
 @metric(
@@ -221,7 +240,8 @@ def ndcg(
     judged_only: JudgedOnly = False,
 ) -> float:
     """Gain by grade, discounted by the logarithm of the rank, against the best order."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     if not ranking.relevant():
         return 0.0
     gains: Sequence[int] = ranking.gains[:k]
@@ -238,7 +258,8 @@ def ndcg(
 def _discounted(gains: Sequence[int]) -> float:
     """The discounted cumulated gain; what is not judged, or not relevant, brings none."""
     total = 0.0
-    for rank, gain in enumerate(gains, 1):  # sum() adds up in another way since Python 3.12
+    # In a loop, since sum() adds up in another way from Python 3.12 on: figures would differ.
+    for rank, gain in enumerate(gains, 1):
         if gain > 0:
             total += gain / math.log2(rank + 1)
     return total
@@ -256,13 +277,15 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     grades = ranking.grades[:k]
     if not grades:
         return Skip("nothing was retrieved")
-    return (len(grades) - grades.count(UNJUDGED)) / len(grades)
+    judged = len(grades) - grades.count(UNJUDGED)
+    return judged / len(grades)
 
 
 @metric(group="retriever", aliases=("SetP",), cite=_MANNING, version=_VERSION)
 def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of all retrieved chunks that are relevant."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     return precision(ranking, k=max(len(ranking.grades), 1), rel=rel)
 
 
@@ -275,7 +298,8 @@ def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
 @metric(group="retriever", aliases=("SetF",), cite=_MANNING, version=_VERSION)
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Harmonic mean of set_precision and set_recall."""
-    ranking = ranking.judged() if judged_only else ranking
+    if judged_only:
+        ranking = ranking.judged()
     precision = set_precision(ranking, rel=rel)
     recall = set_recall(ranking, rel=rel)
     if not recall:

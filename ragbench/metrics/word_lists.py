@@ -24,14 +24,14 @@ def word_list(kind: str) -> frozenset[str]:
 @cache
 def opposites() -> Mapping[str, frozenset[str]]:
     """For each word that has them, the words of its other side: hot, and cold."""
-    opposites_of: dict[str, frozenset[str]] = {}
+    opposites_by_word: dict[str, frozenset[str]] = {}
     for row in correct_table()["words"]["opposites"]:
         sides = [frozenset(side.split()) for side in row.split("|")]
-        every_word = frozenset[str]().union(*sides)
+        words_of_row = frozenset[str]().union(*sides)
         for side in sides:
             for word in side:
-                opposites_of[word] = every_word - side
-    return opposites_of
+                opposites_by_word[word] = words_of_row - side
+    return opposites_by_word
 
 
 @cache
@@ -42,11 +42,14 @@ def phrases(kind: str) -> tuple[str, ...]:
 
 @cache
 def affixes() -> tuple[tuple[str, str, bool], ...]:
-    """Pairs of beginnings, and of endings, that turn the meaning; whether it is a beginning."""
+    """Pairs of beginnings, and of endings, that turn the meaning; whether it is a beginning.
+
+    By them "non-smoking" and "smoking", "careful" and "careless" are told apart.
+    """
     pairs: list[tuple[str, str, bool]] = []
     words = correct_table()["words"]
     for kind, is_prefix in (("prefixes", True), ("suffixes", False)):
         for row in words[kind]:
-            first, second = row.split("|")
-            pairs.append((first.strip(), second.strip(), is_prefix))
+            affix, opposite = row.split("|")
+            pairs.append((affix.strip(), opposite.strip(), is_prefix))
     return tuple(pairs)

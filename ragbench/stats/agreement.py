@@ -1,10 +1,8 @@
 """How far raters agree beyond chance, and how far two rankings of systems do.
 
 Judge cards and the label command compare a judge with people; the fidelity command compares the
-order in which two sets of questions rank systems.
-
-Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968, "Weighted
-Kappa". Intervals are percentiles of resamples of whole clusters (Davison & Hinkley 1997).
+order in which two sets of questions rank systems. Intervals are percentiles of resamples of whole
+clusters (Davison & Hinkley 1997).
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +20,7 @@ from ragbench.plugins import Floats, Integers, np
 from ragbench.stats.mean import Label, cluster_codes
 
 _FEWEST_CLUSTERS = 10
-"""Resamples of fewer clusters say nothing: there is no interval."""
+"""Resamples of fewer clusters are too alike for an interval."""
 _SHARE_DEFINED = 0.95
 """Share of the resamples that must have a value for an interval."""
 
@@ -52,7 +51,8 @@ class Agreement(Record):
     kappa: Estimated
     """Cohen's, -1 to 1: 0 is what chance gives at these shares."""
     quadratic: Estimated
-    """Weighted by the square of the distance between levels."""
+    """Cohen's kappa, weighted by the square of the distance between levels: on a scale, 4 for 5
+    is a smaller disagreement than 1 for 5."""
 
 
 def agreement(
@@ -64,13 +64,16 @@ def agreement(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Agreement:
-    """Compares two raters.
+    """How far two raters agree, with intervals.
+
+    Source: Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968,
+    "Weighted Kappa".
 
     Args:
         pairs: the level that each gave, item by item; from 0.
         levels: how many levels the scale has.
-        clusters: what an item shares with others, by which whole clusters are resampled; None: a
-            cluster of its own.
+        clusters: what an item shares with others, such as its question: whole clusters are
+            resampled, since such items are not independent. None: a cluster of its own.
     """
     if not pairs:
         raise InputError("there is nothing that both rated")
@@ -91,46 +94,56 @@ def agreement(
         resampled = np.concatenate([counts @ tables for counts in blocks])
 
     def estimate(figure: Callable[[Floats], Floats]) -> Estimated:
+        """A figure of all items, with its interval from the resamples."""
+        value = float(figure(whole)[0])
         samples = None
         if resampled is not None:
             samples = figure(resampled)
-        return _with_interval(float(figure(whole)[0]), samples, confidence)
+        return _with_interval(value, samples, confidence)
 
     table = whole[0].reshape(levels, levels)
+    counts_of_levels = table.astype(int).tolist()
+    most_frequent = float(table.sum(axis=1).max())
     return Agreement(
         count=len(pairs),
-        counts=tuple(tuple(row) for row in table.astype(int).tolist()),
+        counts=tuple(map(tuple, counts_of_levels)),
         observed=estimate(_share_equal),
-        base_rate=float(table.sum(axis=1).max()) / len(pairs),
-        kappa=estimate(lambda tables: _kappa(tables, power=0)),
-        quadratic=estimate(lambda tables: _kappa(tables, power=2)),
+        base_rate=most_frequent / len(pairs),
+        kappa=estimate(partial(_kappa, power=0)),
+        quadratic=estimate(partial(_kappa, power=2)),
     )
 
 
 def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Cohen's kappa of what two raters said of each item; None where it is not defined."""
+    """Cohen's kappa of what two raters said of each item; None where it is not defined.
+
+    Values of any scale, of which only whether two are the same counts.
+    """
     if not pairs:
         return None
     values: set[float] = set()
     for pair in pairs:
         values.update(pair)
-    levels = sorted(values)
-    table = np.zeros((len(levels), len(levels)))
+    positions = {value: position for position, value in enumerate(sorted(values))}
+    table = np.zeros((len(positions), len(positions)))
     for value_of_first, value_of_second in pairs:
-        table[levels.index(value_of_first), levels.index(value_of_second)] += 1
-    kappa = float(_kappa(table.reshape(1, -1), power=0)[0])
-    return None if math.isnan(kappa) else kappa
+        table[positions[value_of_first], positions[value_of_second]] += 1
+    kappas = _kappa(table.reshape(1, -1), power=0)
+    kappa = float(kappas[0])
+    if math.isnan(kappa):
+        return None
+    return kappa
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     """How far any number of raters agree, beyond chance; larger distances count as their squares.
 
+    None where all ratings are the same, or no item has two.
+
     Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", interval data.
 
     Args:
-        ratings: what was said of each item; those rated once say nothing.
-
-    None where all ratings are the same, or no item has two.
+        ratings: the ratings of each item; of those rated once nothing agrees or disagrees.
     """
     items = [values for values in ratings if len(values) > 1]
     if not items:
@@ -138,17 +151,23 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     all_values: list[float] = []
     for values in items:
         all_values += values
-    expected = _squared_distances(all_values) / (len(all_values) - 1)
+    expected = _disagreement(all_values)
     if not expected:
         return None
-    observed = math.fsum(_squared_distances(values) / (len(values) - 1) for values in items)
+    observed = math.fsum(map(_disagreement, items))
     return 1.0 - observed / expected
 
 
-def _squared_distances(values: Sequence[float]) -> float:
-    """The sum of the squared distances of all ordered pairs of values."""
+def _disagreement(values: Sequence[float]) -> float:
+    """The squared distances of all ordered pairs of values; of each value, those on average.
+
+    So an item weighs by the number of its ratings.
+    """
     total = math.fsum(values)
-    return 2.0 * (len(values) * math.fsum(value**2 for value in values) - total**2)
+    squares = math.fsum(value**2 for value in values)
+    # The sum of (a - b)^2 over all pairs, without a loop over them.
+    squared_distances = 2.0 * (len(values) * squares - total**2)
+    return squared_distances / (len(values) - 1)
 
 
 def rank_correlation(
@@ -165,43 +184,51 @@ def rank_correlation(
     holds 95% of the correlations in resamples of whole clusters.
     """
     codes = np.array(cluster_codes(clusters or [None] * len(pairs)))
-    # The rows of each cluster, as an array a cluster.
-    members = np.split(codes.argsort(kind="stable"), np.bincount(codes).cumsum()[:-1])
+    # The rows of each cluster: all rows in the order of their clusters, cut where the next begins.
+    rows_by_code = codes.argsort(kind="stable")
+    ends = np.bincount(codes).cumsum()
+    rows_of_clusters = np.split(rows_by_code, ends[:-1])
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
     value = _spearman(grades)
-    if len(members) < _FEWEST_CLUSTERS:
+    if len(rows_of_clusters) < _FEWEST_CLUSTERS:
         return _with_interval(value, None)
     samples: list[float] = []
-    for block in resample_counts(seed, resamples, len(members)):
+    for block in resample_counts(seed, resamples, len(rows_of_clusters)):
         for counts in block:
             rows: list[Integers] = []
-            for cluster, count in enumerate(counts):
-                rows += [members[cluster]] * int(count)
-            samples.append(_spearman(grades[np.concatenate(rows)]))
+            for cluster_rows, count in zip(rows_of_clusters, counts, strict=True):
+                rows += [cluster_rows] * int(count)
+            resampled_grades = grades[np.concatenate(rows)]
+            samples.append(_spearman(resampled_grades))
     return _with_interval(value, np.array(samples))
 
 
 def _spearman(grades: Floats) -> float:
     """The rank correlation of two columns; NaN where one of them does not vary."""
+    # Late, since SciPy takes long to import.
     stats: Any = import_module("scipy.stats")
     ranks: Floats = stats.rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
-    scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
+    first = ranks[:, 0]
+    second = ranks[:, 1]
+    scale = math.sqrt(float((first**2).sum() * (second**2).sum()))
     if not scale:
         return math.nan
-    return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale
+    return float((first * second).sum()) / scale
 
 
 def _share_equal(tables: Floats) -> Floats:
     """The share of items with the same level from both raters, of each flat table of counts."""
     levels = math.isqrt(tables.shape[1])
-    same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
+    squares = tables.reshape(-1, levels, levels)
+    # Where both gave the same level, on the diagonal.
+    same = squares.trace(axis1=1, axis2=2)
     shares: Floats = same / tables.sum(axis=1)
     return shares
 
 
 def _kappa(tables: Floats, power: int) -> Floats:
-    """1 - observed disagreement / expected disagreement; NaN where none is expected.
+    """1 - observed disagreement / disagreement by chance; NaN where chance gives none.
 
     Args:
         tables: a row for each table of counts, flat.
@@ -210,15 +237,20 @@ def _kappa(tables: Floats, power: int) -> Floats:
     """
     levels = math.isqrt(tables.shape[1])
     cells = tables.reshape(-1, levels, levels)
-    total = cells.sum(axis=(1, 2))
-    distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
+    level_numbers = np.arange(levels)
+    distances = np.abs(np.subtract.outer(level_numbers, level_numbers)).astype(float)
     if power:
-        weights = distance**power
+        weights = distances**power
     else:
-        weights = (distance > 0).astype(float)
-    expected = np.einsum("ni,nj->nij", cells.sum(axis=2), cells.sum(axis=1)) / total[:, None, None]
+        weights = (distances > 0).astype(float)
+    # By chance, a cell holds the product of how often each rater gave its level.
+    of_first = cells.sum(axis=2)
+    of_second = cells.sum(axis=1)
+    totals = cells.sum(axis=(1, 2))
+    cells_by_chance = np.einsum("ni,nj->nij", of_first, of_second) / totals[:, None, None]
     observed = (cells * weights).sum(axis=(1, 2))
-    by_chance = (expected * weights).sum(axis=(1, 2))
+    by_chance = (cells_by_chance * weights).sum(axis=(1, 2))
+    # A division by 0 gives no warning: its result is not taken.
     with np.errstate(divide="ignore", invalid="ignore"):
         kappas: Floats = np.where(by_chance > 0, 1 - observed / by_chance, np.nan)
     return kappas
@@ -250,6 +282,8 @@ _BLOCK = 65_536
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
     """How often each cluster is drawn, in as many draws with replacement as there are clusters.
 
+    This is a bootstrap: what is computed from each row of counts shows how far chance moves it.
+
     Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
     rest, below clusters / 2^32, is far under anything that a resample can show.
 
@@ -266,12 +300,14 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats
     block_size = max(1, _BLOCK // clusters)
     for start in range(0, resamples, block_size):
         rows = min(block_size, resamples - start)
-        halves = np.asarray(source.random_raw(rows * words_each), dtype="<u8").view("<u4")
-        draws = halves.reshape(rows, 2 * words_each)[:, :clusters].astype(np.uint64)
-        drawn = ((draws * np.uint64(clusters)) >> np.uint64(32)).astype(np.int64)
+        words = np.asarray(source.random_raw(rows * words_each), dtype="<u8")
+        halves = words.view("<u4").reshape(rows, 2 * words_each)
+        draws = halves[:, :clusters].astype(np.uint64)
+        scaled = (draws * np.uint64(clusters)) >> np.uint64(32)
+        indices = scaled.astype(np.int64)
         # Each row has numbers of its own, so that one bincount counts all of them.
-        drawn += np.arange(rows, dtype=np.int64)[:, None] * clusters
-        counts = np.bincount(drawn.ravel(), minlength=rows * clusters)
+        indices += np.arange(rows, dtype=np.int64)[:, None] * clusters
+        counts = np.bincount(indices.ravel(), minlength=rows * clusters)
         yield counts.reshape(rows, clusters).astype(np.float64)
 
 
@@ -282,7 +318,10 @@ _PLACES = 9
 
 
 class Scored(Record, eq=False):
-    """Scores of questions on several systems, summed up by cluster."""
+    """Scores of questions on several systems, summed up by cluster.
+
+    The fidelity command asks by it whether synthetic questions rank the systems as real ones do.
+    """
 
     sums: Floats
     """A row for each cluster, a column for each system."""
@@ -304,19 +343,26 @@ class Scored(Record, eq=False):
         return means
 
     def resampled(self, seed: int, resamples: int) -> Floats:
-        """Means of as many clusters drawn with replacement; a row for each draw."""
+        """The means of the systems over clusters drawn with replacement; a row for each draw."""
         means: list[Floats] = []
         for counts in resample_counts(seed, resamples, len(self.sizes)):
-            means.append((counts @ self.sums) / (counts @ self.sizes)[:, None])
+            sums = counts @ self.sums
+            questions = counts @ self.sizes
+            means.append(sums / questions[:, None])
         return np.concatenate(means)
 
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
-        """Means of about so many questions, drawn by cluster, and those of all the others."""
+        """Means of about so many questions, drawn by cluster, and those of all the others.
+
+        They show how well so few real questions rank the systems as all the others do, beside
+        which the synthetic ones are measured.
+        """
         source = random.Random(seed)
         clusters = range(len(self.sizes))
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
-            needed = int(np.searchsorted(self.sizes[order].cumsum(), count)) + 1
+            questions_so_far = self.sizes[order].cumsum()
+            needed = int(np.searchsorted(questions_so_far, count)) + 1
             # At least one cluster is left to compare with.
             end = min(needed, len(order) - 1)
             yield self._means_of(order[:end]), self._means_of(order[end:])
@@ -328,7 +374,11 @@ class Scored(Record, eq=False):
 
 
 def best_of(means: Floats) -> Floats:
-    """Which system is the best; of several that are equally good each has its share."""
+    """The share of each system in being the best: 1, or less where several are equally good.
+
+    Args:
+        means: a row for each draw of questions, a column for each system.
+    """
     rounded = np.round(np.atleast_2d(means), _PLACES)
     is_highest = rounded == rounded.max(axis=1, keepdims=True)
     shares: Floats = is_highest / is_highest.sum(axis=1, keepdims=True)

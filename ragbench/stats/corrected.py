@@ -74,7 +74,8 @@ class Corrected(Record):
 
         if not self.has_enough_labels or not self.standard_error:
             return 0.5
-        return float(stdtr(self.degrees, -(self.mean - value) / self.standard_error))
+        distance = (self.mean - value) / self.standard_error
+        return float(stdtr(self.degrees, -distance))
 
 
 def corrected_mean(
@@ -98,8 +99,10 @@ def corrected_mean(
         return None
     if bounds is None:
         return _student(estimate, estimate.standard_error)
+    # The correction may carry the mean beyond the ends of the scale.
     low, high = bounds
-    estimate = replace(estimate, mean=min(max(estimate.mean, low), high))
+    mean_on_scale = min(max(estimate.mean, low), high)
+    estimate = replace(estimate, mean=mean_on_scale)
     if not estimate.has_enough_labels:
         return estimate
     return _wilson(estimate, bounds)
@@ -128,20 +131,27 @@ def corrected_difference(
     if scale is None:
         return _student(estimate, estimate.standard_error)
     share_different = 1.0 - sum(same) / len(judged)
-    independent = estimate.degrees + 2
+    independent_labels = estimate.degrees + 2
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
-    least_error = scale * share_different / max(1, independent)
+    least_error = scale * share_different / max(1, independent_labels)
     if estimate.judge_is_exact and estimate.has_enough_labels:
         # As for values that are all equal: the share of errors that so few labels may not show is
         # the end of an interval of Clopper & Pearson. Divided by the quantile, by which Student's
         # interval multiplies its error.
-        unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / independent)
-        quantile = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
+        tail = (1.0 - CONFIDENCE) / 2.0
+        unseen = 1.0 - tail ** (1.0 / independent_labels)
+        quantile = _quantile(estimate.degrees)
         least_error = scale * share_different * unseen / quantile
-    estimate = _student(estimate, max(estimate.standard_error, least_error))
+    error = max(estimate.standard_error, least_error)
+    estimate = _student(estimate, error)
     if estimate.low is None or estimate.high is None:
         return estimate
     return replace(estimate, low=max(estimate.low, -scale), high=min(estimate.high, scale))
+
+
+def _quantile(degrees: int) -> float:
+    """How many standard errors an interval of `CONFIDENCE` reaches to either side."""
+    return student_quantile(0.5 + CONFIDENCE / 2, degrees)
 
 
 def _student(estimate: Corrected, error: float) -> Corrected:
@@ -149,12 +159,15 @@ def _student(estimate: Corrected, error: float) -> Corrected:
     estimate = replace(estimate, standard_error=error)
     if not estimate.has_enough_labels:
         return estimate
-    reach = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees) * error
+    reach = _quantile(estimate.degrees) * error
     return replace(estimate, low=estimate.mean - reach, high=estimate.mean + reach)
 
 
 def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
-    """Wilson's interval of as many labels as would give this variance."""
+    """With Wilson's interval, of as many labels as would give this variance without a judge.
+
+    It fits means near an end of the scale, where Student's interval is too short, or goes beyond.
+    """
     start, end = bounds
     scale = end - start
     count = estimate.degrees + 2.0
@@ -163,11 +176,11 @@ def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
     error = estimate.standard_error / scale
     if error > 0.0 and not estimate.judge_is_exact:
         # A share of 0 or 1 has no variance: at least that of half a label that says otherwise.
-        least_variance = 0.5 / count * (1.0 - 0.5 / count)
+        half_label = 0.5 / count
+        least_variance = half_label * (1.0 - half_label)
         variance = max(share * (1.0 - share), least_variance)
         count = min(variance / error**2, _MOST_FOR_A_LABEL * count)
-    quantile = student_quantile(0.5 + CONFIDENCE / 2, estimate.degrees)
-    low, high = wilson(share, count, quantile)
+    low, high = wilson(share, count, _quantile(estimate.degrees))
     return replace(estimate, low=start + scale * low, high=start + scale * high)
 
 
@@ -190,9 +203,10 @@ def _two_phase(
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
-    # Only these can differ from 0.
+    # Only these can differ from 0, so only their labels say anything.
     is_open = ~np.array(same or [False] * total, dtype=bool)
-    is_labelled = np.array([label is not None for label in labels], dtype=bool) & is_open
+    has_label = np.array([label is not None for label in labels], dtype=bool)
+    is_labelled = has_label & is_open
     if not is_labelled.any():
         return None
 
@@ -229,12 +243,14 @@ def _two_phase(
     influences = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
     weights = 1.0 / len(h) + carried * f_centred
     influences[is_labelled] += widened * share_open * weights * residuals
+    influences_of_clusters = np.bincount(codes, influences)
+    variance = float((influences_of_clusters**2).sum())
     correlation = None
     if f_squares * h_squares > 0.0:
         correlation = products / math.sqrt(f_squares * h_squares)
     return Corrected(
         mean=float(estimate) + 0.0,  # 0.0 for -0.0
-        standard_error=math.sqrt(float((np.bincount(codes, influences) ** 2).sum())),
+        standard_error=math.sqrt(variance),
         degrees=independent - 2,
         cases=total,
         labels=len(h),
@@ -277,9 +293,12 @@ class Plan(Record):
             return 0.0
         # Labels vary by what the judge's scores do not explain; the rest is known of every case.
         explained = self.correlation**2
-        error = self.deviation * math.sqrt((1.0 - explained) / labels + explained / self.cases)
+        variance = (1.0 - explained) / labels + explained / self.cases
+        error = self.deviation * math.sqrt(variance)
         # Of all cases: those with the same answers differ by nothing.
-        error = max(error * self.cases / (self.total or self.cases), 1e-12)
+        all_cases = self.total or self.cases
+        error = max(error * self.cases / all_cases, 1e-12)
+        # The level is one-sided; slope and level are fitted, so two degrees are gone.
         critical = student_quantile(1.0 - self.alpha, labels - 2)
         # The chance is 1 far below a distance of 37, from where SciPy's function gives no number.
         distance = min(self.margin / error, 37.0)

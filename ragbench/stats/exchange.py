@@ -10,7 +10,7 @@ got, any could be the present one. So the label "present" is drawn anew in each 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragbench.plugins import Floats, np
@@ -18,7 +18,7 @@ from ragbench.stats.family import stepped_down
 from ragbench.stats.paired import Key, PairedSample
 
 _BLOCK = 1_000_000
-"""Numbers in memory at once; changes no result."""
+"""Numbers of a block of draws, 8 MB; changes no result."""
 
 
 def exchange_p_values(
@@ -39,134 +39,159 @@ def exchange_p_values(
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
     """
-    matrix, deviations, layout = _matrix(samples, null_means)
+    columns = _columns(samples)
+    matrix = _matrix(samples, null_means, columns)
+    deviations = _standard_deviations(matrix, columns)
     p_values = [1.0] * len(samples)
-    # Places of the tests in which any score differs from another one of its case.
-    testable = [place for place, deviation in enumerate(deviations) if deviation > 0.0]
+    # The tests in which any score differs from another one of its case. In the others nothing
+    # moved, and their statistic would be 0 / 0.
+    testable = np.flatnonzero(deviations > 0.0).tolist()
     if not testable:
         return tuple(p_values)
-    matrix = matrix[testable]
+    testable_matrix = matrix[testable]
     scale = deviations[testable][:, None]
 
     def statistics(picks: Floats) -> Floats:
         # A loss is below zero, and a large statistic lies far out.
-        standardised: Floats = -(matrix @ picks) / scale
-        return standardised
+        sums: Floats = testable_matrix @ picks
+        return -sums / scale
 
-    observed = statistics(layout.observed_picks()[:, None])[:, 0]
-    drawn = (statistics(picks) for picks in layout.drawn_picks(resamples, seed))
+    observed_picks = columns.observed_picks()[:, None]
+    observed = statistics(observed_picks)[:, 0]
+    drawn = map(statistics, columns.drawn_picks(resamples, seed))
     step_down = stepped_down(observed, drawn)
-    for place, p_value in zip(testable, step_down.corrected, strict=True):
-        p_values[place] = p_value
+    for test, p_value in zip(testable, step_down.corrected, strict=True):
+        p_values[test] = p_value
     return tuple(p_values)
 
 
-class _Layout(NamedTuple):
-    """Where the scores of a cluster stand in a row: first those of the present runs, then others.
+class _Columns(NamedTuple):
+    """The columns of the matrix of scores: for each cluster the present runs, then the earlier.
 
-    A pick is a 1 at every score that counts as a present one, and a 0 at the others.
+    A pick is a number for each column: 1 where the score counts as a present one, else 0. So the
+    product of the matrix with a pick is the sum of the present scores of each test.
     """
 
-    present: int
-    """Present runs."""
-    width: int
-    """All runs: columns of a cluster."""
-    clusters: int
+    present_runs: int
+    runs: int
+    """All runs, present and earlier: so many columns has a cluster."""
+    cluster_numbers: Mapping[Key, int]
+    """The position of each cluster."""
+
+    def column(self, cluster: Key, run: int) -> int:
+        """The position of the column of a run in a cluster."""
+        return self.cluster_numbers[cluster] * self.runs + run
+
+    @property
+    def width(self) -> int:
+        """All columns of all clusters."""
+        return len(self.cluster_numbers) * self.runs
 
     def observed_picks(self) -> Floats:
-        """The scores of the runs that are the present ones."""
-        picks = np.zeros((self.clusters, self.width))
-        picks[:, : self.present] = 1.0
+        """The pick of what really happened: the scores of the present runs."""
+        picks = np.zeros((len(self.cluster_numbers), self.runs))
+        picks[:, : self.present_runs] = 1.0
         return picks.reshape(-1)
 
-    def drawn_picks(self, count: int, seed: int) -> Iterator[Floats]:
-        """Picks drawn anew, in blocks: a row a column of the scores, a column a draw."""
-        source = np.random.PCG64([seed, self.clusters, self.width])
-        columns = self.clusters * self.width
-        block_size = max(1, _BLOCK // columns)
-        for start in range(0, count, block_size):
-            size = min(block_size, count - start)
-            picks = np.zeros((size, self.clusters, self.width))
-            if self.present == 1:
-                # One number a cluster says which run is the present one.
-                raw = np.asarray(source.random_raw(size * self.clusters), dtype=np.uint64)
-                runs = (raw % np.uint64(self.width)).astype(np.int64)
-                places = runs.reshape(size, self.clusters, 1)
+    def drawn_picks(self, draws: int, seed: int) -> Iterator[Floats]:
+        """Picks drawn anew, in blocks with a row for each column of scores and a column a draw.
+
+        Only the raw output of PCG64 is used: NumPy promises that stream for all versions, and
+        promises nothing of the kind for the distributions built on it (NEP 19).
+        """
+        clusters = len(self.cluster_numbers)
+        source = np.random.PCG64([seed, clusters, self.runs])
+        block_size = max(1, _BLOCK // self.width)
+        for start in range(0, draws, block_size):
+            size = min(block_size, draws - start)
+            if self.present_runs == 1:
+                # One number a cluster says which run is the present one: the common case, with
+                # fewer numbers to draw.
+                raw = np.asarray(source.random_raw(size * clusters), dtype=np.uint64)
+                drawn_runs = (raw % np.uint64(self.runs)).astype(np.int64)
+                present = drawn_runs.reshape(size, clusters, 1)
             else:
                 # A number a run: those with the smallest are the present ones.
-                raw = np.asarray(source.random_raw(size * columns), dtype=np.uint64)
-                ranks = raw.reshape(size, self.clusters, self.width)
-                order = np.argpartition(ranks, self.present - 1, axis=2)
-                places = order[:, :, : self.present]
-            np.put_along_axis(picks, places, 1.0, axis=2)
-            yield picks.reshape(size, columns).T
+                raw = np.asarray(source.random_raw(size * self.width), dtype=np.uint64)
+                ranks = raw.reshape(size, clusters, self.runs)
+                order = np.argpartition(ranks, self.present_runs - 1, axis=2)
+                present = order[:, :, : self.present_runs]
+            picks = np.zeros((size, clusters, self.runs))
+            np.put_along_axis(picks, present, 1.0, axis=2)
+            yield picks.reshape(size, self.width).T
 
 
-def _matrix(
-    samples: Sequence[PairedSample], null_means: Sequence[float]
-) -> tuple[Any, Floats, _Layout]:
-    """The scores less the mean of their case: a row a test, a column a cluster and run.
+def _columns(samples: Sequence[PairedSample]) -> _Columns:
+    """The columns that hold the scores of all tests, so that one draw serves all of them."""
+    # Where cases were scored in different numbers of runs, there is room for the most.
+    present_runs = 1
+    earlier_runs = 1
+    clusters: set[Key] = set()
+    for sample in samples:
+        for position, (present, earlier) in enumerate(sample.scores_by_case()):
+            present_runs = max(present_runs, len(present))
+            earlier_runs = max(earlier_runs, len(earlier))
+            clusters.add(sample.key(position))
+    # In an order that does not depend on that of the cases, so that the draws do not, either.
+    ordered = sorted(clusters, key=repr)
+    cluster_numbers = {cluster: number for number, cluster in enumerate(ordered)}
+    return _Columns(present_runs, present_runs + earlier_runs, cluster_numbers)
 
-    Returns:
-        The sparse matrix; the standard deviation under the draws of each row's statistic; where
-        the runs of a cluster stand.
+
+def _matrix(samples: Sequence[PairedSample], null_means: Sequence[float], columns: _Columns) -> Any:
+    """The scores less the mean of their case: a sparse matrix with a row for each test.
+
+    Args:
+        null_means: the change that each test tolerates.
     """
     from scipy.sparse import coo_matrix
 
-    scores_by_sample = [sample.scores_by_case() for sample in samples]
-    # Where cases were scored in different numbers of runs, there is room for the most.
-    present = 1
-    earlier = 1
-    for scores_of_cases in scores_by_sample:
-        for now, before in scores_of_cases:
-            present = max(present, len(now))
-            earlier = max(earlier, len(before))
-    width = present + earlier
-
-    keys_by_sample: list[list[Key]] = []
-    all_keys: set[Key] = set()
-    for sample in samples:
-        keys = [sample.key(place) for place in range(len(sample.clusters))]
-        keys_by_sample.append(keys)
-        all_keys.update(keys)
-    # In an order that does not depend on that of the cases.
-    numbers = {key: number for number, key in enumerate(sorted(all_keys, key=repr))}
-
-    rows: list[int] = []
-    columns: list[int] = []
-    entries: list[float] = []
-    for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-        for key, (now, before) in zip(keys_by_sample[row], scores_by_sample[row], strict=True):
+    tests: list[int] = []
+    places: list[int] = []
+    deviations: list[float] = []
+    for test, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
+        for position, (present, earlier) in enumerate(sample.scores_by_case()):
+            cluster = sample.key(position)
             # Less what is tolerated: a present score that lost just so much has not moved.
-            shifted = [None if score is None else score - null_mean for score in now]
-            for place, deviation in _deviations(shifted, before, present, sample.rounding):
-                rows.append(row)
-                columns.append(numbers[key] * width + place)
-                entries.append(deviation)
-    shape = (len(samples), len(numbers) * width)
-    matrix: Any = coo_matrix((entries, (rows, columns)), shape=shape).tocsr()
-    # The variance of a sum of `present` numbers drawn from `width` without replacement whose own
-    # sum is 0, added up over the clusters.
-    squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
-    deviations = np.sqrt(squares * present * (width - present) / (width * max(1, width - 1)))
-    return matrix, deviations, _Layout(present, width, len(numbers))
+            shifted = [None if score is None else score - null_mean for score in present]
+            measured = _measured(shifted, earlier, columns.present_runs)
+            mean = math.fsum(measured.values()) / len(measured)
+            for run, score in measured.items():
+                if abs(score - mean) > sample.rounding:
+                    tests.append(test)
+                    places.append(columns.column(cluster, run))
+                    deviations.append(score - mean)
+    shape = (len(samples), columns.width)
+    return coo_matrix((deviations, (tests, places)), shape=shape).tocsr()
 
 
-def _deviations(
-    now: Sequence[float | None], before: Sequence[float | None], present: int, rounding: float
-) -> Iterator[tuple[int, float]]:
-    """Scores of a case less their mean, by place in the layout; nothing where all are alike.
+def _measured(
+    present: Sequence[float | None], earlier: Sequence[float | None], present_runs: int
+) -> dict[int, float]:
+    """The scores of a case by the number of their run; without runs that did not measure it.
 
     Args:
-        now: in the present runs; None where the case was not measured.
-        before: in the earlier runs, which stand behind so many ``present`` ones.
+        present_runs: the present runs come first, so the earlier ones are counted from here.
     """
-    measured: list[tuple[int, float]] = []
-    for first_place, scores in ((0, now), (present, before)):
-        for place, score in enumerate(scores, first_place):
-            if score is not None:
-                measured.append((place, score))
-    mean = math.fsum(score for _, score in measured) / len(measured)
-    for place, score in measured:
-        if abs(score - mean) > rounding:
-            yield place, score - mean
+    measured: dict[int, float] = {}
+    for run, score in enumerate(present):
+        if score is not None:
+            measured[run] = score
+    for run, score in enumerate(earlier, present_runs):
+        if score is not None:
+            measured[run] = score
+    return measured
+
+
+def _standard_deviations(matrix: Any, columns: _Columns) -> Floats:
+    """How far each test's sum of present scores varies when the present runs are drawn.
+
+    In each cluster ``present_runs`` of ``runs`` numbers whose sum is 0 are drawn without
+    replacement. The variances of their sums add up over the clusters.
+    """
+    squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+    present = columns.present_runs
+    earlier = columns.runs - present
+    variances = squares * present * earlier / (columns.runs * max(1, columns.runs - 1))
+    deviations: Floats = np.sqrt(variances)
+    return deviations

@@ -20,16 +20,16 @@ from ragbench.plugins import Floats, Integers, NDArray, np
 from ragbench.stats.paired import Key, PairedSample
 
 _MOST_COUNTED = 14
-"""Up to as many clusters in which anything changed, all 2^k arrangements of signs are counted: no
+"""Clusters in which anything changed, up to which all 2^k arrangements of signs are counted: no
 more than are drawn otherwise, about."""
 FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _BLOCK = 500_000
-"""Numbers in memory at once; another value changes no result."""
+"""Numbers of a block of draws, 4 MB; another value changes no result."""
 _ONE_THREAD = 200_000
-"""Up to as many multiplications OpenBLAS does in one thread."""
+"""Multiplications up to which OpenBLAS starts no further threads."""
 _DENSE = 1_000_000
-"""Up to as many entries, a matrix stores its zeros, too; another value changes no result."""
+"""Entries up to which a matrix stores its zeros, too; another value changes no result."""
 
 
 class SignFlipTest(Record):
@@ -99,30 +99,36 @@ def family_test(
     two_sided = null_means is None
     if null_means is None:
         null_means = [0.0] * len(samples)
-    totals = [_totals(sample, null) for sample, null in zip(samples, null_means, strict=True)]
-    # Places of the tests in which some cluster differs from the null: the others find nothing.
-    testable = [place for place, moved in enumerate(totals) if len(moved.sums)]
+    moved_of_tests: list[_MovedClusters] = []
+    for sample, null_mean in zip(samples, null_means, strict=True):
+        moved_of_tests.append(_moved_clusters(sample, null_mean))
+    # The tests in which some cluster differs from the null: the others find nothing.
+    testable = [test for test, moved in enumerate(moved_of_tests) if len(moved.sums)]
     alone = [1.0] * len(samples)
     corrected = [1.0] * len(samples)
     resolution = 0.0
     level = alpha
     if testable:
+        testable_moved = [moved_of_tests[test] for test in testable]
         draws = max(resamples, math.ceil(FINENESS / alpha))
-        step_down, is_counted = _flip_signs(
-            [totals[place] for place in testable], two_sided, draws, seed
-        )
-        for row, place in enumerate(testable):
-            alone[place] = step_down.alone[row]
-            corrected[place] = step_down.corrected[row]
+        step_down, is_counted = _flip_signs(testable_moved, two_sided, draws, seed)
+        for row, test in enumerate(testable):
+            alone[test] = step_down.alone[row]
+            corrected[test] = step_down.corrected[row]
         if not is_counted:
             resolution = 1.0 / (draws + 1)
         if len(testable) > 1:
             level = _level(step_down.largest, alpha, two_sided)
 
     tests: list[SignFlipTest] = []
-    for sample, moved, p_value in zip(samples, totals, alone, strict=True):
-        clusters = _cluster_count(sample)
-        tests.append(SignFlipTest(p_value=p_value, clusters=clusters, informative=len(moved.sums)))
+    for sample, moved, p_value in zip(samples, moved_of_tests, alone, strict=True):
+        tests.append(
+            SignFlipTest(
+                p_value=p_value,
+                clusters=_cluster_count(sample),
+                informative=len(moved.sums),
+            )
+        )
     return FamilyTest(
         tests=tuple(tests),
         p_values=tuple(corrected),
@@ -148,6 +154,8 @@ def stepped_down(
 ) -> StepDown:
     """The share of draws whose largest statistic lies at least as far out, stepping down.
 
+    So one p-value for each test is corrected for all of them, however they depend on each other.
+
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing" (step-down maxT).
 
     Args:
@@ -159,7 +167,8 @@ def stepped_down(
     # From the largest observed statistic to the smallest: a test is compared with the draws of
     # itself and of all weaker ones, since the stronger ones are rejected by then.
     order = np.argsort(-observed, kind="stable")
-    thresholds = (observed - slack)[order][:, None]
+    within_slack = observed - slack
+    thresholds = within_slack[order][:, None]
     # How many draws lie as far out: of the test alone, and of the largest statistic.
     counts_alone = np.zeros(len(order), dtype=np.int64)
     counts_largest = np.zeros(len(order), dtype=np.int64)
@@ -188,22 +197,31 @@ def stepped_down(
 
 
 def _flip_signs(
-    totals: Sequence[_Totals], two_sided: bool, draws: int, seed: int
+    moved_of_tests: Sequence[_MovedClusters], two_sided: bool, draws: int, seed: int
 ) -> tuple[StepDown, bool]:
     """p-values of tests over shared clusters, whose signs are flipped in all tests at once.
 
     Returns:
         Also whether every arrangement of signs was counted.
     """
-    sums_of_tests = [moved.sums for moved in totals]
+    sums_of_tests = [moved.sums for moved in moved_of_tests]
     if two_sided and _first_imbalance(sums_of_tests) < 0.0:
         # In all tests, so that two runs that are swapped have the same draws.
         sums_of_tests = [-sums for sums in sums_of_tests]
-    matrix = _Matrix.of((moved.keys() for moved in totals), sums_of_tests)
+    keys_of_tests = (moved.keys() for moved in moved_of_tests)
+    matrix = _Matrix.of(keys_of_tests, sums_of_tests)
     factors = matrix.factors()
-    # The roots of the sums of squares, which flips of signs leave alone.
-    norms = np.array([math.sqrt(math.fsum(sums * sums)) for sums in sums_of_tests])
     is_counted = matrix.clusters <= _MOST_COUNTED
+    observed_list: list[float] = []
+    norm_list: list[float] = []
+    size_list: list[int] = []
+    for sums in sums_of_tests:
+        observed_list.append(math.fsum(sums))
+        norm_list.append(math.sqrt(math.fsum(sums * sums)))
+        size_list.append(len(sums))
+    observed_sums = np.array(observed_list)[:, None]
+    # The roots of the sums of squares, which flips of signs leave alone.
+    norms = np.array(norm_list)
 
     def statistics(test_sums: Floats) -> Floats:
         # One-sided, a loss lies far out, and a loss is below zero.
@@ -211,22 +229,24 @@ def _flip_signs(
         standardised: Floats = distances / norms[:, None]
         return standardised
 
-    observed_sums = np.array([[math.fsum(sums)] for sums in sums_of_tests])
-
     def drawn() -> Iterator[Floats]:
         for flips in _flips(matrix, draws, seed):
+            turned_sums = _multiplied(factors, flips)
             # To turn the sign of a total takes it away twice.
-            yield statistics(observed_sums - 2.0 * _multiplied(factors, flips))
+            yield statistics(observed_sums - 2.0 * turned_sums)
 
     # By so much whole numbers, rounded from sums that tie, may differ.
-    slack = np.array([2.0 * len(sums) for sums in sums_of_tests]) / norms + 1e-12
+    slack = 2.0 * np.array(size_list) / norms + 1e-12
     observed = statistics(observed_sums)[:, 0]
     step_down = stepped_down(observed, drawn(), slack=slack, is_counted=is_counted)
     return step_down, is_counted
 
 
 def _first_imbalance(sums_of_tests: Sequence[Floats]) -> float:
-    """The total of the first test in which losses and gains do not cancel out; 1 without any."""
+    """The total of the first test in which losses and gains do not cancel out; 1 without any.
+
+    Its sign says which of two runs is ahead, by which both orders of them can be made one.
+    """
     for sums in sums_of_tests:
         total = float(sums.sum())
         if total:
@@ -243,12 +263,13 @@ def _multiplied(factors: Any, flips: Floats) -> Floats:
         step = max(1, _ONE_THREAD // (tests * draws))
     product: Floats = factors[:, :step] @ flips[:step]
     for start in range(step, clusters, step):
-        product += factors[:, start : start + step] @ flips[start : start + step]
+        end = start + step
+        product += factors[:, start:end] @ flips[start:end]
     return product
 
 
-class _Totals(NamedTuple):
-    """The clusters of a sample whose total differs from the null."""
+class _MovedClusters(NamedTuple):
+    """The clusters of a sample whose total differs from the null: only these have a sign."""
 
     sample: PairedSample
     """Where the clusters are from: it names them."""
@@ -267,28 +288,29 @@ class _Totals(NamedTuple):
         return map(self.sample.key, map(int, self.first_cases))
 
 
-def _totals(sample: PairedSample, null_mean: float) -> _Totals:
-    """The clusters of a sample whose total differs from the null."""
+def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
+    """The clusters of a sample whose total differs from the null by more than rounding."""
     if sample.stands_alone:
         sums = sample.differences
         sizes = np.ones(1)  # one size for all
         first_cases = np.arange(len(sums), dtype=np.int32)
     else:
-        places_by_code: dict[int, list[int]] = defaultdict(list)
-        for place, code in enumerate(sample.clusters):
-            places_by_code[code].append(place)
-        groups = places_by_code.values()
+        cases_by_code: dict[int, list[int]] = defaultdict(list)
+        for case, code in enumerate(sample.clusters):
+            cases_by_code[code].append(case)
+        clusters = cases_by_code.values()
         differences = sample.differences.tolist()
-        group_sums: list[float] = []
-        for group in groups:
-            group_sums.append(math.fsum(differences[place] for place in group))
-        sums = np.array(group_sums)
-        sizes = np.array([len(group) for group in groups])
-        first_cases = np.array([group[0] for group in groups], np.int32)
+        cluster_sums: list[float] = []
+        for cases in clusters:
+            cluster_sums.append(math.fsum(differences[case] for case in cases))
+        sums = np.array(cluster_sums)
+        sizes = np.array([len(cases) for cases in clusters])
+        first_cases = np.array([cases[0] for cases in clusters], np.int32)
     totals = sums - null_mean * sizes
     (moved,) = np.nonzero(np.abs(totals) > sample.rounding * sizes)
     # Whole numbers add up exactly, in any order.
-    return _Totals(sample, first_cases[moved], to_fixed_point(totals[moved], len(moved)))
+    whole_totals = to_fixed_point(totals[moved], len(moved))
+    return _MovedClusters(sample, first_cases[moved], whole_totals)
 
 
 def _cluster_count(sample: PairedSample) -> int:
@@ -306,7 +328,7 @@ class _Matrix(NamedTuple):
     """
 
     columns: Sequence[NDArray[np.int32]]
-    """Of each test, the columns in which its numbers stand."""
+    """Of each test, the columns of its numbers."""
     numbers: Sequence[Floats]
     """Of each test, its numbers."""
     clusters: int
@@ -328,9 +350,10 @@ class _Matrix(NamedTuple):
         clusters = len(column_of)
         del column_of  # large where there are many cases
         # So far by first appearance; from here on in an order that no order of cases changes.
-        rank_of_column = np.argsort(_canonical_order(columns, sums_of_tests, clusters))
-        ranks = rank_of_column.astype(np.int32)
-        return cls([ranks[columns_of_test] for columns_of_test in columns], sums_of_tests, clusters)
+        order = _canonical_order(columns, sums_of_tests, clusters)
+        rank_of_column = np.argsort(order).astype(np.int32)
+        ordered_columns = [rank_of_column[columns_of_test] for columns_of_test in columns]
+        return cls(ordered_columns, sums_of_tests, clusters)
 
     def factors(self) -> Any:
         """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
@@ -344,9 +367,10 @@ class _Matrix(NamedTuple):
             return dense
         from scipy.sparse import csr_matrix
 
-        ends = np.cumsum([0, *map(len, self.numbers)])
-        entries = (np.concatenate(self.numbers), np.concatenate(self.columns), ends)
-        return csr_matrix(entries, shape)
+        numbers = np.concatenate(self.numbers)
+        columns = np.concatenate(self.columns)
+        row_ends = np.cumsum([0, *map(len, self.numbers)])
+        return csr_matrix((numbers, columns, row_ends), shape)
 
 
 def _canonical_order(
@@ -387,8 +411,10 @@ def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
             flips = [(arrangements >> cluster) & 1 for cluster in range(clusters)]
             yield np.array(flips, dtype=np.float64)
         return
+    # A bit of the raw stream for each sign. An arrangement starts with a fresh word of 64 bits, so
+    # that it does not depend on how many are in a block.
     source = np.random.PCG64([seed, _digest(matrix)])
-    words_each = -(-clusters // 64)  # rounded up: an arrangement starts with a fresh word
+    words_each = math.ceil(clusters / 64)
     for start in range(0, draws, block_size):
         count = min(block_size, draws - start)
         raw = np.asarray(source.random_raw(count * words_each), dtype="<u8").view(np.uint8)
@@ -420,11 +446,13 @@ def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
     """
     from statistics import NormalDist
 
-    place = min(len(largest) - 1, math.ceil((1.0 - alpha) * len(largest)))
-    critical = float(np.sort(largest)[place])
+    position = math.ceil((1.0 - alpha) * len(largest))
+    last_position = len(largest) - 1
+    critical = float(np.sort(largest)[min(position, last_position)])
     tail = 1.0 - NormalDist().cdf(critical)
     if two_sided:
         tail *= 2.0
+    # Above 0, since a level of 0 could not be planned for.
     return min(alpha, max(tail, 1e-12))
 
 
@@ -436,7 +464,9 @@ def to_fixed_point(values: Floats, largest_count: int) -> Floats:
     order, the block size, the number of threads or fused instructions of a matrix product: a
     resampled sum is the same number on every machine, and equal sums compare as equal.
     """
-    peak = float(np.max(np.abs(values), initial=0.0))
-    exponent = math.frexp(peak)[1] + (max(largest_count, 1) - 1).bit_length() - 52
-    whole: Floats = np.rint(np.ldexp(values, -exponent))
+    largest = float(np.max(np.abs(values), initial=0.0))
+    _, bits_of_largest = math.frexp(largest)
+    bits_of_count = (max(largest_count, 1) - 1).bit_length()
+    exponent_of_unit = bits_of_largest + bits_of_count - 52
+    whole: Floats = np.rint(np.ldexp(values, -exponent_of_unit))
     return whole

@@ -16,7 +16,7 @@ POWER = 0.8
 _MOST_CLUSTERS = 10**9
 """Larger samples are not an answer that anybody could use."""
 _WORTH = 2
-"""So many times the cases at hand, at least, is an answer."""
+"""So many times the cases at hand are advised at least."""
 
 
 class Spread(Record):
@@ -25,6 +25,7 @@ class Spread(Record):
     per_cluster: float
     """Standard error of the mean times the square root of the number of clusters."""
     cluster_size: float
+    """Cases of a cluster, on average."""
     step: float = 0.0
     """Cluster totals are whole multiples of it (as for yes/no scores); 0 when they are not."""
 
@@ -70,9 +71,10 @@ def detectable(
     if math.ldexp(1.0, -min(clusters, 1000)) > alpha or clusters < 2:
         return None
     critical = student_quantile(1.0 - alpha, clusters - 1)
-    away = float(nctdtrinc(clusters - 1, 1.0 - power, critical))
+    noncentrality = float(nctdtrinc(clusters - 1, 1.0 - power, critical))
+    standard_error = spread.per_cluster / math.sqrt(clusters)
     cases = clusters * spread.cluster_size
-    return spread.per_cluster / math.sqrt(clusters) * away + spread.step / cases
+    return standard_error * noncentrality + spread.step / cases
 
 
 def clusters_to_rule_out(
@@ -95,18 +97,22 @@ def clusters_to_rule_out(
     check_share(alpha, name="alpha")
     if reach is not None and reach <= 0.0:
         raise ConfigError(f"reach is {reach}: it must be positive")
-    critical = NormalDist().inv_cdf(1.0 - alpha)
-    beyond = NormalDist().inv_cdf(POWER)
+    if margin <= 0.0:
+        return None
+    z_alpha = NormalDist().inv_cdf(1.0 - alpha)
+    z_power = NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
 
     def is_enough(clusters: int) -> bool:
         if reach is None:
             distance = detectable(spread, clusters, alpha=alpha)
             return distance is not None and distance <= margin
-        shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
-        return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
+        # Both sides of the formula: what so many clusters show, and what the test demands.
+        shown = clusters * margin - reach - z_power * math.sqrt(clusters * variance)
+        demanded = z_alpha * math.sqrt(clusters * (variance + margin**2) + reach**2)
+        return shown >= demanded
 
-    return smallest_count(is_enough) if margin > 0.0 else None
+    return smallest_count(is_enough)
 
 
 def cases_to_settle(
@@ -128,40 +134,51 @@ def cases_to_settle(
     spread = Spread.of(totals, -tolerance)
     if spread is None:
         return None
-    critical = NormalDist().inv_cdf(1.0 - alpha)
-    beyond = NormalDist().inv_cdf(POWER)
-    factor = float(nctdtrit(totals.clusters - 1, critical, POWER)) / (critical + beyond)
-    spread = replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
-    reach = None if largest_drop is None else largest_drop - tolerance
-    clusters = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha)
+    z_alpha = NormalDist().inv_cdf(1.0 - alpha)
+    z_power = NormalDist().inv_cdf(POWER)
+    quantile = float(nctdtrit(totals.clusters - 1, z_alpha, POWER))
+    factor = max(1.0, quantile / (z_alpha + z_power))
+    enlarged = replace(spread, per_cluster=spread.per_cluster * factor)
+    reach = None
+    if largest_drop is not None:
+        reach = largest_drop - tolerance
+    clusters = clusters_to_rule_out(tolerance, enlarged, reach=reach, alpha=alpha)
     if clusters is None:
         return None
     clusters = max(clusters, _WORTH * totals.clusters)
-    return math.ceil(clusters * spread.cluster_size - 1e-9)
+    # Less a rounding error, which would ask for one case more.
+    return math.ceil(clusters * enlarged.cluster_size - 1e-9)
 
 
 def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
     """The first whole number, from 2 on, from which on something holds.
 
-    None when it does not hold up to there.
+    None when it does not hold for numbers up to `_MOST_CLUSTERS`.
+
+    Args:
+        is_enough: whether it holds for a number; then it holds for all larger ones.
     """
+    # Doubled until it holds; the first such number is then in the upper half.
     high = 2
     while not is_enough(high):
         high *= 2
         if high > _MOST_CLUSTERS:
             return None
     counts = range(high // 2 + 1, high + 1)
-    return counts[bisect_left(counts, True, hi=len(counts) - 1, key=is_enough)]
+    # The last number is known to be enough: without it, no number is asked twice.
+    position = bisect_left(counts, True, hi=len(counts) - 1, key=is_enough)
+    return counts[position]
 
 
 def _step(totals: tuple[float, ...]) -> float:
-    """The smallest size of a total, if all others are whole multiples of it."""
+    """The smallest size of a total, if all others are whole multiples of it; else 0."""
     sizes = [abs(total) for total in totals]
-    noise = 1e-9 * max(sizes, default=0.0)
-    step = min((size for size in sizes if size > noise), default=0.0)
+    rounding = 1e-9 * max(sizes, default=0.0)
+    step = min((size for size in sizes if size > rounding), default=0.0)
     if step == 0.0:
         return 0.0
     for size in sizes:
-        if abs(size - step * round(size / step)) > noise:
+        nearest_multiple = step * round(size / step)
+        if abs(size - nearest_multiple) > rounding:
             return 0.0
     return step

@@ -41,39 +41,43 @@ class Reading(NamedTuple):
 
 _ANSWERS = Reading(declines=False, in_part=False)
 _LONGEST = 600
+"""Characters of an answer that declines: a longer one says more than that it has no answer."""
 _MOST_SENTENCES = 6
-"""Characters and sentences: a longer text says more than that it has no answer."""
+"""Sentences of an answer that declines, for the same reason."""
 _LONGEST_CITED = 4 * _LONGEST
-"""Characters with the citations, which are left out."""
+"""Characters with the citations, which are left out: addresses may be longer than the answer."""
 
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
     """Whether an answer declines, as a whole or in part."""
-    text = behind_thoughts(text)  # what a model thinks is not what it answers
-    if not text.strip(_EDGES):
+    answer = behind_thoughts(text)  # what a model thinks is not what it answers
+    # An empty answer declines, too: it answers nothing.
+    if not answer.strip(_EDGES):
         return Reading(declines=True, in_part=False, opens=True)
     # Most answers have no word that speaks of declining, and are read no further.
-    languages = _spoken(text[:_LONGEST].casefold())
+    languages = _languages_of_cues(answer[:_LONGEST].casefold())
     if not languages:
         return _ANSWERS
-    text = text.strip()
-    plain = without_citations(text[:_LONGEST_CITED]).translate(_EMPHASIS)
+    answer = answer.strip()
+    plain = without_citations(answer[:_LONGEST_CITED]).translate(_EMPHASIS)
     parts = _parts(plain[:_LONGEST])
-    if len(plain) > _LONGEST and len(parts) > 1:
-        parts.pop()  # which is cut off
+    is_cut = len(plain) > _LONGEST
+    if is_cut and len(parts) > 1:
+        parts.pop()  # half of a sentence may seem to say what the whole does not
     kinds = _kinds(parts, languages)
     statements = [kind for kind in kinds if kind != _GOES_WITH]
     sends_elsewhere = statements[:1] == [_SENDS_ELSEWHERE]
     if _DECLINES not in kinds:
         return _ANSWERS._replace(sends_elsewhere=sends_elsewhere)
-    is_short = len(plain) <= _LONGEST and len(text) <= _LONGEST_CITED
+    is_short = len(answer) <= _LONGEST_CITED and not is_cut and len(kinds) <= _MOST_SENTENCES
     answers_nothing = set(kinds) <= {_DECLINES, _GOES_WITH, _SENDS_ELSEWHERE}
-    declines = is_short and answers_nothing and len(kinds) <= _MOST_SENTENCES
+    declines = is_short and answers_nothing
+    opens = statements[0] == _DECLINES and _CONCLUDES not in kinds
     return Reading(
         declines=declines,
         in_part=not declines,
-        opens=statements[0] == _DECLINES and _CONCLUDES not in kinds,
+        opens=opens,
         sends_elsewhere=sends_elsewhere,
     )
 
@@ -84,18 +88,27 @@ def opens_with_refusal(text: str, query: str) -> bool:
     Where to look is no answer either, unless the question asks for the way: "How do I find ...".
     """
     reading = read_answer(text)
-    if reading.sends_elsewhere:
-        return reading.opens or _SIGNS["asks_the_way"].search(query.casefold()) is None
-    return reading.opens
+    if not reading.sends_elsewhere or reading.opens:
+        return reading.opens
+    asks_the_way = _SIGNS["asks_the_way"].search(query.casefold()) is not None
+    return not asks_the_way
 
 
-def _spoken(folded: str) -> list[str]:
-    """The languages of which a text has a word that every refusal in them holds."""
+def _languages_of_cues(folded: str) -> list[str]:
+    """The languages of which a text has a cue: a word that every refusal in them holds.
+
+    Only the rules of these languages need to be tried.
+
+    Args:
+        folded: a text in the small letters of `str.casefold`.
+    """
     parts_of_words, whole_words = _cues(folded.isascii())
-    spoken = [language for part, language in parts_of_words if part in folded]
+    languages = [language for part, language in parts_of_words if part in folded]
     for word in whole_words.keys() & folded.translate(_MARKS).split():
-        spoken += whole_words[word]
-    return list(dict.fromkeys(spoken)) if spoken else spoken
+        languages += whole_words[word]
+    if not languages:  # the common case needs no dict
+        return languages
+    return list(dict.fromkeys(languages))
 
 
 @cache
@@ -116,6 +129,7 @@ def _cues(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
     return parts_of_words, whole_words
 
 
+# What a part of an answer does.
 _SAYS = "says something"
 _DECLINES = "declines"
 _GOES_WITH = "goes with it"
@@ -124,13 +138,17 @@ _CONCLUDES = "answers behind a refusal"
 
 
 def _parts(text: str) -> list[str]:
-    """Its sentences, and what stands between semicolons, each in the form that the rules know."""
+    """The sentences of an answer, cut at semicolons, too, in the form that the rules know.
+
+    That is: small letters, straight apostrophes, single spaces, and no marks at the ends.
+    """
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
     for span in split_sentences(plain):
         sentence = plain[span.start : span.end].casefold()
         for part in re.split(r"[;\n]|(?<=。)", sentence):
-            stripped = " ".join(part.split()).strip(_EDGES)
+            words = " ".join(part.split())
+            stripped = words.strip(_EDGES)
             if stripped:
                 parts.append(stripped)
     return parts
@@ -139,67 +157,75 @@ def _parts(text: str) -> list[str]:
 def _kinds(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
     """What each part does: it declines, answers, or goes with one of them."""
     kinds = [_SAYS] * len(parts)
-    before = ""
-    for i, part in enumerate(parts):
+    part_before = ""
+    for position, part in enumerate(parts):
         # Most sentences have no word that speaks of declining.
-        spoken = [language for language in _spoken(part) if language in languages]
-        if spoken and _declines(part, before, spoken):
-            kinds[i] = _DECLINES
-        before = part
+        languages_of_part = _languages_of_cues(part)
+        spoken = [language for language in languages_of_part if language in languages]
+        if spoken and _declines(part, part_before, spoken):
+            kinds[position] = _DECLINES
+        part_before = part
     is_refusal = _DECLINES in kinds
-    for i, part in enumerate(parts):
-        if kinds[i] == _DECLINES:
+    for position, part in enumerate(parts):
+        if kinds[position] == _DECLINES:
             continue
-        kinds[i] = _kind_beside(part, kinds[:i], languages)
-        if not is_refusal and kinds[i] != _GOES_WITH:
-            break  # without a refusal only what the first statement is matters
+        kinds[position] = _kind_beside(part, kinds[:position], languages)
+        # Without a refusal only the kind of the first statement matters.
+        if not is_refusal and kinds[position] != _GOES_WITH:
+            break
     return kinds
 
 
-def _kind_beside(part: str, before: Sequence[str], languages: Sequence[str]) -> str:
+def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str]) -> str:
     """What a part does that does not decline, behind parts of these kinds."""
-    core = _core(part, languages)
     if _matches_any(part, "sends_elsewhere", languages):
         return _SENDS_ELSEWHERE
-    if not core or any(_matches_any(core, kind, languages) for kind in ("goes_with", "limits")):
+    core = _core(part, languages)
+    if core == "":  # only an apology
         return _GOES_WITH
-    if _DECLINES in before and _matches_any(part, "concludes", languages):
+    if _matches_any(core, "goes_with", languages) or _matches_any(core, "limits", languages):
+        return _GOES_WITH
+    if _DECLINES in kinds_before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
-    if before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
+    if kinds_before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS
 
 
-def _declines(part: str, before: str, languages: Sequence[str]) -> bool:
+def _declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
     """Whether a part says that there is no answer, and goes on with none.
 
     Args:
-        before: the part before it. "It only covers the price; it does not name the term" declines.
+        part_before: beside it a part may decline that is a statement alone: "It only covers the
+            price; it does not name the term".
     """
     core = _core(part, languages)
     but = _SIGNS["but"].search(core)
     if but is not None:
         # "I do not have the figures, but I can explain the formula" declines.
-        rest = core[but.end() :].strip(_CLAUSE_EDGES)
+        behind_but = core[but.end() :].strip(_CLAUSE_EDGES)
         core = core[: but.start()].rstrip(_CLAUSE_EDGES)
-        if not _matches_any(rest, "goes_with", languages):
+        if not _matches_any(behind_but, "goes_with", languages):
             return False
     if _matches_any(core, "declines", languages):
         return True
+    # "From the texts it is unclear who won" declines only with its opening.
     if but is None and core != part and _matches_any(part, "declines", languages):
-        return True  # "From the texts it is unclear who won": the opening says by what
-    return _matches_any(core, "follows", languages) and _matches_any(
-        _core(before, languages), "limits", languages
-    )
+        return True
+    if not _matches_any(core, "follows", languages):
+        return False
+    core_before = _core(part_before, languages)
+    return _matches_any(core_before, "limits", languages)
 
 
 def _core(part: str, languages: Sequence[str]) -> str:
     """A part without "I'm sorry, but" and its like."""
+    core = part
     for language in languages:
-        opening = _rule(language, "opens").match(part)
+        opening = _rule(language, "opens").match(core)
         if opening is not None:
-            part = part[opening.end() :]
-    return part
+            core = core[opening.end() :]
+    return core
 
 
 def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
@@ -209,10 +235,17 @@ def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
 
 @cache
 def _rule(language: str, kind: str) -> re.Pattern[str]:
-    """The rules of a language; compiled when an answer first needs them."""
+    """The rules of a language; compiled when an answer first needs them.
+
+    Args:
+        kind: the name of the rules in ``declining.toml``. A language may have none of a kind.
+    """
     entries = _languages()[language]
-    rules = [f"(?:{regex_text(rule, entries)})" for rule in entries.get(kind, ())]
+    rules: list[str] = []
+    for rule in entries.get(kind, ()):
+        rules.append(f"(?:{regex_text(rule, entries)})")
     pattern = "|".join(rules) or _NEVER
+    # "In the documents" may come before each refusal.
     if kind == "declines" and "where" in entries:
         where = regex_text(entries["where"], entries)
         pattern = f"(?:{where},? )?(?:{pattern})"
@@ -231,9 +264,13 @@ def _languages() -> Mapping[str, Mapping[str, Any]]:
 _MARKS = "".join(sign if sign.isalnum() or sign == "'" else " " for sign in map(chr, range(128)))
 """ASCII without its marks, as a table of `str.translate`: a string is faster than a dict."""
 _NEVER = r"(?!)"
+"""A pattern that no text matches."""
 _CLAUSE_EDGES = " ,:"
-_EMPHASIS = str.maketrans(dict.fromkeys("*_" + "".join(map(chr, range(0x64B, 0x653)))))
-"""Signs that are left out: bold and italic, and the vowel signs of Arabic."""
+_ARABIC_VOWELS = "".join(map(chr, range(0x64B, 0x653)))
+"""Signs above and below letters, which few writers set."""
+_EMPHASIS = str.maketrans(dict.fromkeys("*_" + _ARABIC_VOWELS))
+"""Signs that are left out, as a table of `str.translate`: bold, italic, Arabic vowels."""
 _EDGES = " \t\r\n.!。।…\"'“”«»()[]{}*_#>-"
+"""Signs around a sentence that say nothing."""
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 _SIGNS = Patterns("ragbench.text", "declining")

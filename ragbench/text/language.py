@@ -32,7 +32,7 @@ def guess_language(text: str) -> str:
         for language, script in _scripts("scripts"):
             if re.search(script, text):
                 return language
-    # max() takes the first of equals: English.
+    # Of equals, and so without any function word, max() takes the first: English.
     counts = _function_word_counts(text)
     return max(counts, key=counts.__getitem__)
 
@@ -48,7 +48,8 @@ def language_of(query: str) -> str | None:
     recognised = recognised_language(query) or _by_script("other_scripts", query)
     if recognised:
         return recognised
-    if find_spec("py3langid") is None or not any(letter.isalpha() for letter in query):
+    has_letters = any(letter.isalpha() for letter in query)
+    if not has_letters or find_spec("py3langid") is None:
         return None
     language, confidence = _identifier().classify(query)
     if confidence < _LEAST_CONFIDENCE:
@@ -79,10 +80,23 @@ def recognised_language(text: str) -> str | None:
     return max(counts, key=counts.__getitem__)
 
 
+def differ_in_language(first: str, second: str) -> bool:
+    """Whether two texts are in different languages; False unless both are recognised.
+
+    The words of such texts cannot be compared.
+    """
+    first_language = recognised_language(first)
+    second_language = recognised_language(second)
+    if first_language is None or second_language is None:
+        return False
+    return first_language != second_language
+
+
 def _by_script(section: str, text: str) -> str | None:
-    """The language in whose script more than a fifth of a text is."""
+    """The language in whose script more than a fifth of a text is: fewer letters may be a name."""
     for language, script in _scripts(section):
-        if len(re.findall(script, text)) * 5 > len(text):
+        letters = re.findall(script, text)
+        if len(letters) * 5 > len(text):
             return language
     return None
 
@@ -94,8 +108,8 @@ def _scripts(section: str) -> Iterable[tuple[str, str]]:
 
 def _function_word_counts(text: str) -> dict[str, int]:
     """How many of a text's words are function words, by language."""
-    languages_by_word = _languages()
-    counts = dict.fromkeys(languages_by_word[""], 0)
+    languages_by_word = _languages_by_word()
+    counts = dict.fromkeys(function_words(), 0)
     for word in _WORD.findall(normalise(text)):
         for language in languages_by_word.get(word, ()):
             counts[language] += 1
@@ -103,11 +117,10 @@ def _function_word_counts(text: str) -> dict[str, int]:
 
 
 @lru_cache(maxsize=1)
-def _languages() -> dict[str, tuple[str, ...]]:
-    """The languages that a word says little in; under the empty word all that are known."""
-    languages: dict[str, list[str]] = {"": []}
+def _languages_by_word() -> dict[str, list[str]]:
+    """For each function word the languages that have it: "die" is German, and Dutch."""
+    languages_by_word: dict[str, list[str]] = {}
     for language, words in function_words().items():
-        languages[""].append(language)
         for word in set(normalise(words).split()):
-            languages.setdefault(word, []).append(language)
-    return {word: tuple(names) for word, names in languages.items()}
+            languages_by_word.setdefault(word, []).append(language)
+    return languages_by_word

@@ -19,6 +19,7 @@ _UNWRITTEN = re.compile("[\u0591-\u05c7\u064b-\u0652\u0670\u0640\u00ad\u200b-\u2
 _SIGNS = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "−": "-", "²": "^2", "³": "^3", "Ё": "Е", "ё": "е"}
 )
+"""Signs that are written in several ways. The normal form would make a plain 2 of "m²"."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae"})
 
 
@@ -26,8 +27,10 @@ def plain_letters(text: str) -> str:
     """A text in letters of one width, composed, with its case and all marks that part words."""
     if text.isascii():
         return text
-    text = _NARROW_BLANKS.sub(",", text).translate(_SIGNS)
-    return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", text))
+    # Before the normal form, which would make a plain blank, and a plain 2, of them.
+    with_commas = _NARROW_BLANKS.sub(",", text)
+    plain = with_commas.translate(_SIGNS)
+    return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", plain))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -38,8 +41,9 @@ def bare(word: str) -> str:
     letters: list[str] = []
     for letter in word:
         base = unicodedata.normalize("NFD", letter)[0]
-        is_accented = base != letter and (base.isascii() or "\u0370" <= base <= "\u03ff")
-        letters.append(base if is_accented else letter)
+        is_latin_or_greek = base.isascii() or "\u0370" <= base <= "\u03ff"
+        letters.append(base if is_latin_or_greek else letter)
+    # These three have no accent that the normal form would part off.
     return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 
 
@@ -48,24 +52,29 @@ def _spelled_out(word: str) -> str:
     return bare(word.translate(_UMLAUTS))
 
 
-def as_written(words: Iterable[str], other: Sequence[str]) -> tuple[str, ...]:
+def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, ...]:
     """Words, each in the form of another text's word that only an accent parts it from.
 
     Only where one of both is written without accents: two accents are two words.
+
+    Args:
+        other_words: the words of the other text.
     """
-    forms: dict[str, str] = {}
-    for word in other:
-        if not word.isascii():
-            forms[bare(word)] = word
-            forms[_spelled_out(word)] = word
-    plain = {word for word in other if word.isascii()}
+    plain_words: set[str] = set()
+    accented_words: dict[str, str] = {}  # by their forms without accents
+    for word in other_words:
+        if word.isascii():
+            plain_words.add(word)
+        else:
+            accented_words[bare(word)] = word
+            accented_words[_spelled_out(word)] = word
     written: list[str] = []
     for word in words:
         if word.isascii():
-            written.append(forms.get(word, word))
-        elif bare(word) in plain:
+            written.append(accented_words.get(word, word))
+        elif bare(word) in plain_words:
             written.append(bare(word))
-        elif _spelled_out(word) in plain:
+        elif _spelled_out(word) in plain_words:
             written.append(_spelled_out(word))
         else:
             written.append(word)

@@ -1,4 +1,7 @@
-"""Models in ONNX form: files, loading, encoder; classifiers of pairs of texts."""
+"""Models in ONNX form: files, loading, encoder; classifiers of pairs of texts.
+
+Embedders, rerankers, readers of pairs and local judges run their models by it.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from ragbench.plugins import Floats32, np, require
 from ragbench.text.letters import readable_text
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+"""All that a tokenizer gives: a model with another input is none of texts alone."""
 
 
 def import_onnx_packages(model: str = "") -> None:
@@ -35,7 +39,7 @@ class OnnxTextModel:
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # errors alone
+        options.log_severity_level = 3  # errors; warnings of the graph help no user
         # Threads that wait for work would take the processor from those that have some.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
@@ -45,19 +49,22 @@ class OnnxTextModel:
             self.tokenizer: Any = tokenizers.Tokenizer.from_file(str(tokenizer))
         except Exception as error:  # both packages raise types of their own
             raise ConfigError(f"the model in '{model.parent}' cannot be loaded: {error}") from error
+        # The file of the tokenizer may say that texts are cut: a part would then be left unread.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self._inputs = [node.name for node in self._session.get_inputs()]
         self.outputs: list[str] = [node.name for node in self._session.get_outputs()]
-        unknown = set(self._inputs) - _INPUTS
-        if unknown:
-            raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(sorted(unknown))}")
+        unknown_inputs = sorted(set(self._inputs) - _INPUTS)
+        if unknown_inputs:
+            raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(unknown_inputs)}")
 
     def encode(self, first: str, second: str | None = None) -> Any:
         """The tokens of a text or of a pair, special ones included; nothing is cut."""
+        # The tokenizer refuses a text with half of a character in it.
+        first = readable_text(first)
         if second is not None:
             second = readable_text(second)
-        return self.tokenizer.encode(readable_text(first), second)
+        return self.tokenizer.encode(first, second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of a text begins and ends in it, without special ones."""
@@ -66,15 +73,23 @@ class OnnxTextModel:
         return offsets
 
     def run(self, encoding: Any, *, max_length: int | None = None) -> list[Floats32]:
-        """The outputs for a text, in the order of `outputs`, without the axis of the batch."""
-        values = {
+        """The outputs for a text, in the order of `outputs`, without the axis of the batch.
+
+        Args:
+            max_length: tokens that are read; None: all.
+        """
+        tokens_by_input = {
             "input_ids": encoding.ids[:max_length],
             "attention_mask": encoding.attention_mask[:max_length],
             "token_type_ids": encoding.type_ids[:max_length],
         }
         # A model may have no token_type_ids, and refuses what it has no input for.
-        feed = {name: np.array([values[name]], dtype=np.int64) for name in self._inputs}
-        return [output[0] for output in self._session.run(None, feed)]
+        feed: dict[str, Any] = {}
+        for name in self._inputs:
+            batch = [tokens_by_input[name]]
+            feed[name] = np.array(batch, dtype=np.int64)
+        outputs = self._session.run(None, feed)
+        return [output[0] for output in outputs]
 
 
 Pooling: TypeAlias = Literal["mean", "cls"]
@@ -96,13 +111,15 @@ class TextEncoder:
         self._pooling = pooling
         self._max_length = max_length
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-encoder")
-        row = self._vector("a")
-        if row.ndim != 1 or row.dtype.kind != "f" or len(row) < 2:
+        # A try with any text says at once whether the file is the right one, and how long its
+        # vectors are. A single number is that of a classifier.
+        vector = self._vector("a")
+        if vector.ndim != 1 or vector.dtype.kind != "f" or len(vector) < 2:
             raise ConfigError(
                 f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
                 "tokens nor of texts"
             )
-        self.dimension = len(row)
+        self.dimension = len(vector)
 
     def encode(self, texts: Sequence[str], *, prefix: str = "") -> Floats32:
         """One row a text; not normalised.
@@ -117,9 +134,10 @@ class TextEncoder:
         vectors = iter(self._pool.map(self._vector, inputs))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, pieces in zip(rows, pieces_by_text, strict=True):
-            total = sum(tokens for _, tokens in pieces)
+            all_tokens = sum(tokens for _, tokens in pieces)
             for _, tokens in pieces:
-                row += next(vectors) * np.float32(tokens / total)
+                vector = next(vectors)
+                row += vector * np.float32(tokens / all_tokens)
         return rows
 
     def close(self) -> None:
@@ -127,27 +145,39 @@ class TextEncoder:
         self._pool.shutdown()
 
     def _pieces(self, text: str, prefix: str) -> list[tuple[str, int]]:
-        """The text in pieces that fit, with the tokens of each, at least 1."""
+        """The text in pieces that fit, with the tokens of each.
+
+        An empty text counts as one token, so that it has a vector: that of the prefix.
+        """
         offsets = self._model.offsets(text)
         room = self._max_length - len(self._model.encode(prefix).ids)
         if len(offsets) <= room:
             return [(text, max(1, len(offsets)))]
         pieces: list[tuple[str, int]] = []
+        start = 0
         for first_token in range(0, len(offsets), room):
             end_token = min(first_token + room, len(offsets))
             # Between tokens may be white space: a piece goes on to where the next one begins.
-            start = offsets[first_token][0] if first_token else 0
-            end = offsets[end_token][0] if end_token < len(offsets) else len(text)
+            end = len(text)
+            if end_token < len(offsets):
+                end = offsets[end_token][0]
             pieces.append((text[start:end], end_token - first_token))
+            start = end
         return pieces
 
     def _vector(self, text: str) -> Floats32:
         """The vector of a text that fits."""
-        # A piece may have a token more than it had within its text.
-        output = self._model.run(self._model.encode(text), max_length=self._max_length)[0]
-        if output.ndim == 1:  # the model has pooled itself
-            return output
-        pooled: Floats32 = output[0] if self._pooling == "cls" else output.mean(axis=0)
+        encoding = self._model.encode(text)
+        # A piece may have a token more than it had within its text: that one is cut.
+        outputs = self._model.run(encoding, max_length=self._max_length)
+        first_output = outputs[0]
+        if first_output.ndim == 1:  # the model has pooled itself
+            return first_output
+        pooled: Floats32
+        if self._pooling == "cls":
+            pooled = first_output[0]
+        else:
+            pooled = first_output.mean(axis=0)
         return pooled
 
 
@@ -160,22 +190,26 @@ def stated_pooling(folder: Path) -> Pooling | None:
         return None
     except Exception as error:
         raise ConfigError(f"{path} cannot be read: {words_of(error)}") from error
-    settings = cast("dict[str, object]", stated) if isinstance(stated, dict) else {}
-    modes = [
-        name
-        for name, is_used in settings.items()
-        if name.startswith("pooling_mode_") and is_used is True
-    ]
-    if len(modes) != 1 or modes[0] not in _MODES:
-        raise ConfigError(
-            f"{path} states {', '.join(modes) or 'no pooling'}: known are {', '.join(_MODES)}. "
-            "Choose one with the setting 'pooling'"
-        )
-    return _MODES[modes[0]]
+    settings: dict[str, object] = {}
+    if isinstance(stated, dict):
+        settings = cast("dict[str, object]", stated)
+    modes: list[str] = []
+    for name, is_used in settings.items():
+        if name.startswith("pooling_mode_") and is_used is True:
+            modes.append(name)
+    # Several modes at once are vectors one behind the other, which the encoder does not make.
+    if len(modes) == 1 and modes[0] in _MODES:
+        return _MODES[modes[0]]
+    stated_modes = ", ".join(modes) or "no pooling"
+    raise ConfigError(
+        f"{path} states {stated_modes}: known are {', '.join(_MODES)}. "
+        "Choose one with the setting 'pooling'"
+    )
 
 
 TOKENIZER = "tokenizer.json"
 _MODELS = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
+"""Where exports put the graph: the exact one is taken before the quantised one."""
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -199,20 +233,22 @@ def find_onnx_files(
     """Finds a model's files; those of a hub repository are downloaded once, by its client."""
     names = (file,) if file else _MODELS
     if is_hub_name(model):
-        return _downloaded(model, names, revision)
+        return _files_from_hub(model, names, revision)
     folder = Path(model)
     if not folder.is_dir():
         raise ConfigError(f"'{model}' is neither a folder nor a name of the form owner/name")
     tokenizer = folder / TOKENIZER
-    graph = next((folder / name for name in names if (folder / name).is_file()), None)
-    if graph is None or not tokenizer.is_file():
-        choices = f"'{file}'" if file else " or ".join(f"'{name}'" for name in _MODELS)
-        raise ConfigError(f"the folder '{model}' must hold '{TOKENIZER}' and {choices}")
-    return OnnxFiles(model=graph, tokenizer=tokenizer)
+    if tokenizer.is_file():
+        for name in names:
+            graph = folder / name
+            if graph.is_file():
+                return OnnxFiles(model=graph, tokenizer=tokenizer)
+    choices = " or ".join(f"'{name}'" for name in names)
+    raise ConfigError(f"the folder '{model}' must hold '{TOKENIZER}' and {choices}")
 
 
-def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> OnnxFiles:
-    """The files of a hub repository: the first of the names that it has."""
+def _files_from_hub(model: str, names: tuple[str, ...], revision: str | None) -> OnnxFiles:
+    """The files of a hub repository, whose graph has the first of the names that it has."""
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     for name in names:
@@ -222,8 +258,9 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
         except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError) as error:
             # Without a connection the client says that there is no such file, too.
             is_offline = isinstance(error, errors.LocalEntryNotFoundError)
-            if isinstance(error, errors.EntryNotFoundError) and not is_offline:
-                continue
+            is_missing = isinstance(error, errors.EntryNotFoundError)
+            if is_missing and not is_offline:
+                continue  # the repository may have a graph of the next name
             raise ConfigError(
                 f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
                 "Check its name and the connection, or give a folder with its files"
@@ -235,14 +272,15 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
     )
 
 
-def downloaded(model: str, name: str) -> Path | None:
-    """A further file of a hub repository; None where it has none of that name."""
+def optional_hub_file(model: str, name: str) -> Path | None:
+    """A file that a hub repository need not have; None where it cannot be downloaded."""
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     try:
-        return Path(hub.hf_hub_download(model, name, revision=None))
+        path = hub.hf_hub_download(model, name)
     except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError):
         return None
+    return Path(path)
 
 
 # --- pairs of texts
@@ -270,11 +308,12 @@ class PairModel(OnnxTextModel):
     ) -> list[_ReadT]:
         """What a function makes of each encoded pair, in the order of the pairs."""
         encodings = [self.encode(first, second) for first, second in pairs]
-        # The longest first: none of them is then left over for the end.
-        order = sorted(range(len(pairs)), key=lambda position: -len(encodings[position].ids))
-        readings = self._pool.map(read, [encodings[position] for position in order])
-        by_position = dict(zip(order, readings, strict=True))
-        return [by_position[position] for position in range(len(pairs))]
+        positions = range(len(pairs))
+        # The longest pair first: if it came last, one thread would read it while the others wait.
+        longest_first = sorted(positions, key=lambda position: -len(encodings[position].ids))
+        readings = self._pool.map(read, [encodings[position] for position in longest_first])
+        reading_by_position = dict(zip(longest_first, readings, strict=True))
+        return [reading_by_position[position] for position in positions]
 
 
 class PairClassifier(PairModel):
@@ -282,7 +321,9 @@ class PairClassifier(PairModel):
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
         super().__init__(model, tokenizer, threads, kind="text classifier")
-        row = self.run(self.encode("a", "b"))[0]
+        # A try with any pair says at once whether the file is the right one.
+        outputs = self.run(self.encode("a", "b"))
+        row = outputs[0]
         if row.ndim != 1 or len(row) not in (1, 2):
             raise ConfigError(
                 f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
@@ -291,14 +332,15 @@ class PairClassifier(PairModel):
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number a pair, in order; pairs are not cut."""
-        return self._each(pairs, lambda encoding: _logit(self.run(encoding)[0]))
+        return self._each(pairs, self._logit)
 
-
-def _logit(row: Floats32) -> float:
-    """One logit from an output of one number, or of two: those of no and of yes."""
-    if len(row) == 1:
-        return float(row[0])
-    return float(row[1] - row[0])
+    def _logit(self, encoding: Any) -> float:
+        """The logit of one encoded pair, of an output of one number or two: no and yes."""
+        outputs = self.run(encoding)
+        row = outputs[0]
+        if len(row) == 1:
+            return float(row[0])
+        return float(row[1] - row[0])
 
 
 load_pair_classifier = lru_cache(maxsize=4)(PairClassifier)

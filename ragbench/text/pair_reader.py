@@ -29,10 +29,10 @@ from ragbench.plugins import Floats32, np, require
 from ragbench.text.onnx_model import (
     TOKENIZER,
     PairModel,
-    downloaded,
     find_onnx_files,
     import_onnx_packages,
     is_hub_name,
+    optional_hub_file,
 )
 
 _LONGEST_ANSWER = 30
@@ -88,8 +88,8 @@ class ReaderFiles(Record):
 class _Head(NamedTuple):
     """What the logits of a pair mean."""
 
-    place: int = 0
-    """Of the logit that speaks for an answer."""
+    answer_class: int = 0
+    """The position of the logit that speaks for an answer."""
     text_first: bool = False
     """Whether the text comes before the question, as a premise before a hypothesis."""
 
@@ -97,36 +97,55 @@ class _Head(NamedTuple):
         """The logit of an answer, against those of all other classes together."""
         if len(row) == 1:
             return float(row[0])
-        others = np.delete(row.astype(np.float64), self.place)
-        highest = float(others.max())
-        return float(row[self.place]) - highest - float(np.log(np.exp(others - highest).sum()))
+        other_classes = np.delete(row.astype(np.float64), self.answer_class)
+        # The logarithm of a sum of exponentials, none of which overflows: all are at most 1.
+        highest = float(other_classes.max())
+        log_of_sum = float(np.log(np.exp(other_classes - highest).sum()))
+        return float(row[self.answer_class]) - highest - log_of_sum
 
 
 _ENTAILS = re.compile(r"entail", re.IGNORECASE)
 _DOES_NOT = re.compile(r"not|non|contra", re.IGNORECASE)
+"""What a label says that denies one of these: "not_entailment", "non-relevant"."""
 _YES = re.compile(r"relevant|yes|true|positive|answerable", re.IGNORECASE)
 
 
 def _head(columns: int, labels: Sequence[str], name: str) -> _Head:
-    """What a row of so many logits means, by the labels of the model's configuration."""
-    entails = [place for place, label in enumerate(labels) if _is(label, _ENTAILS)]
-    if columns == len(labels) > 1 and len(entails) == 1:
-        return _Head(entails[0], text_first=True)
+    """What a row of logits means, by the labels of the model's configuration.
+
+    Args:
+        columns: how many logits a row has.
+        name: of the model, for the message.
+    """
+    entailing = _classes_with(labels, _ENTAILS)
+    if columns == len(labels) > 1 and len(entailing) == 1:
+        return _Head(entailing[0], text_first=True)
     if columns == 1:
         return _Head()
     if columns == 2:
-        says_yes = [place for place, label in enumerate(labels) if _is(label, _YES)]
-        yes = says_yes[0] if len(labels) == 2 and len(says_yes) == 1 else 1
+        # Where the labels do not say it, the first class is no and the second yes.
+        yes = 1
+        saying_yes = _classes_with(labels, _YES)
+        if len(labels) == 2 and len(saying_yes) == 1:
+            yes = saying_yes[0]
         return _Head(yes)
-    stated = f"names {', '.join(labels)}" if labels else "is missing, or names none"
+    if labels:
+        stated = f"names {', '.join(labels)}"
+    else:
+        stated = "is missing, or names none"
     raise ConfigError(
         f"the reader '{name}' has {columns} logits a pair, and which of them speaks for an answer "
         f"is not known: its {_CONFIG} {stated}. A reader has one or two, or the label 'entailment'"
     )
 
 
-def _is(label: str, meaning: re.Pattern[str]) -> bool:
-    return meaning.search(label) is not None and _DOES_NOT.search(label) is None
+def _classes_with(labels: Sequence[str], meaning: re.Pattern[str]) -> list[int]:
+    """The positions of the labels that have a meaning, and do not deny it."""
+    positions: list[int] = []
+    for position, label in enumerate(labels):
+        if meaning.search(label) and not _DOES_NOT.search(label):
+            positions.append(position)
+    return positions
 
 
 class _Config(msgspec.Struct):
@@ -137,9 +156,13 @@ class _Config(msgspec.Struct):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels by place."""
-        places = sorted(self.id2label, key=lambda place: int(place) if place.isdigit() else -1)
-        return tuple([self.id2label[place] for place in places])
+        """The labels in the order of the logits, whose positions are the keys, as text."""
+
+        def position(key: str) -> int:
+            return int(key) if key.isdigit() else -1
+
+        keys = sorted(self.id2label, key=position)
+        return tuple([self.id2label[key] for key in keys])
 
 
 def _read_config(config: Path | None) -> _Config:
@@ -158,31 +181,37 @@ class PairReader(PairModel):
 
     def __init__(self, model: Path, tokenizer: Path, threads: int, config: Path | None = None):
         super().__init__(model, tokenizer, threads, kind="reader")
-        row_by_name = dict(zip(self.outputs, self.run(self.encode("a", "b")), strict=True))
-        self._start = self._place(r"start(_logits)?")
-        self._end = self._place(r"end(_logits)?")
-        self._answers = self._place("answers")
-        spoken_for = {self._start, self._end, self._answers}
-        self._logits: int | None = None
-        for place, row in enumerate(row_by_name.values()):
-            if place not in spoken_for and row.ndim == 1 and self._logits is None:
-                self._logits = place
+        # A try with any pair shows the shapes of the outputs, by which the kind of head is known.
+        rows = self.run(self.encode("a", "b"))
+        self._start = self._position_of_output(r"start(_logits)?")
+        self._end = self._position_of_output(r"end(_logits)?")
+        self._answers = self._position_of_output("answers")
+        self._logits = self._position_of_logits(rows)
         self._head = _Head()
         if self._logits is not None:
-            columns = len(row_by_name[self.outputs[self._logits]])
+            columns = len(rows[self._logits])
             self._head = _head(columns, _read_config(config).labels, str(model.parent))
         elif self._start is None or self._end is None:
-            listed = ", ".join(f"{name} {row.shape}" for name, row in row_by_name.items())
+            outputs: list[str] = []
+            for name, row in zip(self.outputs, rows, strict=True):
+                outputs.append(f"{name} {row.shape}")
             raise ConfigError(
                 f"'{model}' is not a reader: it has neither logits of a pair nor start and end "
-                f"logits, only {listed}"
+                f"logits, only {', '.join(outputs)}"
             )
 
-    def _place(self, name: str) -> int | None:
-        """The place of the output with a name; None where there is none."""
-        for place, output in enumerate(self.outputs):
-            if re.fullmatch(name, output):
-                return place
+    def _position_of_output(self, pattern: str) -> int | None:
+        """The position of the output whose name has a pattern; None where there is none."""
+        for position, name in enumerate(self.outputs):
+            if re.fullmatch(pattern, name):
+                return position
+        return None
+
+    def _position_of_logits(self, rows: Sequence[Floats32]) -> int | None:
+        """The position of the first output with a row for each pair and no name that says more."""
+        for position, row in enumerate(rows):
+            if position not in (self._start, self._end, self._answers) and row.ndim == 1:
+                return position
         return None
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
@@ -208,28 +237,35 @@ class PairReader(PairModel):
         return PairReading(logit=logit, span=span, start=start, end=end, answers=answers)
 
     def _best_span(self, encoding: Any, starts: Floats32, ends: Floats32) -> tuple[float, int, int]:
-        """The best span's score above "no answer", and where it is in the text."""
+        """The best span's score above "no answer", and its first offset and the one behind it.
+
+        Args:
+            starts: of each token of the pair, the logit that the answer starts with it.
+            ends: of each token, the logit that the answer ends with it.
+        """
         # Which tokens are the text's is known for every tokenizer; token types are not.
-        text = 0 if self._head.text_first else 1
-        in_text: list[int] = []
-        sequences = zip(encoding.sequence_ids, encoding.offsets, strict=True)
-        for position, (sequence, (start, end)) in enumerate(sequences):
-            if sequence == text and end > start:
-                in_text.append(position)
-        if not in_text:
+        sequence_of_text = 0 if self._head.text_first else 1
+        offsets = encoding.offsets
+        text_tokens: list[int] = []
+        for token, sequence in enumerate(encoding.sequence_ids):
+            start, end = offsets[token]
+            if sequence == sequence_of_text and end > start:
+                text_tokens.append(token)
+        if not text_tokens:
             return 0.0, 0, 0
         # A span is a row (where it starts) and a column (where it ends) of this square. Those that
         # end before they start are no spans, and the ones further right are too long.
-        scores = starts[in_text][:, None] + ends[in_text][None, :]
+        scores = starts[text_tokens][:, None] + ends[text_tokens][None, :]
         ones = np.ones_like(scores)
         is_span = np.triu(ones) - np.triu(ones, _LONGEST_ANSWER) > 0
         best = int(np.where(is_span, scores, -np.inf).argmax())
-        first, last = divmod(best, len(in_text))
-        return (
-            float(scores[first, last]) - float(starts[0] + ends[0]),
-            int(encoding.offsets[in_text[first]][0]),
-            int(encoding.offsets[in_text[last]][1]),
-        )
+        row, column = divmod(best, len(text_tokens))
+        # The first token of a pair, which is a special one, is the span of "no answer".
+        no_answer = float(starts[0] + ends[0])
+        score = float(scores[row, column]) - no_answer
+        first_token = text_tokens[row]
+        last_token = text_tokens[column]
+        return score, int(offsets[first_token][0]), int(offsets[last_token][1])
 
 
 # --- readers that sentence-transformers loads
@@ -280,18 +316,25 @@ class LoadedReader:
         """One reading a pair, in order, without a span."""
         readings: list[PairReading] = []
         for question, text in pairs:
-            pair = (text, question) if self._head.text_first else (question, text)
+            pair = (question, text)
+            if self._head.text_first:
+                pair = (text, question)
+            inputs = self._model.tokenizer(*pair, return_tensors="pt")
             # The logits, and not what the activation of the package makes of them.
-            outputs = self._model.model(**self._model.tokenizer(*pair, return_tensors="pt"))
-            row = np.asarray(outputs.logits.detach().tolist()[0], dtype=np.float32)
-            readings.append(PairReading(logit=self._head.logit(row), span=0.0, start=0, end=0))
+            outputs = self._model.model(**inputs)
+            first_row = outputs.logits.detach().tolist()[0]
+            logits = np.asarray(first_row, dtype=np.float32)
+            logit = self._head.logit(logits)
+            readings.append(PairReading(logit=logit, span=0.0, start=0, end=0))
         return readings
 
 
 # --- files and loading
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""Files of weights that sentence-transformers loads; of both the first is taken."""
 _TOKENIZERS = (TOKENIZER, "vocab.txt", "spm.model", "sentencepiece.bpe.model", "vocab.json")
+"""Files of which a tokenizer of transformers has at least one."""
 
 
 def find_reader_files(reader: str) -> ReaderFiles:
@@ -301,23 +344,22 @@ def find_reader_files(reader: str) -> ReaderFiles:
         ConfigError: there is neither an ONNX file nor weights that sentence-transformers loads.
     """
     try:
-        found = find_onnx_files(reader)
+        onnx_files = find_onnx_files(reader)
     except ConfigError as error:
         folder = _weights_folder(reader)
-        model = _first_of(folder, _WEIGHTS)
-        tokenizer = _first_of(folder, _TOKENIZERS)
+        model = _first_file(folder, _WEIGHTS)
+        tokenizer = _first_file(folder, _TOKENIZERS)
         if folder is None or model is None or tokenizer is None:
             raise ConfigError(
                 f"{error}. In place of an ONNX file sentence-transformers takes {_CONFIG}, "
                 f"{' or '.join(_WEIGHTS)}, and a tokenizer"
             ) from error
         return ReaderFiles(model=model, tokenizer=tokenizer, config=folder / _CONFIG)
-    config: Path | None = found.tokenizer.parent / _CONFIG
     if is_hub_name(reader):
-        config = downloaded(reader, _CONFIG)
-    elif not (found.tokenizer.parent / _CONFIG).is_file():
-        config = None
-    return ReaderFiles(model=found.model, tokenizer=found.tokenizer, config=config)
+        config = optional_hub_file(reader, _CONFIG)
+    else:
+        config = _first_file(onnx_files.tokenizer.parent, [_CONFIG])
+    return ReaderFiles(model=onnx_files.model, tokenizer=onnx_files.tokenizer, config=config)
 
 
 def _weights_folder(reader: str) -> Path | None:
@@ -325,19 +367,26 @@ def _weights_folder(reader: str) -> Path | None:
     folder = Path(reader)
     if is_hub_name(reader):
         hub = require("huggingface_hub", extra="onnx")
-        wanted = [*_WEIGHTS, "*.json", "*.txt", "*.model"]
+        # Weights of other frameworks in the repository, often gigabytes, are not downloaded.
+        patterns = [*_WEIGHTS, "*.json", "*.txt", "*.model"]
         try:
-            folder = Path(hub.snapshot_download(reader, allow_patterns=wanted))
+            folder = Path(hub.snapshot_download(reader, allow_patterns=patterns))
         except (OSError, ValueError):  # without a connection, or without such a repository
             return None
-    return folder if (folder / _CONFIG).is_file() else None
+    if not (folder / _CONFIG).is_file():
+        return None
+    return folder
 
 
-def _first_of(folder: Path | None, names: Sequence[str]) -> Path | None:
-    """The first file of these names that a folder holds."""
+def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
+    """The file with the first of these names that a folder has; None where it has none."""
     if folder is None:
         return None
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            return path
+    return None
 
 
 @lru_cache(maxsize=2)
@@ -353,9 +402,12 @@ def import_reader_packages(reader: str | None) -> None:
 
     A model of the hub may turn out to need another one, when its files are fetched.
     """
-    if reader is None or is_hub_name(reader):
-        import_onnx_packages(reader or "")
-    elif find_reader_files(reader).model.suffix != ".onnx":
-        require("sentence_transformers", extra="sentence-transformers")
-    else:
+    # Without a name it is the reader that comes with ragbench, which is in ONNX form.
+    if reader is None:
         import_onnx_packages()
+    elif is_hub_name(reader):
+        import_onnx_packages(reader)
+    elif find_reader_files(reader).model.suffix == ".onnx":
+        import_onnx_packages()
+    else:
+        require("sentence_transformers", extra="sentence-transformers")

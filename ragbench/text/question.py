@@ -41,21 +41,30 @@ def parse_question(query: str) -> ParsedQuestion:
     language = guess_language(query)
     tokens = tokenise(text)
     if language in table("ragbench.text", "question")["fillers"]:
-        # A single character left between fillers is not a pair that a sentence could hold.
-        unfilled = tokenise(_FILLERS[language].sub(" ", text))
-        tokens = [token for token in unfilled if len(token) > 1 or token.isascii()] or tokens
+        tokens = _without_fillers(text, language) or tokens
     functional_tokens = function_tokens(language)
-    content = tuple(dict.fromkeys([token for token in tokens if token not in functional_tokens]))
-    if not content:
-        content = tuple(dict.fromkeys(tokens))
-    content_set = set(content)
+    content_tokens = [token for token in tokens if token not in functional_tokens]
+    if not content_tokens:
+        content_tokens = tokens
+    content_set = set(content_tokens)
     pairs = [pair for pair in pairwise(tokens) if not content_set.isdisjoint(pair)]
+    wants_number = _RULES["wants_number"].search(text) is not None
     return ParsedQuestion(
         language=language,
-        tokens=content,
+        tokens=tuple(dict.fromkeys(content_tokens)),  # each once, in reading order
         pairs=frozenset(pairs),
-        wants_number=_RULES["wants_number"].search(text) is not None,
+        wants_number=wants_number,
     )
+
+
+def _without_fillers(text: str, language: str) -> list[str]:
+    """The tokens of a question in a language without spaces, whose function words are cut out.
+
+    Tokens of such a language are pairs of characters. So a single one that is left between two
+    fillers is no token that a sentence could hold.
+    """
+    unfilled = _FILLERS[language].sub(" ", text)
+    return [token for token in tokenise(unfilled) if len(token) > 1 or token.isascii()]
 
 
 def holds_number(text: str) -> bool:
@@ -92,16 +101,23 @@ def asked_type(query: str) -> AnswerType:
     """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
     text = normalise(query)
     for kind in AnswerType:
-        if kind is not AnswerType.OTHER and _ASKED[kind].search(text):
+        if kind is AnswerType.OTHER:
+            continue
+        if _ASKED[kind].search(text):
             return kind
     return AnswerType.OTHER
 
 
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
+"""Kinds of answers that are names."""
 
 
 def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
-    """Whether a text holds something of a kind that the question does not say itself."""
+    """Whether a text holds something of a kind that the question does not say itself.
+
+    The lexical validator prefers sentences with a date where the question asks for one. Where it
+    cannot be known whether one is there, the answer is yes.
+    """
     if kind is AnswerType.OTHER:
         return True
     plain = normalise(text)
@@ -109,12 +125,14 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
         return _RULES["reason"].search(plain) is not None
     if kind in _NAMED and _may_hold_any_name(text, kind):
         return True
+    candidates: list[str]
     if kind is AnswerType.DATE:
         candidates = _RULES["date"].findall(plain)
     elif kind is AnswerType.NUMBER:
         words = [word.strip(".,;:()") for word in plain.split()]
         candidates = [word for word in words if _RULES["number_in_text"].search(word)]
     else:
+        # With its capitals, which names are known by.
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
@@ -123,9 +141,13 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
 
 def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
     """Whether a text may hold a name that cannot be seen, or holds a preposition of place."""
-    if not text.isascii() and not any(letter.isupper() for letter in text):
-        return True  # a script without capitals: names cannot be recognised
-    return kind is AnswerType.PLACE and _RULES["preposition"].search(text) is not None
+    if not text.isascii():
+        has_capitals = any(letter.isupper() for letter in text)
+        if not has_capitals:  # in such a script names look like other words
+            return True
+    if kind is not AnswerType.PLACE:
+        return False
+    return _RULES["preposition"].search(text) is not None
 
 
 def said_as_clause(question: str) -> str | None:
@@ -135,28 +157,36 @@ def said_as_clause(question: str) -> str | None:
     """
     text = question.strip().rstrip(" ?")
     thing = _RULES["thing"].match(text)
-    if thing:
-        return f"what {thing[2]} {thing[1]}"
+    if thing is not None:  # "What is the limit?" -> "what the limit is"
+        verb, subject = thing.groups()
+        return f"what {subject} {verb}"
     clause = _RULES["clause"].match(text[:1].lower() + text[1:])
     if clause is None:
         return None
-    return f"{clause[1]} {_in_order(clause[2])}"
+    question_words, words = clause.groups()
+    return f"{question_words} {_subject_before_verb(words)}"
 
 
-def _in_order(words_of_question: str) -> str:
-    """Subject before verb: "was X built" -> "X was built"."""
+def _subject_before_verb(words_of_question: str) -> str:
+    """The words behind a question word as in a statement: "was X built" -> "X was built"."""
     verb, *words = words_of_question.split()
-    if words[:1] in (["not"], ["never"]):
-        return words_of_question  # "which rooms are not heated": the subject is before the verb
+    if not words:
+        return words_of_question
+    # In "which rooms are not heated" the subject is before the verb already.
+    if words[0] in ("not", "never"):
+        return words_of_question
     if verb.lower() in ("did", "does", "do"):
-        return " ".join(words) or words_of_question
-    if not words or not _RULES["auxiliary"].fullmatch(verb.lower()):
+        return " ".join(words)
+    if not _RULES["auxiliary"].fullmatch(verb.lower()):
         return words_of_question
     # The verb goes before the last participle; without one, to the end: "how high X is".
+    place_of_verb = len(words)
     for position in range(len(words) - 1, 0, -1):
         if _RULES["participle"].search(words[position]):
-            return " ".join([*words[:position], verb, *words[position:]])
-    return " ".join([*words, verb])
+            place_of_verb = position
+            break
+    words.insert(place_of_verb, verb)
+    return " ".join(words)
 
 
 # --- where: the part of a sentence that a question asks for
@@ -171,6 +201,7 @@ SPANS_VERSION = "1"
 _LOOK = Patterns("ragbench.text", "question", "spans", re.IGNORECASE)
 _NAMES = Patterns("ragbench.text", "question", "names")
 _FIRST_WORD = re.compile(r"(\w+)\s+")
+"""A word with the space behind it: the last word of a name never matches."""
 _COMMA_WORDS = 3
 """Words that a comma counts as."""
 _LONGEST_SENTENCE = 2_000
@@ -193,13 +224,15 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     words = _words_with_places(sentence)
     query_places: list[tuple[int, str]] = []
     for word in words:
-        for token in query_tokens.intersection(tokenise(word.match[0])):
+        tokens = tokenise(word.match[0])
+        for token in query_tokens.intersection(tokens):
             query_places.append((word.place, token))
     best_span: Span | None = None
     highest = 0.0
     for span in _candidates(query, question.language, sentence):
-        if not query_tokens.isdisjoint(tokenise(sentence[span.start : span.end])):
-            continue
+        tokens = tokenise(sentence[span.start : span.end])
+        if not query_tokens.isdisjoint(tokens):
+            continue  # the question says it itself
         nearness = _nearness(span, words, query_places)
         if best_span is None or nearness > highest:
             best_span = span
@@ -208,14 +241,18 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
 
 
 class _Word(NamedTuple):
-    """A word of a sentence, and how many words are before it."""
+    """A word of a sentence."""
 
     place: int
+    """How many words are before it, where a comma counts as several."""
     match: re.Match[str]
 
 
 def _words_with_places(sentence: str) -> list[_Word]:
-    """Each word and its place; words that a comma or its like parts are further apart."""
+    """Each word and its place; words that a comma or its like parts are further apart.
+
+    What belongs together is seldom parted by a comma.
+    """
     words: list[_Word] = []
     place = 0
     for piece in _NAMES["piece"].finditer(sentence):
@@ -228,18 +265,25 @@ def _words_with_places(sentence: str) -> list[_Word]:
 
 
 def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[int, str]]) -> float:
-    """How near a part of a sentence is to the question's tokens, each where it is nearest."""
-    covered: list[int] = []
+    """How near a part of a sentence is to the question's tokens, each where it is nearest.
+
+    Args:
+        query_places: where in the sentence each token of the question is, as `_Word.place`.
+    """
+    span_places: list[int] = []
     for word in words:
         if span.start < word.match.end() and word.match.start() < span.end:
-            covered.append(word.place)
-    nearest: dict[str, float] = {}
+            span_places.append(word.place)
+    nearness_by_token: dict[str, float] = {}
     for place, token in query_places:
         words_between = 0
-        if covered:
-            words_between = max(0, covered[0] - place - 1, place - covered[-1] - 1)
-        nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + words_between))
-    return sum(nearest.values())
+        if span_places:
+            words_behind_token = span_places[0] - place - 1
+            words_before_token = place - span_places[-1] - 1
+            words_between = max(0, words_behind_token, words_before_token)
+        nearness = 1 / (1 + words_between)
+        nearness_by_token[token] = max(nearness_by_token.get(token, 0.0), nearness)
+    return sum(nearness_by_token.values())
 
 
 def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
@@ -248,11 +292,13 @@ def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
     if kind is AnswerType.DATE:
         wants_year = _LOOK["which_year"].search(query) is not None
         for date in _LOOK["date"].finditer(sentence):
-            year = _LOOK["a_year"].search(date[0]) if wants_year else None
-            if year is None:
-                yield Span(*date.span())
-            else:
-                yield Span(date.start() + year.start(), date.start() + year.end())
+            start, end = date.span()
+            if wants_year:
+                year = _LOOK["a_year"].search(date[0])
+                if year is not None:
+                    end = start + year.end()
+                    start += year.start()
+            yield Span(start, end)
     elif kind is AnswerType.NUMBER:
         yield from _numbers(query, sentence)
     elif kind in _NAMED and language != "de" and not any(map(is_spaceless, sentence)):
@@ -261,7 +307,11 @@ def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
 
 
 def _numbers(query: str, sentence: str) -> Iterator[Span]:
-    """With a unit where the question names none; those of dates where there are no others."""
+    """The numbers of a sentence that may answer a question.
+
+    "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
+    by the year of a date. Where the sentence has no such number, each of its numbers may be one.
+    """
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
         numbers = _with_units(numbers, sentence) or numbers
@@ -274,7 +324,8 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
     dates = [range(*date.span()) for date in _LOOK["date"].finditer(sentence)]
     outside_dates: list[Span] = []
     for number in numbers:
-        if not any(number.start in date for date in dates):
+        is_in_date = any(number.start in date for date in dates)
+        if not is_in_date:
             outside_dates.append(number)
     yield from outside_dates or numbers
 
@@ -290,17 +341,26 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
 
 
 def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
-    """Runs of words with capitals; a single word that begins the sentence has one anyway."""
-    common = _common_words()
+    """Runs of words with capitals.
+
+    Args:
+        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers
+            of models are left out.
+    """
+    common_words = _common_words()
     for match in _NAMES["name"].finditer(sentence):
         start, end = match.span()
+        # "The Louvre" and "In Paris": the words before the name have a capital, too.
         word = _FIRST_WORD.match(sentence, start, end)
-        while word is not None and word[1].lower() in common:
+        while word is not None and word[1].lower() in common_words:
             start = word.end()
             word = _FIRST_WORD.match(sentence, start, end)
         name = sentence[start:end]
-        begins_sentence = start == 0 and name.isalpha()
-        if begins_sentence or name.lower() in common or _LOOK["date"].fullmatch(name):
+        # The first word of a sentence has a capital anyway.
+        is_only_first_word = start == 0 and name.isalpha()
+        if is_only_first_word or name.lower() in common_words:
+            continue
+        if _LOOK["date"].fullmatch(name):  # the name of a month
             continue
         if is_any or _NAMES["like_a_name"].search(name):
             yield Span(start, end)
@@ -309,5 +369,6 @@ def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
 @cache
 def _common_words() -> frozenset[str]:
     """Words that begin a sentence more often than names do."""
-    others = table("ragbench.text", "question")["no_names"]
-    return frozenset([*function_words()["en"].split(), *others.split()])
+    function_words_of_english = function_words()["en"].split()
+    further_words = table("ragbench.text", "question")["no_names"].split()
+    return frozenset([*function_words_of_english, *further_words])

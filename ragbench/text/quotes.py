@@ -29,7 +29,9 @@ _ONE_FORM = str.maketrans(
     }
 )
 _TRIMMED = " \"'.,;:…"
+"""Marks at the ends of a quotation, which a model adds or leaves out."""
 _FEWEST_LETTERS = 2
+"""Letters and digits of a quotation that says anything."""
 
 
 def locate_quote(quote: str, text: str) -> Span | None:
@@ -41,14 +43,17 @@ def locate_quote(quote: str, text: str) -> Span | None:
 
     None when it does not stand there, or says nothing.
     """
-    normal_quote = _normalised(quote)[0].strip(_TRIMMED)
-    if sum(map(str.isalnum, normal_quote)) < _FEWEST_LETTERS:
+    normal_quote, _, _ = _normalised(quote)
+    normal_quote = normal_quote.strip(_TRIMMED)
+    letters = sum(map(str.isalnum, normal_quote))
+    if letters < _FEWEST_LETTERS:
         return None
     normal_text, starts, ends = _normalised(text)
     start = normal_text.find(normal_quote)
     while start >= 0:
         end = start + len(normal_quote)
-        if not _cuts_number(normal_text, start) and not _cuts_number(normal_text, end):
+        cuts_number = _cuts_number(normal_text, start) or _cuts_number(normal_text, end)
+        if not cuts_number:
             return Span(starts[start], ends[end - 1])
         start = normal_text.find(normal_quote, start + 1)
     return None
@@ -100,7 +105,9 @@ def _normal_form(cluster: str) -> str:
 
 
 _OMITTED = re.compile(r"\s*(?:\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|\.\.\.|…)\s*")
+"""What is written in place of words that are left out: dots, also in brackets."""
 _FEWEST_WORDS = 2
+"""Words of a quotation that proves something."""
 
 
 def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
@@ -115,16 +122,23 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     if not parts:
         return None
     for position, text in enumerate(texts):
-        spans: list[Span] = []
-        for part in parts:
-            offset = spans[-1].end if spans else 0
-            span = locate_quote(part, text[offset:])
-            if span is None:
-                break
-            spans.append(Span(span.start + offset, span.end + offset))
-        else:
-            return QuotePlace(position, Span(spans[0].start, spans[-1].end))
+        span = _span_of_parts(parts, text)
+        if span is not None:
+            return QuotePlace(position, span)
     return None
+
+
+def _span_of_parts(parts: Sequence[str], text: str) -> Span | None:
+    """From the first part of a quotation to the last; None where a text lacks one of them."""
+    spans: list[Span] = []
+    search_start = 0  # each part is behind the one before
+    for part in parts:
+        span = locate_quote(part, text[search_start:])
+        if span is None:
+            return None
+        spans.append(Span(search_start + span.start, search_start + span.end))
+        search_start = spans[-1].end
+    return Span(spans[0].start, spans[-1].end)
 
 
 def says_enough(quote: str, text: str) -> bool:

@@ -91,11 +91,11 @@ def _ends(text: str) -> Iterator[re.Match[str]]:
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
     """Adds a stretch without the white space at its ends, if anything is left."""
-    piece = text[start:end].rstrip()
-    stripped = piece.lstrip()
+    without_end = text[start:end].rstrip()
+    stripped = without_end.lstrip()
     if stripped:
-        end = start + len(piece)
-        spans.append(Span(end - len(stripped), end))
+        stripped_end = start + len(without_end)
+        spans.append(Span(stripped_end - len(stripped), stripped_end))
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
@@ -124,25 +124,42 @@ def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a period belongs to the word before it instead of ending a sentence."""
     period = match.start()
     search_start = max(start, period - _LONGEST_WORD_BEFORE)
-    word = text[search_start:period].rpartition(" ")[2]
+    _, _, word = text[search_start:period].rpartition(" ")
     if not word.isalpha():  # the common case costs no search
         word_match = _WORD_BEFORE.search(text, search_start, period)
         if word_match is None:
             return False
         word = word_match.group()
-    if word.isdecimal():  # it counts a list item, or is an ordinal before its noun
-        word_start = period - len(word)
-        is_first_word = word_start - start < 40 and not text[start:word_start].strip()
-        after = text[match.end() : match.end() + 40].lstrip()
-        return is_first_word or _AFTER_ORDINAL.match(after) is not None
+    if word.isdecimal():
+        return _is_number_with_period(text, start, period - len(word), match.end())
     # "z.B" and "U.S" hold a period, an initial is one letter.
-    if "." in word or len(word) == 1 or word.lower() in _ABBREVIATIONS:
+    if "." in word or len(word) == 1:
         return True
-    return word.lower() in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
+    lower_word = word.lower()
+    if lower_word in _ABBREVIATIONS:
+        return True
+    return lower_word in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
+
+
+def _is_number_with_period(text: str, start: int, number_start: int, end: int) -> bool:
+    """Whether a number counts a list item ("3. Press"), or is an ordinal before its noun.
+
+    Args:
+        start: where the sentence begins.
+        number_start: where the number begins.
+        end: the position behind its period.
+    """
+    is_near_start = number_start - start < _NEAR
+    if is_near_start and not text[start:number_start].strip():
+        return True
+    text_behind = text[end : end + _NEAR].lstrip()
+    return _AFTER_ORDINAL.match(text_behind) is not None
 
 
 _LONGEST_WORD_BEFORE = 20
 """Characters before a period that are looked at: no abbreviation is longer."""
+_NEAR = 40
+"""Characters before and behind a number that are looked at."""
 _WRAPPED = 60
 """A line shorter than this was broken on purpose, not wrapped."""
 
@@ -151,12 +168,14 @@ def _breaks_line(text: str, position: int) -> bool:
     """Whether the line break at a position ends a sentence."""
     if _BLOCK.match(text, position + 1):
         return True
-    line = text[text.rfind("\n", 0, position) + 1 : position]
+    line_start = text.rfind("\n", 0, position) + 1
+    line = text[line_start:position]
     # Headings and table rows are sentences of their own; a list item may go on in the next line.
     if _BLOCK.match(line) and line.lstrip()[:1] in "#|=":
         return True
-    following = _following(text, position + 1)
-    return len(line.rstrip()) < _WRAPPED and not following.islower()
+    if len(line.rstrip()) >= _WRAPPED:
+        return False
+    return not _following(text, position + 1).islower()
 
 
 def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
@@ -190,10 +209,12 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     windows: list[Span] = []
     first = 0
     while first < len(pieces):
+        window_start = pieces[first].start
         last = first
-        while last + 1 < len(pieces) and pieces[last + 1].end - pieces[first].start <= characters:
-            last += 1  # the next sentence fits, too
-        windows.append(Span(pieces[first].start, pieces[last].end))
+        # As many of the next sentences as fit.
+        while last + 1 < len(pieces) and pieces[last + 1].end - window_start <= characters:
+            last += 1
+        windows.append(Span(window_start, pieces[last].end))
         if last + 1 == len(pieces):
             break
         # The next window begins with this one's last sentence, unless that is all of it.
@@ -206,9 +227,13 @@ def _cut(text: str, span: Span, characters: int) -> list[Span]:
     parts: list[Span] = []
     start = span.start
     while span.end - start > characters:
-        cut = text.rfind(" ", start + 1, start + characters)
-        end = cut if cut > start else start + characters
-        parts.append(Span(start, end))
-        start = end + 1 if cut > start else end
+        blank = text.rfind(" ", start + 1, start + characters)
+        if blank >= 0:
+            parts.append(Span(start, blank))
+            start = blank + 1
+        else:
+            end = start + characters
+            parts.append(Span(start, end))
+            start = end
     parts.append(Span(start, span.end))
     return parts

@@ -36,29 +36,41 @@ _LONGEST_CELL = 60
 """Characters of a line that may be a cell; a longer one is a sentence."""
 _WORD = re.compile(r"[^\W\d_]+")
 _NO_VALUE = frozenset({"-", "–", "—", "n/a"})
-"""What stands for no value."""
+"""What a cell without a value says."""
 _LONGEST_UNIT = 4
+"""Letters of a unit or a month: kg, USD, Sept."""
 _MOST_UNITS = 2
-"""Letters of a unit or a month, and how many a value has: 5 kg, USD 12, 3 May 2023."""
+"""Units and months that a value has: 5 kg, 3 May 2023, 12 h 30 min."""
 _SENTENCE_END = re.compile(r"[a-z)\]”\"'][.!?]$|[?!]$")
 _LISTED = re.compile(r"[-*+•‣◦▪·–—]\s")
 """How an item of a list begins."""
 _MOST_VALUES = 12
-"""Values that a line-broken row has at most."""
+"""Values that a line-broken row has at most: without a limit, a column of numbers is one row."""
 
 
 def row_around(text: str, place: Span) -> TableRow | None:
-    """The row of a table that a place is in; None where the place is in running text."""
-    return _row_of_html(text, place) or _row_of_lines(text, place)
+    """The row of a table that a place is in; None where the place is in running text.
+
+    A validator reads a quoted number together with the label of its row.
+    """
+    row = _row_of_html(text, place)
+    if row is not None:
+        return row
+    return _row_of_lines(text, place)
 
 
 def rows_in(text: str, place: Span) -> Sequence[TableRow]:
-    """The row that a place is in, or all rows that begin in it; empty in running text."""
+    """The row that a place is in, or all rows that begin in it; empty in running text.
+
+    A place is a piece of evidence, which is often a part of one row but may quote a whole table.
+    """
     row = row_around(text, place)
     if row is not None:
         return (row,)
     stretch = text[place.start : place.end]
-    beginnings = list(_HTML_ROW.finditer(stretch)) or list(re.finditer(r"(?m)^.", stretch))
+    beginnings = list(_HTML_ROW.finditer(stretch))
+    if not beginnings:
+        beginnings = list(re.finditer(r"(?m)^.", stretch))  # of each line
     rows: list[TableRow] = []
     for beginning in beginnings:
         position = place.start + beginning.start()
@@ -69,95 +81,133 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
 
 def is_heading(text: str, place: Span) -> bool:
-    """Whether a place is a whole line that only names what is below it."""
+    """Whether a place is a whole line that only names what is below it.
+
+    Evidence that is a heading supports no answer by itself.
+    """
     line_start = text.rfind("\n", 0, place.start) + 1
     line_end = text.find("\n", place.end)
+    # Where nothing is below, there is nothing to name.
     if line_end < 0 or not text[line_end:].strip():
-        return False  # nothing is below
+        return False
     line = text[line_start:line_end].strip()
     if "\n" in line or text[place.start : place.end].strip() not in line:
         return False
     if line.startswith("#"):
         return True
-    return _is_label(line) and re.search(r"\d", line) is None and _LISTED.match(line) is None
+    # A line with a number, or an item of a list, says something itself.
+    if re.search(r"\d", line) or _LISTED.match(line):
+        return False
+    return _is_label(line)
 
 
 def _row_of_html(text: str, place: Span) -> TableRow | None:
-    """The row of HTML around a place, and its header: the first row of the table."""
-    table = max(text.rfind("<table", 0, place.start + 1), text.rfind("<dl", 0, place.start + 1), 0)
-    if "<" not in text[table : place.start + 1]:
+    """The row of HTML around a place, with the line that names the columns, if there is one.
+
+    None where the place is outside of a row, runs over the end of one, or is in a layout table.
+    """
+    # Rows are looked for from the nearest table on, or in a chunk that begins within one, from the
+    # beginning.
+    before_place = text[: place.start + 1]
+    search_start = max(before_place.rfind("<table"), before_place.rfind("<dl"), 0)
+    if "<" not in before_place[search_start:]:
         return None
-    first: Span | None = None
-    for match in _HTML_ROW.finditer(text, table):
+    header: Span | None = None
+    for match in _HTML_ROW.finditer(text, search_start):
         if match.start() > place.start:
             return None
-        row = Span(match.start(), match.start() + len(match[0].rstrip()))
+        row_text = match[0].rstrip()
+        row = Span(match.start(), match.start() + len(row_text))
         if place.start < row.end:
-            if row.end - row.start > _MOST_OF_A_ROW or place.end > row.end:
+            if len(row_text) > _MOST_OF_A_ROW or place.end > row.end:
                 return None
-            return TableRow(span=row, header=first)
-        if first is None and "<th" in match[0]:
-            first = row
+            return TableRow(span=row, header=header)
+        if header is None and "<th" in row_text:
+            header = row
     return None
 
 
 def _row_of_lines(text: str, place: Span) -> TableRow | None:
     """The row of lines around a place: one line of several cells, or a line for each cell."""
-    starts = [0, *[line_break.end() for line_break in re.finditer("\n", text)]]
-    lines = _Lines(text, starts)
-    first = lines.at(place.start)
-    last = lines.at(max(place.start, place.end - 1))
-    if all(_has_cells(lines.of(number)) for number in range(first, last + 1)):
-        top = first
-        while top > 0 and _has_cells(lines.of(top - 1)):
-            top -= 1
-        header = lines.span(top, top) if top < first else None
-        return TableRow(span=lines.span(first, last), header=header)
-    return _line_broken(lines, first, last)
+    lines = _Lines(text)
+    first = lines.number_at(place.start)
+    last = lines.number_at(max(place.start, place.end - 1))
+    for number in range(first, last + 1):
+        if not _has_cells(lines.line(number)):
+            return _line_broken_row(lines, first, last)
+
+    # The table begins with the lines of cells right above; its top line names the columns.
+    top = first
+    while top > 0 and _has_cells(lines.line(top - 1)):
+        top -= 1
+    header: Span | None = None
+    if top < first:
+        header = lines.span(top, top)
+    return TableRow(span=lines.span(first, last), header=header)
 
 
-def _line_broken(lines: _Lines, first: int, last: int) -> TableRow | None:
-    """A label and the lines of its values: back from a value to the label, and on to the last."""
-    number = first
-    while number > 0 and _is_value(lines.of(number)):
-        number -= 1
-    if number > 0 and number == first and _names_next_line(lines.of(number - 1)):
-        number -= 1
-    if not _is_label(lines.of(number)):
+def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
+    """A label and the lines of its values, as text from a PDF has them; None in running text.
+
+    Args:
+        first: the number of the line in which the quoted place begins: a label, or a value.
+        last: the number of the line in which it ends.
+    """
+    # Back from a value to its label, which is the first line above that is no value.
+    label = first
+    while label > 0 and _is_value(lines.line(label)):
+        label -= 1
+    # "Colour:" above any line is the label of that line, which need be no number.
+    is_place_above_values = label == first
+    if is_place_above_values and label > 0 and _names_next_line(lines.line(label - 1)):
+        label -= 1
+    if not _is_label(lines.line(label)):
         return None
-    end = number + _names_next_line(lines.of(number))
-    while end - number < _MOST_VALUES and _is_value(lines.of(end + 1)):
+
+    # On to the last value.
+    end = label
+    if _names_next_line(lines.line(label)):
         end += 1
-    if end == number or last > end or not lines.of(end):
+    while end - label < _MOST_VALUES and _is_value(lines.line(end + 1)):
+        end += 1
+    has_values = end > label and lines.line(end) != ""
+    if not has_values or last > end:
         return None
-    return TableRow(span=lines.span(number, end))
+    return TableRow(span=lines.span(label, end))
 
 
 class _Lines:
-    """The lines of a text by their numbers, without the white space around them."""
+    """The lines of a text by their numbers, without the white space around them.
 
-    def __init__(self, text: str, starts: Sequence[int]) -> None:
+    Only the few lines around a place are cut out of the text, which may be a whole document.
+    """
+
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = starts
+        self._starts = [0]
+        for line_break in re.finditer("\n", text):
+            self._starts.append(line_break.end())
 
-    def at(self, position: int) -> int:
+    def number_at(self, position: int) -> int:
         """The number of the line that holds a position."""
         return bisect_right(self._starts, position) - 1
 
-    def of(self, number: int) -> str:
+    def line(self, number: int) -> str:
         """A line, stripped; empty behind the last one."""
         if number >= len(self._starts):
             return ""
+        start = self._starts[number]
         end = len(self._text)
         if number + 1 < len(self._starts):
             end = self._starts[number + 1]
-        return self._text[self._starts[number] : end].strip()
+        return self._text[start:end].strip()
 
     def span(self, first: int, last: int) -> Span:
         """From the first letter of one line to the last letter of another."""
-        start = self._text.index(self.of(first), self._starts[first])
-        end = self._text.index(self.of(last), self._starts[last]) + len(self.of(last))
-        return Span(start, end)
+        start = self._text.index(self.line(first), self._starts[first])
+        last_line = self.line(last)
+        last_start = self._text.index(last_line, self._starts[last])
+        return Span(start, last_start + len(last_line))
 
 
 def _has_cells(line: str) -> bool:
@@ -166,6 +216,7 @@ def _has_cells(line: str) -> bool:
         return False
     if line.startswith("|") or " | " in line or "\t" in line:
         return True
+    # A semicolon before a space is one of running text.
     return line.count(";") > 1 and "; " not in line
 
 
@@ -173,17 +224,24 @@ def _is_value(line: str) -> bool:
     """Whether a line is a cell with a number, perhaps with units, or with a mark for none."""
     if line.lower() in _NO_VALUE:
         return True
-    if len(line) > _LONGEST_CELL or not any(letter.isdigit() for letter in line):
+    if len(line) > _LONGEST_CELL:
+        return False
+    if not any(letter.isdigit() for letter in line):
         return False
     words = _WORD.findall(line)
-    return len(words) <= _MOST_UNITS and all(len(word) <= _LONGEST_UNIT for word in words)
+    if len(words) > _MOST_UNITS:
+        return False
+    return all(len(word) <= _LONGEST_UNIT for word in words)
 
 
 def _is_label(line: str) -> bool:
-    """Whether a line may name the values below it."""
-    if not 0 < len(line) <= _LONGEST_CELL or _SENTENCE_END.search(line):
+    """Whether a line may name the values below it: a few words that are no sentence."""
+    if line == "" or len(line) > _LONGEST_CELL:
         return False
-    return any(letter.isalpha() for letter in line) and not _is_value(line)
+    if _SENTENCE_END.search(line):
+        return False
+    has_letters = any(letter.isalpha() for letter in line)
+    return has_letters and not _is_value(line)
 
 
 def _names_next_line(line: str) -> bool:

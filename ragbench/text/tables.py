@@ -23,7 +23,8 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     if section:
         file = table(package, name)
         return {**file, **file[section]}
-    return tomllib.loads((get_data(package, f"{name}.toml") or b"").decode())
+    data = get_data(package, f"{name}.toml") or b""
+    return tomllib.loads(data.decode())
 
 
 class Prompt(NamedTuple):
@@ -50,11 +51,19 @@ def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
     """
     alternatives = [rule] if isinstance(rule, str) else rule
     text = "|".join([_LINE_BREAK.sub("", alternative) for alternative in alternatives])
-    return _REFERENCE.sub(lambda reference: regex_text(entries[reference[1]], entries), text)
+
+    def named_rule(reference: re.Match[str]) -> str:
+        name = reference[1]
+        return regex_text(entries[name], entries)
+
+    return _REFERENCE.sub(named_rule, text)
 
 
 class Patterns(dict[str, re.Pattern[str]]):
-    """The patterns of a section, each compiled when it is first used."""
+    """The patterns of a section, each compiled when it is first used.
+
+    To compile all of them would cost every command its time, and most commands use none.
+    """
 
     def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
         super().__init__()
@@ -62,6 +71,7 @@ class Patterns(dict[str, re.Pattern[str]]):
         self._flags = flags
 
     def __missing__(self, name: str) -> re.Pattern[str]:
+        """The pattern of a name that is used for the first time."""
         entries = table(*self._table_arguments)
         pattern = re.compile(regex_text(entries[name], entries), self._flags)
         self[name] = pattern

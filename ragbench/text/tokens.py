@@ -77,6 +77,7 @@ def squad_tokens(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _is_punctuation(char: str) -> bool:
+    """Whether a character is a mark: of Unicode's kinds, or a sign such as $ that SQuAD removes."""
     return char in string.punctuation or unicodedata.category(char).startswith("P")
 
 
@@ -115,8 +116,10 @@ _ASCII = re.compile(_run_of("[a-z0-9]++").removeprefix(r"(?=[^\W_])"))
 _CAREFUL = rf"[{_UNSPACED}]++|" + _run_of(rf"(?:[^\W_{_UNSPACED}]++|[{_MARKS}]++)+")
 _UNSPACED_START = rf"[{_UNSPACED}]"
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+"""A number with commas between groups of three digits."""
 _DIGIT = re.compile(r"\d")
 _JOINT = re.compile(r"[-_/]")
+"""What joins words, which are then tokens of their own."""
 
 
 def normalise(text: str) -> str:
@@ -131,36 +134,49 @@ def tokenise(text: str) -> list[str]:
     if text.isascii() and text.isalpha():  # one word, as most calls have
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
-    return [token for run in _runs(normal).findall(normal) for token in _tokens_of(run)]
+    tokens: list[str] = []
+    for run in _runs(normal).findall(normal):
+        tokens += _tokens_of(run)
+    return tokens
 
 
 def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
-    """The tokens that a chunk is found by: those of its text, and of its title so many times."""
+    """The tokens that a chunk is found by: those of its text, and of its title so many times.
+
+    Args:
+        title: from the metadata of the chunk, which may hold anything.
+    """
+    text_tokens = tokenise(text)
     if not title_weight or not isinstance(title, str):
-        return tokenise(text)
-    return tokenise(title) * title_weight + tokenise(text)
+        return text_tokens
+    return tokenise(title) * title_weight + text_tokens
 
 
 def _runs(normal: str) -> re.Pattern[str]:
     """The pattern that cuts a text into runs: the fastest that its letters allow."""
     if normal.isascii():
         return _ASCII
-    pattern = _CAREFUL if re.search(_NEEDS_CARE, normal) else _PLAIN
-    return re.compile(pattern)
+    # Not compiled before a text needs them, which takes milliseconds; `re` keeps them.
+    if re.search(_NEEDS_CARE, normal):
+        return re.compile(_CAREFUL)
+    return re.compile(_PLAIN)
 
 
 # Most runs are words that come again and again.
 @lru_cache(maxsize=1 << 17)
 def _tokens_of(run: str) -> tuple[str, ...]:
     """What one run of characters gives: one token, or several."""
+    # An English word, as most runs are.
     if run.isalpha() and run.isascii():
         return (_stem(run),)
+    # A script without spaces: overlapping pairs of characters, or a character that is alone.
     if re.match(_UNSPACED_START, run):
         if len(run) == 1:
             return (run,)
         return tuple(map("".join, pairwise(run)))
     if _GROUPED.fullmatch(run):
         return (run.replace(",", ""),)
+    # A number, a date or a code stays whole.
     if _DIGIT.search(run):
         return (run,)
     return tuple(map(_stem, _JOINT.split(run)))

@@ -40,13 +40,18 @@ class Wording(NamedTuple):
 
     @property
     def is_typed(self) -> bool:
-        """Whether it names amounts, dates or identifiers, and nothing else."""
+        """Whether it names amounts, dates or identifiers, and nothing else.
+
+        Metrics compare such a text by what it names, and not by its words.
+        """
         if not self.names_any:
             return False
-        typed = amount_words().typed
+        typed_words = amount_words().typed
         for token in self.tokens:
+            if token in typed_words or token in self.identifiers:
+                continue
             is_number = token[-1].isdecimal()
-            if token not in typed and not is_number and token not in self.identifiers:
+            if not is_number:
                 return False
         return True
 
@@ -60,7 +65,8 @@ class Wording(NamedTuple):
         """The years of its dates, and the numbers alone that may be a year."""
         years = {date.year for date in self.dates if date.year}
         for amount in self.amounts:
-            if not amount.dimension and 1000 <= amount.number <= 2100:
+            is_without_unit = amount.dimension == ""
+            if is_without_unit and 1000 <= amount.number <= 2100:
                 years.add(int(amount.number))
         return frozenset(years)
 
@@ -75,12 +81,17 @@ class Wording(NamedTuple):
         for amount in self.amounts:
             if not amount_is_among(amount, amounts):
                 return False
-        return all(any(map(date.is_within, other.dates)) for date in self.dates)
+        return all(_date_is_within(date, other.dates) for date in self.dates)
 
 
 def amount_is_among(amount: Amount, amounts: Iterable[Amount]) -> bool:
     """Whether one of the amounts is the same, in whatever unit it is written."""
     return any(map(amount.equals, amounts))
+
+
+def _date_is_within(date: Date, dates: Iterable[Date]) -> bool:
+    """Whether one of the dates names all that this one does: its day, month and year."""
+    return any(map(date.is_within, dates))
 
 
 @lru_cache(maxsize=8192)
@@ -90,14 +101,16 @@ def wording(text: str) -> Wording:
     if "'" in plain:
         plain = _GROUP_APOSTROPHE.sub(",", plain)
         plain = plain.replace("'s ", " ").replace("'", "")
+    # Most sentences name nothing, which a look at their words tells without reading the pieces.
     if plain.isascii() and not _NAMES_BY_SIGNS.search(plain):
-        tokens = tuple(plain.lower().translate(_LETTERS_ALONE).split())
-        names_nothing = amount_words().naming.isdisjoint(tokens)
-        if len(tokens) > _MOST_WORDS_READ_WHOLE and names_nothing:
-            return Wording(tokens, (), ())
+        words = tuple(plain.lower().translate(_LETTERS_ALONE).split())
+        names_nothing = amount_words().naming.isdisjoint(words)
+        if names_nothing and len(words) > _MOST_WORDS_READ_WHOLE:
+            return Wording(words, (), ())
     plain = han_numbers_in_digits(plain)
     plain = _HALF_OF_DAY_WITH_POINTS.sub(r"\1m", plain)
-    return _WordingReader(lexemes(plain)).read()
+    reader = _WordingReader(lexemes(plain))
+    return reader.read()
 
 
 _NAMES_BY_SIGNS = re.compile(r"[\d$%@~<>]|://|www\.")
@@ -105,6 +118,7 @@ _NAMES_BY_SIGNS = re.compile(r"[\d$%@~<>]|://|www\.")
 _GROUP_APOSTROPHE = re.compile(r"(?<=\d)'(?=\d{3}(?!\d))")
 """Between groups of three digits, as the Swiss write 1'250'000."""
 _HALF_OF_DAY_WITH_POINTS = re.compile(r"\b([aApP])\.\s?[mM]\.?(?!\w)")
+"""As in "9 a.m.", which is read like "9 am"."""
 _LETTERS_ALONE = "".join([chr(code) if chr(code).islower() else " " for code in range(128)])
 """A table for `str.translate`: every sign but a small letter becomes a space."""
 _MOST_WORDS_READ_WHOLE = 4
@@ -115,15 +129,20 @@ _MOST_DIGITS = 300
 _LARGEST = 1e300
 """The largest number: products of larger ones are infinite."""
 _MOST_WORDS_OF_BOUND = 4
+"""Words of the longest phrase that bounds a number, such as "no more than"."""
+_WORDS_FROM_BETWEEN = 6
+"""How far before "and 7 days" the word of "between 5" is looked for."""
 
 _ORDINAL_ENDINGS = ("st", "nd", "rd", "th")
 _OF = ("of", "de", "di")
 """Between a day and its month, or a month and its year."""
 _RANGE_WORDS = ("to", "bis")
+"""Between the two ends of a range: 5 to 7 days."""
 _CONTINUED = ("time", "length", "mass")
 """Dimensions of which one amount is written in two units: 1 hour 30 minutes, 6 feet 2 inches."""
 _MEASURED_IN_PARTS = ("time", "length", "mass", "length^3")
 """Dimensions of which a part is an amount of its own: half a minute, a third of a litre."""
+_AND_A_HALF = ("and", "a", "half")
 _THREE_DECIMALS = re.compile(r"-?\d{1,3}\.\d{3}")
 
 
@@ -194,9 +213,10 @@ class _WordingReader:
             return self._read_word(position)
         if kind == "clock":
             return self._read_clock(position)
-        if kind == "part":
-            above, below = re.split("[/⁄]", lexeme.raw)
-            return self._read_fraction(position, float(above) / float(below), position + 1)
+        if kind == "part":  # 3/4, with a slash or the sign of fractions
+            numerator, denominator = re.split("[/⁄]", lexeme.raw)
+            share = float(numerator) / float(denominator)
+            return self._read_fraction(position, share, position + 1)
         if kind in IDENTIFIER_KINDS:
             self._add_identifier(lexeme)
         elif kind == "day":
@@ -208,6 +228,11 @@ class _WordingReader:
     # --- words
 
     def _read_word(self, position: int) -> int:
+        """Reads a word: what it names, or else only the word.
+
+        The order decides about words of two meanings: "May" is a month before it is a word,
+        "third" a part before it is a number.
+        """
         words = self._words
         lexeme = self._lexemes[position]
         word = bare(lexeme.word)
@@ -215,7 +240,10 @@ class _WordingReader:
         if word in words.months:
             return self._read_month(position, words.months[word])
         is_ordinal = word in words.ordinals
-        if word in words.fractions and (not is_ordinal or self._is_part_of(position)):
+        is_part = word in words.fractions
+        if is_part and is_ordinal:
+            is_part = self._is_part_of(position)
+        if is_part:
             return self._read_fraction(position, words.fractions[word], end)
         if word in words.times:
             return self._read_times(position, words.times[word], end)
@@ -237,8 +265,10 @@ class _WordingReader:
 
     def _is_part_of(self, position: int) -> bool:
         """Whether "third" is a part, as in "a third of", and not an ordinal."""
-        is_all_or_part_of = self._word_at(position + 1) in ("of", "")
-        return self._word_at(position - 1) in ("a", "one") and is_all_or_part_of
+        word_before = self._word_at(position - 1)
+        word_behind = self._word_at(position + 1)
+        # Behind the last word of a text there is an empty one.
+        return word_before in ("a", "one") and word_behind in ("of", "")
 
     def _read_article(self, position: int) -> int:
         """Reads "an hour" as one, where a half follows, or the text says no more.
@@ -246,23 +276,30 @@ class _WordingReader:
         In a sentence "a day" and "a metre" seldom are amounts.
         """
         self._tokens.append(self._lexemes[position].word)
-        unit, end = self._unit(position + 1)
-        is_all = end >= len(self._lexemes) and position <= 2
-        if unit is None or not (is_all or self._follows_half(end)):
-            return position + 1
-        return self._read_quantity(1.0, 1.0, "", position, position + 1)
+        behind = position + 1
+        unit, end = self._unit(behind)
+        if unit is None:
+            return behind
+        # Up to two words may be before it, as in "within about an hour".
+        is_whole_text = end >= len(self._lexemes) and position <= 2
+        if is_whole_text or self._follows_half(end):
+            article = _Figure(number=1.0, place=1.0, end=behind)
+            return self._read_quantity(article, "", position)
+        return behind
 
     # --- numbers
 
     def _read_number(self, position: int) -> int:
-        """Reads a number in digits or words, with its scale and unit."""
+        """Reads a number in digits or words, with its scale ("thousand", "k") and its unit."""
         words = self._words
         number, place, end = self._figure(position)
         word_behind = bare(self._word_at(end))
         if word_behind == "times":
             return self._read_times(position, number, end + 1)
         if self._is_part(word_behind, number):  # two thirds
-            return self._read_fraction(position, number * words.fractions[word_behind], end + 1)
+            share = number * words.fractions[word_behind]
+            return self._read_fraction(position, share, end + 1)
+        # Several scales follow each other in "5 hundred thousand".
         while self._word_at(end) in words.scales:
             scale = words.scales[self._word_at(end)]
             number = min(number * scale, _LARGEST)
@@ -273,7 +310,8 @@ class _WordingReader:
             number *= short_scale
             place *= short_scale
             end += 1
-        return self._read_quantity(number, place, self._bound(position), position, end)
+        bound = self._bound(position)
+        return self._read_quantity(_Figure(number, place, end), bound, position)
 
     def _figure(self, position: int) -> _Figure:
         """A number alone, in digits or in one or two words."""
@@ -287,15 +325,20 @@ class _WordingReader:
                 end += 1
             return _Figure(number, place, end)
         word = bare(lexeme.word)
-        number = words.ordinals[word] if word in words.ordinals else words.numbers[word]
+        if word in words.ordinals:
+            number = words.ordinals[word]
+        else:
+            number = words.numbers[word]
         if behind.raw == "-":  # twenty-two
             behind = self._at(end + 1)
-            end_of_second = end + 2
+            end_of_second_word = end + 2
         else:
-            end_of_second = end + 1
-        digit = words.numbers.get(behind.word, words.ordinals.get(behind.word, 0))
+            end_of_second_word = end + 1
+        digit = words.numbers.get(behind.word)
+        if digit is None:
+            digit = words.ordinals.get(behind.word, 0)
         if number >= 20 and 0 < digit < 10:
-            return _Figure(number + digit, 1.0, end_of_second)
+            return _Figure(number + digit, 1.0, end_of_second_word)
         return _Figure(number, 1.0, end)
 
     def _is_part(self, word: str, number: float) -> bool:
@@ -322,19 +365,19 @@ class _WordingReader:
             return scale
         return None
 
-    def _read_quantity(
-        self, number: float, place: float, bound: str, position: int, end: int
-    ) -> int:
+    def _read_quantity(self, figure: _Figure, bound: str, position: int) -> int:
         """Adds a number with the unit behind it, or the currency before it.
 
         Args:
+            bound: as `Amount.bound`.
             position: of the first piece of the number.
-            end: the position behind the number.
         """
         words = self._words
+        number, place, end = figure
         word_behind = self._word_at(end)
         if word_behind in HALVES_OF_DAY and number <= 12:
-            self._add_time_of_day(_minutes(int(number), 0, word_behind))
+            minutes = _minutes(int(number), 0, word_behind)
+            self._add_time_of_day(minutes)
             return end + 1
         if word_behind in O_CLOCK and number <= 24:
             self._add_time_of_day(60 * int(number))
@@ -347,12 +390,14 @@ class _WordingReader:
             behind = end
             is_money = True
         if is_money and _THREE_DECIMALS.fullmatch(self._lexemes[position].raw):
-            number *= 1000  # "5.000 €": no currency has three decimals
+            # In "5.000 €" the point is between thousands: no currency has three decimals.
+            number *= 1000
             place = 1.0
         if self._follows_half(behind):
             number += 0.5
             place = 0.1
-            behind += 3
+            behind += len(_AND_A_HALF)
+            # The unit is before the half ("an hour and a half"), or behind it.
             if unit is None:
                 unit, behind = self._unit(behind)
         amount = amount_in_unit(number, place, unit, bound)
@@ -367,9 +412,10 @@ class _WordingReader:
 
     def _follows_half(self, position: int) -> bool:
         """Whether "and a half" follows: an hour and a half."""
-        if self._word_at(position) != "and":  # so it is nearly always
-            return False
-        return self._word_at(position + 1) == "a" and self._word_at(position + 2) == "half"
+        for offset, word in enumerate(_AND_A_HALF):
+            if self._word_at(position + offset) != word:
+                return False
+        return True
 
     def _add_unit_words(self, begin: int, end: int) -> None:
         """Adds the pieces of a unit to the words of the text."""
@@ -378,50 +424,63 @@ class _WordingReader:
                 self._tokens.append(lexeme.word)
 
     def _share_unit_of_range(self, amount: Amount, position: int) -> None:
-        """Of "5 to 7 days" the 5 are days, too."""
-        if not amount.dimension or not self._amounts or self._amounts[-1].dimension:
+        """Gives the 5 of "5 to 7 days" the unit of the 7: it is the amount that was read last."""
+        if not amount.dimension or not self._amounts:
+            return
+        low = self._amounts[-1]
+        if low.dimension:
             return
         between = self._at(position - 1)
         is_range = between.raw == "-" or between.word in _RANGE_WORDS
         if between.word == "and":
-            is_range = "between" in self._tokens[-6:]  # "between 5 and 7 days"
-        if is_range and self._at(position - 2).kind == "number":
-            low = self._amounts[-1]
-            size = amount.value / amount.number if amount.number else 1.0
-            self._amounts[-1] = low._replace(
-                dimension=amount.dimension, value=low.number * size, step=low.place * size
-            )
+            is_range = "between" in self._tokens[-_WORDS_FROM_BETWEEN:]  # "between 5 and 7 days"
+        if not is_range or self._at(position - 2).kind != "number":
+            return
+        unit_size = 1.0
+        if amount.number:
+            unit_size = amount.value / amount.number
+        self._amounts[-1] = low._replace(
+            dimension=amount.dimension,
+            value=low.number * unit_size,
+            step=low.place * unit_size,
+        )
 
     def _continues(self, amount: Amount, position: int) -> bool:
         """Whether an amount goes on from the one before: the minutes of "1 hour 30 minutes"."""
         if amount.dimension not in _CONTINUED or not self._amounts:
             return False
         begun = self._amounts[-1]
-        is_less_than_last_digit = begun.step > 0 and amount.value < begun.step
-        if begun.dimension != amount.dimension or not is_less_than_last_digit:
+        if begun.dimension != amount.dimension:
             return False
+        # The minutes are less than an hour, which is what the last digit of "1 hour" counts.
+        is_less_than_last_digit = begun.step > 0 and amount.value < begun.step
+        if not is_less_than_last_digit or amount.step >= begun.step:
+            return False
+        # The unit of the amount before is right before this number, or before an "and".
         before = self._at(position - 1)
         if before.word == "and":
             before = self._at(position - 2)
-        is_adjacent = before.kind == "word" and before.word in self._words.units
-        return is_adjacent and amount.step < begun.step
+        return before.kind == "word" and before.word in self._words.units
 
     def _bound(self, position: int) -> str:
-        """How the words before a number bound it: ``most`` by "no more than"."""
-        if self._word_at(position - 1) in self._words.currencies:
-            position -= 1
-        if self._word_at(position - 1) not in self._words.ends_of_bounds:
+        """How the words before a number bound it: ``most`` by "no more than"; or empty."""
+        end = position
+        if self._word_at(position - 1) in self._words.currencies:  # no more than $ 5
+            end -= 1
+        # Most numbers have no bound, which their last word before tells.
+        if self._word_at(end - 1) not in self._words.ends_of_bounds:
             return ""
         # The longest phrase counts: "no less than" is no "less than".
         for length in range(_MOST_WORDS_OF_BOUND, 0, -1):
-            before = self._lexemes[max(position - length, 0) : position]
-            bound = self._words.bounds.get(tuple([lexeme.word for lexeme in before]))
+            start = max(end - length, 0)
+            phrase = tuple([lexeme.word for lexeme in self._lexemes[start:end]])
+            bound = self._words.bounds.get(phrase)
             if bound is not None:
                 return bound
         return ""
 
     def _unit(self, position: int) -> tuple[Unit | None, int]:
-        """The unit at a position, and the position behind it."""
+        """The unit at a position, and the position behind it; None where there is no unit."""
         words = self._words
         lexeme = self._at(position)
         if lexeme.raw == "-":  # "a 30-day period"
@@ -431,12 +490,14 @@ class _WordingReader:
             position += 1
             lexeme = self._at(position)
         if lexeme.word in words.working:
+            # Five working days are no five days, so they have a dimension of their own.
             unit, end = self._unit(position + 1)
             if unit is not None and unit.dimension == "time":
                 return Unit("working time", unit.size), end
             return None, position
         end = position + 1
-        unit = words.units.get(f"{lexeme.word} {self._word_at(end)}")
+        two_words = f"{lexeme.word} {self._word_at(end)}"
+        unit = words.units.get(two_words)
         if unit is not None:
             return unit, end + 1
         unit = self._unit_by_word(lexeme)
@@ -444,12 +505,14 @@ class _WordingReader:
             return None, position
         power = self._at(end)
         if power.raw in ("^2", "^3") and power.is_right_behind(lexeme):
-            unit = unit.to_the_power(int(power.raw[1]))
+            exponent = int(power.raw[1])
+            unit = unit.to_the_power(exponent)
             end += 1
-        if self._at(end).raw == "/" or self._word_at(end) in ("per", "pro"):
-            unit_below = self._unit_by_word(self._at(end + 1))
-            if unit_below is not None:
-                return unit.per(unit_below), end + 2
+        ratio_sign = self._at(end)
+        if ratio_sign.raw == "/" or ratio_sign.word in ("per", "pro"):
+            denominator = self._unit_by_word(self._at(end + 1))
+            if denominator is not None:
+                return unit.per(denominator), end + 2
         return unit, end
 
     def _unit_by_word(self, lexeme: Lexeme) -> Unit | None:
@@ -457,7 +520,11 @@ class _WordingReader:
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
-        return units.get(lexeme.raw) or units.get(lexeme.word) or units.get(bare(lexeme.word))
+        # As it is written before in small letters: "M" and "m" are two units.
+        for name in (lexeme.raw, lexeme.word, bare(lexeme.word)):
+            if name in units:
+                return units[name]
+        return None
 
     # --- parts and frequencies
 
@@ -472,19 +539,21 @@ class _WordingReader:
             self._add_unit_words(end, end_of_unit)
             self._amounts.append(amount_in_unit(share, 0.0, unit))
             return end_of_unit
-        self._spoken.append(Amount("share", share, share, 0.0, 1e-6))
+        # The step is room for the errors of division: 2/3 and 4/6 are the same.
+        self._spoken.append(Amount("share", value=share, number=share, place=0.0, step=1e-6))
         return end
 
     def _read_times(self, position: int, count: float, end: int) -> int:
         """Reads how often something happens; with "a year" behind it in which time."""
         self._add_pieces(position, end)
-        if self._word_at(end) in self._words.each or self._at(end).raw == "/":
+        behind_count = self._at(end)
+        if behind_count.word in self._words.each or behind_count.raw == "/":
             unit, behind = self._unit(end + 1)
             if unit is not None and unit.dimension == "time":
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
                 return behind
-        self._spoken.append(Amount("times", count, count, 1.0, 1.0))
+        self._spoken.append(Amount("times", value=count, number=count, place=1.0, step=1.0))
         return end
 
     def _read_every(self, position: int) -> int:
@@ -497,14 +566,18 @@ class _WordingReader:
             count, _ = _number_in_digits(lexeme.raw)
         else:
             count = self._words.numbers.get(bare(lexeme.word))
-        begin_of_unit = end if count is None else end + 1
+        begin_of_unit = end
+        if count is not None:
+            begin_of_unit += 1
         unit, behind = self._unit(begin_of_unit)
         if unit is None or unit.dimension != "time" or count == 0:
             return end
+        seconds = unit.size
         if count is not None:
             self._tokens.append(f"{count:.12g}")
+            seconds *= count
         self._add_unit_words(begin_of_unit, behind)
-        self._spoken.append(rate(1.0, (count or 1.0) * unit.size))
+        self._spoken.append(rate(1.0, seconds))
         return behind
 
     def _add_pieces(self, begin: int, end: int) -> None:
@@ -516,39 +589,49 @@ class _WordingReader:
 
     def _read_clock(self, position: int) -> int:
         """Reads a time of day in digits, with the half of the day behind it."""
+        # Of 14:00:30 the seconds are left out: times of day compare by their minutes.
         hours, minutes = self._lexemes[position].raw.split(":")[:2]
         word_behind = self._word_at(position + 1)
-        self._add_time_of_day(_minutes(int(hours), int(minutes), word_behind))
+        minutes_of_day = _minutes(int(hours), int(minutes), word_behind)
+        self._add_time_of_day(minutes_of_day)
         if word_behind in (*HALVES_OF_DAY, "uhr"):
             return position + 2
         return position + 1
 
     def _add_time_of_day(self, minutes: int) -> None:
-        """Adds a time of day, by its minutes since midnight."""
+        """Adds a time of day, by its minutes since midnight.
+
+        Its word is one that no text has, so that "2 pm" and "14:00" are the same word.
+        """
         self._tokens.append(f"clock{minutes}")
-        self._amounts.append(Amount("clock", minutes, minutes / 60, 0.0, 0.0))
+        self._amounts.append(Amount("clock", value=minutes, number=minutes / 60))
 
     def _add_identifier(self, lexeme: Lexeme) -> None:
         """Adds an address, a version, a phone number or a ratio, in one form."""
         identifier = lexeme.word.rstrip(".,;:!?)")
-        if lexeme.kind == "phone":
+        if lexeme.kind == "phone":  # without the spaces, points and brackets between digits
             country_sign = "+" if identifier.startswith("+") else ""
-            identifier = country_sign + re.sub(r"\D", "", identifier)
+            digits = re.sub(r"\D", "", identifier)
+            identifier = country_sign + digits
         self._identifiers.append(identifier)
         self._tokens.append(identifier)
 
     def _add_day(self, lexeme: Lexeme) -> None:
         """Adds a day in digits; of 3/4/2024 only the year is sure."""
         parts = [int(part) for part in re.split("[-./]", lexeme.raw)]
-        year, month, day = parts if "-" in lexeme.raw else reversed(parts)
+        if "-" in lexeme.raw:  # 2024-03-12
+            year, month, day = parts
+        else:  # 12.03.2024
+            day, month, year = parts
         is_american_or_british = "/" in lexeme.raw and month <= 12 and day <= 12
         if is_american_or_british and month != day:
             self._tokens.append(lexeme.word)
             self._amounts.append(year_as_amount(year))
             return
-        if month > 12:
+        if month > 12:  # 3/14/2024 is American
             day, month = month, day
-        if not 1 <= month <= 12 or not 1 <= day <= 31:
+        is_date = 1 <= month <= 12 and 1 <= day <= 31
+        if not is_date:
             self._tokens.append(lexeme.word)
             self._identifiers.append(lexeme.word)
             return
@@ -556,32 +639,36 @@ class _WordingReader:
         self._tokens += [str(day), self._words.month_names[month - 1], str(year)]
 
     def _read_month(self, position: int, month: int) -> int:
-        """Reads the name of a month, with day and year around it where there are any."""
+        """Reads the name of a month, with day and year around it where there are any.
+
+        Names that are also words, such as "may" and "march", are months beside a number only.
+        """
         lexeme = self._lexemes[position]
         end = position + 1
         before = self._at(position - 1)
-        if before.word in _ORDINAL_ENDINGS:
+        if before.word in _ORDINAL_ENDINGS:  # 3rd May
             before = self._at(position - 2)
-        is_dated = before.kind == "number" or self._at(end).kind == "number"
-        if before.word in _OF and self._word_at(position - 2) in _ORDINAL_ENDINGS:
-            is_dated = True  # the 3rd of May
-        if not is_dated and bare(lexeme.word) in self._words.ambiguous_months:
-            self._tokens.append(lexeme.word)
-            return end
+        if bare(lexeme.word) in self._words.ambiguous_months:
+            is_beside_number = before.kind == "number" or self._at(end).kind == "number"
+            word_before_of = self._word_at(position - 2)
+            is_behind_of = before.word in _OF and word_before_of in _ORDINAL_ENDINGS
+            # A number may also be two pieces before: the 3rd of May.
+            if not is_beside_number and not is_behind_of:
+                self._tokens.append(lexeme.word)
+                return end
         day = self._take_day_before(before)
         self._tokens.append(self._words.month_names[month - 1])
         if self._word_at(end) in _OF:
             end += 1
-        if day is None and _is_day(self._at(end)):
+        if day is None and _is_day(self._at(end)):  # May 3rd
             day = int(self._at(end).raw)
             self._tokens.append(str(day))
             end += 1
             if self._word_at(end) in _ORDINAL_ENDINGS:
                 end += 1
         year: int | None = None
-        digits = self._at(end).raw
-        if self._at(end).kind == "number" and len(digits) == 4 and digits.isdecimal():
-            year = int(digits)
+        if _is_year(self._at(end)):
+            year = int(self._at(end).raw)
             self._tokens.append(str(year))
             end += 1
         self._dates.append(Date(year, month, day))
@@ -593,11 +680,13 @@ class _WordingReader:
         Args:
             before: the piece before the month, or before the ending of "3rd".
         """
-        is_behind_of = before.word in _OF and len(self._tokens) > 1 and self._tokens[-2].isdecimal()
-        if before.kind != "number" and not is_behind_of:
+        is_behind_number = before.kind == "number"
+        if before.word in _OF and len(self._tokens) > 1:
+            # The words of "the 3rd of" end with the number and "of".
+            is_behind_number = self._tokens[-2].isdecimal()
+        if not is_behind_number or not self._amounts:
             return None
-        if not self._amounts:
-            return None
+        # The number was read as an amount already, since texts are read from the left.
         amount = self._amounts[-1]
         is_whole_number = not amount.dimension and amount.place == 1.0
         if not is_whole_number or not 1 <= amount.number <= 31:
@@ -607,25 +696,39 @@ class _WordingReader:
 
 
 def _is_day(lexeme: Lexeme) -> bool:
-    """Whether a piece may be the day of a month."""
-    is_short = lexeme.kind == "number" and lexeme.raw.isdecimal() and len(lexeme.raw) <= 2
-    return is_short and 1 <= int(lexeme.raw) <= 31
+    """Whether a piece may be the day of a month: a number of one or two digits, up to 31."""
+    if lexeme.kind != "number" or not lexeme.raw.isdecimal():
+        return False
+    return len(lexeme.raw) <= 2 and 1 <= int(lexeme.raw) <= 31
+
+
+def _is_year(lexeme: Lexeme) -> bool:
+    """Whether a piece behind a month may be the year of it: a number of four digits."""
+    if lexeme.kind != "number" or not lexeme.raw.isdecimal():
+        return False
+    return len(lexeme.raw) == 4
 
 
 def _number_in_digits(digits: str) -> tuple[float, float]:
-    """A number in digits, and what its last digit counts."""
+    """A number in digits, and what its last digit counts.
+
+    A comma before one or two digits is that of decimals (12,50), else it is between thousands;
+    several points are between thousands (4.523.000).
+    """
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
         whole, _, decimals = plain.rpartition(",")
         is_decimal_comma = len(decimals) <= 2 and "." not in decimals
         if is_decimal_comma:
-            plain = f"{whole.replace('.', '').replace(',', '')}.{decimals}"
+            whole_digits = whole.replace(".", "").replace(",", "")
+            plain = f"{whole_digits}.{decimals}"
         else:
             plain = plain.replace(",", "")
     elif plain.count(".") > 1:
         plain = plain.replace(".", "")
     _, _, decimals = plain.partition(".")
-    return float(plain), 10.0 ** -len(decimals)
+    place = 10.0 ** -len(decimals)
+    return float(plain), place
 
 
 def _minutes(hours: int, minutes: int, half: str) -> int:
