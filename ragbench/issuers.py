@@ -39,6 +39,8 @@ def _marks_of_bytes() -> bytes:
 
 _MARKS_OF_BYTES = _marks_of_bytes()
 _MARKS_OF_RUN = b"x" * _SHORTEST
+_LONG_NAME = b'"context_metadata":'
+"""A field of every stored retrieval, whose name is as long as a key: most have no other run."""
 _BETWEEN_WORDS = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[abfnrtv]|%[0-9A-Fa-f]{2}|[^A-Za-z0-9]+")
 """What separates words: signs, and letters that are written as an escape, as in ``%3Dghp_``."""
 _BLANK_SIGNS = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
@@ -98,7 +100,7 @@ class _Shapes:
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
-        """By what is in the middle of a key that begins with anything."""
+        """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for entry in (*table["listed"].values(), *table["more"].values()):
             self._add(entry)
@@ -107,7 +109,9 @@ class _Shapes:
         """Adds an entry of the table under each beginning that its keys may have."""
         shape = _Shape(entry)
         if "holds" in entry:
-            self.by_part.append((entry["holds"], shape))
+            # ":AA" of a key with a colon: the run of its end begins with "AA".
+            parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
+            self.by_part.append((max(parts, key=len), shape))
             return
         for beginning in entry["begins"]:
             parts = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
@@ -141,7 +145,9 @@ def _shapes() -> _Shapes:
 
 def may_hold_key(data: bytes) -> bool:
     """Whether a text in UTF-8 has a run that is long enough for a key; most have none."""
-    return _MARKS_OF_RUN in data.translate(_MARKS_OF_BYTES)
+    if _MARKS_OF_RUN not in data.translate(_MARKS_OF_BYTES):
+        return False
+    return _MARKS_OF_RUN in data.replace(_LONG_NAME, b"").translate(_MARKS_OF_BYTES)
 
 
 def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
@@ -153,17 +159,27 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes()
-    runs = [*_RUN.finditer(text)]
-    text_of_runs = " ".join([run[0] for run in runs])
+    runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
+    text_of_runs = runs.decode("ascii")
     if shapes.may_begin(_words(text_of_runs)):
-        for run in runs:
+        for run in _RUN.finditer(text):
             yield from _keys_in(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
-        if part not in text:
+        if part not in text_of_runs:
             continue
         for match in shape.pattern.finditer(text):
             if shape.is_key(match[0]):
                 yield match.span()
+
+
+def _long_runs(data: bytes) -> Iterator[bytes]:
+    """What `_RUN` finds in a text in UTF-8, ten times as fast."""
+    marks = data.translate(_MARKS_OF_BYTES) + b" "
+    start = marks.find(_MARKS_OF_RUN)
+    while start >= 0:
+        end = marks.index(b" ", start)
+        yield data[start:end]
+        start = marks.find(_MARKS_OF_RUN, end)
 
 
 def _words(text: str) -> Sequence[str]:

@@ -25,6 +25,8 @@ from itertools import pairwise
 from pkgutil import get_data
 from typing import cast
 
+from ragbench.issuers import may_hold_key, spans_of_keys
+
 MASK = "***"
 
 # The words of a name: of camelCase, snake_case and kebab-case.
@@ -390,6 +392,8 @@ def hidden(text: str) -> str:
     The values of environment variables whose names say that they are secret are among them.
     """
     without_secrets = hidden_in_id(text)
+    if not may_hold_key(without_secrets.encode("utf-8", "surrogatepass")):
+        return without_secrets
     return _masked(without_secrets, _spans_of_keys(without_secrets))
 
 
@@ -424,6 +428,9 @@ def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
     """
+    # Most texts hold nothing to mask: they are not decoded.
+    if not _SECRETS.forms() and not may_hold_key(data):
+        return data
     text = data.decode("utf-8", "surrogateescape")
     return hidden_in_document(text, ids=ids).encode("utf-8", "surrogateescape")
 
@@ -442,9 +449,6 @@ _LEAST_OF_PRIVATE_KEY = 64
 
 def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
     """Start and end of each key in a text that is one by its form alone; they may overlap."""
-    # Late: it is needed only where a text leaves the process.
-    from ragbench.issuers import may_hold_key, spans_of_keys
-
     if not may_hold_key(text.encode("utf-8", "surrogatepass")):
         return
     yield from spans_of_keys(text, is_message=is_message)

@@ -212,7 +212,8 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
     Parsers keep the last value: where the text has more keys than its value, it is read again.
     """
-    if raw.count(b'":') + raw.count(b'" :') <= _count_keys(value):
+    keys_in_text = sum(1 for _ in _END_OF_KEY.finditer(raw))
+    if keys_in_text <= _count_keys(value):
         return True
     repeated = _repeated_key(raw)
     if repeated is None:
@@ -257,6 +258,7 @@ OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data",
 """Where a JSON object over a whole file keeps its records."""
 OTLP = frozenset(OUTER[:3])
 """Those of them with the resource spans of OTLP, which are read by the name of their list."""
+_END_OF_KEY = re.compile(rb'"\s*:')
 _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 """A text of JSON, and the colon after it if it is a key."""
 
@@ -715,10 +717,6 @@ def line_value(
             _note_bad_line(line, str(problem), path, problems)
             return ()
     if is_unchecked:
-        return (value,)
-    # Nearly every line is an object of plain values.
-    keys = line.raw.count(b'":') + line.raw.count(b'" :')
-    if value.__class__ is dict and keys <= len(cast("dict[str, object]", value)):
         return (value,)
     if is_unambiguous(line.raw, value, path, line.number, problems):
         return (value,)

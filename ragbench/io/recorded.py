@@ -100,9 +100,9 @@ class Retrieved:
 
     def complete_ids(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Ids by rank; a chunk without an id is called by its rank, such as ``#3``, and counted."""
-        missing = sum(not id for id in ids)
-        if missing:
-            self.warnings[str(WarningKind.MISSING_ID)] += missing
+        if all(ids):
+            return tuple(ids)
+        self.warnings[str(WarningKind.MISSING_ID)] += sum(not id for id in ids)
         return tuple(id or f"#{rank}" for rank, id in enumerate(ids, start=1))
 
     def of_ids(self, ids: Sequence[str], scores: Sequence[float] | None) -> RetrievalResult[Any]:

@@ -78,13 +78,10 @@ def is_unsure(answer: str) -> bool:
 def is_opposite(beside: Beside) -> bool:
     """Whether the answer has the opposite of a word of the reference, and not the word."""
     opposites_by_word = opposites()
-    # Of "red, white and green" the red is no opposite of the green. But of "pressure falls when
-    # volume falls" one more falls than of "pressure rises when volume falls".
-    other_words = set(Counter(beside.answer.tokens) - Counter(beside.right.tokens))
     for word in beside.right.tokens:
-        if word in beside.answer_tokens:
+        if word not in opposites_by_word or word in beside.answer_tokens:
             continue
-        opposed = opposites_by_word.get(word, frozenset()) & other_words
+        opposed = opposites_by_word[word] & _added_words(beside)
         # A question that names the opposite alone asks about it: the answer repeats it.
         is_repeated = word not in beside.query_tokens and not opposed.isdisjoint(
             beside.query_tokens
@@ -92,6 +89,15 @@ def is_opposite(beside: Beside) -> bool:
         if opposed and not is_repeated:
             return True
     return _has_opposed_affix(beside)
+
+
+def _added_words(beside: Beside) -> set[str]:
+    """The words that the answer has more often than the reference.
+
+    Of "red, white and green" the red is no opposite of the green. But of "pressure falls when
+    volume falls" one more falls than of "pressure rises when volume falls".
+    """
+    return set(Counter(beside.answer.tokens) - Counter(beside.right.tokens))
 
 
 def _has_opposed_affix(beside: Beside) -> bool:
@@ -196,9 +202,12 @@ def counts_other_things(beside: Beside) -> bool:
     question that names one of the two ("How many tickets?") says what is counted, so that the other
     word is likely another word for it.
     """
+    things = _things_by_number(beside.right.tokens)
+    if not things:
+        return False
     things_in_answer = _things_by_number(beside.answer.tokens)
     answer_stems = stems(beside.answer_tokens)
-    for number, thing in _things_by_number(beside.right.tokens).items():
+    for number, thing in things.items():
         thing_in_answer = things_in_answer.get(number)
         if thing_in_answer is None:
             continue

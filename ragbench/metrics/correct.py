@@ -165,8 +165,12 @@ def is_same(response: str, reference: str) -> bool:
     answer_words = wording(response[:LONGEST]).tokens
     if len(words) != len(answer_words) or not words:
         return False
+    if answer_words == words:
+        return True
+    if response.isascii() and reference.isascii():
+        return False
     # "Muller" is "Müller", where only an accent is left out.
-    return answer_words == words or as_written(answer_words, words) == words
+    return as_written(answer_words, words) == words
 
 
 def sure_verdict(probability: float) -> bool | None:

@@ -296,7 +296,8 @@ def _attribution(
     if is_unanswerable(case):
         return _of_unanswerable(checked)
     # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
-    if case.judgements is not None and not any(case.judgements.values()):
+    judgements = case.judgements
+    if judgements is not None and not any(judgements.values()):
         return _without_retrieval(checked)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)

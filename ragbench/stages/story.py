@@ -219,7 +219,7 @@ def _chunks(
             shown=shown_rank,
             score=None if result.scores is None else result.scores[position],
             is_gold=is_gold,
-            moves=tuple(_moves(id, steps)),
+            moves=tuple(_moves(id, steps)) if steps else (),
             marks=_marks(trace, id, text, chunk_quotes),
             address=_web_address(result, position),
         )
@@ -313,6 +313,8 @@ def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) 
     for start, end in quotes:
         if end <= len(text):
             stretches.add((start, end, "quote"))
+    if not stretches:  # as of most chunks
+        return ()
     marks: list[Mark] = []
     for start, end, kind in sorted(stretches)[:_MOST_MARKS]:
         marks.append(Mark(start=start, end=end, kind=kind))

@@ -227,6 +227,13 @@ def test_most_texts_are_not_looked_at() -> None:
     assert may_hold_key(KEYS["AWS"].encode())
 
 
+def test_the_longest_name_of_a_stored_field_is_no_run() -> None:
+    stored = b'{"context_ids":["d1"],"context_metadata":null,"scores":[0.5]}'
+
+    assert not may_hold_key(stored)
+    assert may_hold_key(stored.replace(b"d1", KEYS["AWS"].encode()))
+
+
 def test_a_private_key_in_a_document_is_masked_if_it_is_one() -> None:
     body = "MIIEvQIBADAN" + "Bgkqhki" * 12
     begin, end = "-----BEGIN PRIVATE" + " KEY-----", "-----END PRIVATE" + " KEY-----"

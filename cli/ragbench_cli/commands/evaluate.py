@@ -468,10 +468,13 @@ class _Opened:
         """Imports what metrics, validator and engine need: what is missing is an error at once."""
         from ragbench.plugins import import_packages_of
         from ragbench.verbs.evaluate import import_for_metrics
-        from ragbench.workers.engines import import_engine
 
         import_for_metrics(self.metrics, self.models.judging)
-        import_engine(self.options.asking.on.engine)
+        engine = self.options.asking.on.engine
+        if engine != "local":
+            from ragbench.workers.engines import import_engine
+
+            import_engine(engine)
         if self.options.measuring.validate is not None:
             self._open_validator(self.options.measuring.validate, stack)
             import_packages_of(self.validator)

@@ -662,6 +662,7 @@ def test_a_split_that_the_user_names_needs_no_note(beir: Path) -> None:
     ("name", "text", "line"),
     [
         ("x.jsonl", '{"query": "A?"}\n{"query": "B?", "query": "C?"}\n', 2),
+        ("x.jsonl", '{"query": "A?", "query"\t : "B?"}\n', 1),
         ("x.json", '[{"query": "A?"},\n{"query": "B?",\n\n"query": "C?"}]', 4),
         (
             "x.jsonl",
