@@ -256,7 +256,7 @@ def _lists_of_search(tree: Tree, search: Span, hops: Sequence[Span]) -> list[Doc
 def _hop(span: Span) -> dict[str, Any]:
     """A search of several, as a retrieval's metadata holds it.
 
-    By its hops a reader sees which of the searches missed what the answer needs.
+    The metrics of hops (`ragbench.metrics.hops`) read it there.
     """
     row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
