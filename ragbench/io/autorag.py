@@ -57,10 +57,13 @@ def _groups(value: object) -> list[list[str]] | None:
         return None
     if not is_list(value):
         return [[*as_ids(value)]]
+    # A plain list of ids is one group.
     items = value if any(map(is_list, value)) else [value]
     groups: list[list[str]] = []
     for item in items:
-        ids = [id for id in as_ids(item) if id.strip()] if item is not None else []
+        if item is None:
+            continue
+        ids = [id for id in as_ids(item) if id.strip()]
         if ids:
             groups.append(ids)
     return groups

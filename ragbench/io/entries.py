@@ -61,7 +61,9 @@ class SourceInfo(Record):
     @property
     def all_hints(self) -> tuple[str, ...]:
         """Its hints, and those of the answers that were joined."""
-        return self.hints if self.answers is None else (*self.hints, *self.answers.hints)
+        if self.answers is None:
+            return self.hints
+        return self.hints + self.answers.hints
 
     def lines(self) -> Iterator[str]:
         """Yields what a user is told of how the source is read, a line each."""
@@ -118,7 +120,9 @@ class SourceInfo(Record):
 
 def _and_more(count: int) -> str:
     """The end of a list that leaves out so many of its items; empty where it leaves out none."""
-    return f" and {count} more" if count > 0 else ""
+    if count <= 0:
+        return ""
+    return f" and {count} more"
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
@@ -134,8 +138,10 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
     for entry in entries:
         counts.update(entry.recorded.keys())
         outcomes = entry.recorded.values()
-        failed += any(outcome.status is Status.FAILED for outcome in outcomes)
-        timed += any(outcome.seconds is not None for outcome in outcomes)
+        if any(outcome.status is Status.FAILED for outcome in outcomes):
+            failed += 1
+        if any(outcome.seconds is not None for outcome in outcomes):
+            timed += 1
         search = entry.recorded.get("retrieve")
         if search is not None and search.value is not None:
             has_hops = has_hops or "hops" in as_object(search.value.metadata)

@@ -168,7 +168,10 @@ def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
 
 
 def _key_by_name_or_text(values: Values, names: Iterable[str]) -> str | None:
-    """The key with the first of some names, else the only one that holds a text."""
+    """The key with the first of some names, else the only one that holds a text.
+
+    Keys are the user's own: of a single text there is no doubt which it is.
+    """
     key = _key_by_name(values, names)
     if key is not None:
         return key

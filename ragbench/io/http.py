@@ -88,6 +88,7 @@ class _Connections:
     """A client and the event loop that its connections belong to."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
+        """Takes a client that only this process uses: a fork cannot share its connections."""
         self.process = os.getpid()
         self._loop = _loop_of(self.process)
         self._client = client
@@ -337,7 +338,8 @@ class JsonEndpoint:
                 raise self._unreachable(
                     f"{shown} gives no connection within a time limit"
                 ) from None
-            return None, _Failure(self._masked(str(error) or type(error).__name__), False)
+            reason = self._masked(str(error) or type(error).__name__)
+            return None, _Failure(reason, was_connected=False)
         except TimeoutError:
             raise StageTimeoutError(
                 f"{shown} did not answer in time: the answer was not complete after "
@@ -348,7 +350,7 @@ class JsonEndpoint:
         except (library.HTTPError, library.InvalidURL) as error:
             problem = self._masked(f"{type(error).__name__}: {error}".rstrip(": "))
             if isinstance(error, (library.NetworkError, library.RemoteProtocolError)):
-                return None, _Failure(problem, True)
+                return None, _Failure(problem, was_connected=True)
             raise HTTPRagError(f"{shown} failed: {problem}") from None
         return response, None
 
@@ -366,7 +368,10 @@ class JsonEndpoint:
             return response
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
-        """What the client is given to send: JSON by POST, unless a kind of endpoint has another."""
+        """What the client is given to send: JSON by POST, unless a kind of endpoint has another.
+
+        These are the arguments of `httpx.AsyncClient.request`.
+        """
         return {"method": "POST", "url": address, "json": payload}
 
     def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
@@ -390,8 +395,8 @@ class JsonEndpoint:
 
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
         """The error of a response, with where it redirects to and how it begins."""
-        location = response.headers.get("location") if response.is_redirect else None
-        if location:
+        location = response.headers.get("location")
+        if response.is_redirect and location:
             message += f" with a redirect to {self._masked(location)}, which would drop the body"
         # Blanks are squeezed only after masking, and a secret may be cut: hence the longer part.
         beginning = self._masked(response.text[: 4 * _SHOWN])

@@ -173,12 +173,12 @@ def _answer_row(number: int, entry: Entry) -> tuple[object, ...]:
     case = entry.case
     outcomes = entry.recorded.values()
     # An id that was made from the query, because the source has none, says no more than that.
-    query_digest = derived_id("q", case.query) if case.query else None
+    query_digest: str | None = None
     id: str | None = case.id
-    if query_digest is not None and (
-        case.id == query_digest or case.id.startswith(f"{query_digest}-")
-    ):
-        id = None
+    if case.query:
+        query_digest = derived_id("q", case.query)
+        if case.id == query_digest or case.id.startswith(f"{query_digest}-"):
+            id = None
     return (
         number,
         id,
@@ -313,14 +313,15 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
             _give(db, position, answer[0])
             continue
         if position in judged:
-            counts.first_empty = counts.first_empty or case_id
+            if counts.empty == 0:
+                counts.first_empty = case_id
             counts.empty += 1
         if counts.unanswered is None:
             counts.unanswered = _Example(case_id, query)
 
 
 def _give(db: sqlite3.Connection, position: int, number: int) -> None:
-    """Gives the case at a position the answer with a number."""
+    """Gives the case at a position the answer with a number; a note counts those not used."""
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
 

@@ -82,7 +82,7 @@ def plain(value: object, place: str = "") -> Any:
         return members
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[object]", value)
-        if _JSON_TYPES.issuperset(map(type, items)):
+        if _JSON_TYPES.issuperset(map(type, items)):  # most are: nothing is built anew
             return items
         return [plain(item, f"{place}[{position}]") for position, item in enumerate(items)]
     return _plain_of_rare_type(value, place)
@@ -98,7 +98,10 @@ def _plain_number(number: float) -> float | str:
 
 
 def _plain_of_rare_type(value: object, place: str) -> Any:
-    """The rarer types, in an order in which a subtype comes before its base."""
+    """The rarer types, in an order in which a subtype comes before its base.
+
+    An enum of texts is also a text, and a datetime a date.
+    """
     if isinstance(value, Enum):
         return plain(value.value, place)
     if isinstance(value, str):
@@ -124,7 +127,10 @@ def _plain_of_record(value: object, place: str) -> Any:
     if isinstance(value, type):  # a class itself has the methods of its values
         raise _refusal(f"a {type(value).__name__}", place)
     if is_dataclass(value):
-        return plain({field.name: getattr(value, field.name) for field in fields(value)}, place)
+        members: dict[str, object] = {}
+        for field in fields(value):
+            members[field.name] = getattr(value, field.name)
+        return plain(members, place)
     # By their methods, so that neither package is imported.
     method_name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
     method: object = getattr(value, method_name, None)

@@ -47,8 +47,10 @@ class LabelledClaim(Record):
 
     @property
     def graded(self) -> float:
-        """The grade; the level where there is none."""
-        return float(self.level) if self.grade is None else self.grade
+        """The grade; the level where there is none: judges' scores are ranked against it."""
+        if self.grade is None:
+            return float(self.level)
+        return self.grade
 
 
 _EXPERTQA = {"Complete": 1.0, "Incomplete": 0.5, "Partial": 0.5, "Missing": 0.0}
@@ -118,7 +120,8 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
     """Labelled answers as claims with their contexts as evidence; of several people the mean."""
     labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
-        if label.metric in (metric, "") or not metric:
+        is_of_metric = not metric or label.metric in (metric, "")
+        if is_of_metric:
             labels_of.setdefault(label.key, []).append(label)
     for number, labels in enumerate(labels_of.values(), start=1):
         # All labels of an answer repeat what they are about.
@@ -174,8 +177,9 @@ def _claim(row: Row, number: str) -> LabelledClaim:
             raise _FieldError("grade", problem) from None
     # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
+    claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
     return LabelledClaim(
-        id=str(row.get("id") or as_object(row.get("meta")).get("id") or number),
+        id=str(claim_id or number),
         claim=claim_texts[0],
         evidence=evidence,
         level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2

@@ -88,7 +88,8 @@ class ReadLimits(Record):
 
         `zipfile` gives no more of a part than its directory says, whatever the data hold.
         """
-        if sum(part.file_size for part in archive.infolist()) > self.file:
+        unpacked_size = sum(part.file_size for part in archive.infolist())
+        if unpacked_size > self.file:
             raise UnreadableError(self.large_file("it unpacks to more than"))
 
     def check_unpacked(self, packed: int, size: int) -> None:
@@ -114,7 +115,8 @@ class Unpacked(io.RawIOBase):
     """
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
-        import gzip
+        """Takes the packed stream, and how much it may unpack to."""
+        import gzip  # most files are not packed
 
         self._packed = _CountingReader(packed)
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")

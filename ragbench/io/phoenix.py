@@ -119,5 +119,8 @@ def _run_row(row: Row, source: Source) -> Row:
 
 
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
-    """The columns of a row but those that became fields of the case."""
-    return {name: value for name, value in row.values.items() if name not in names}
+    """The columns of a row but those that became fields of the case: they are its metadata."""
+    columns = dict(row.values)
+    for name in names:
+        columns.pop(name, None)
+    return columns

@@ -566,11 +566,11 @@ class RowDecoder(ABC, Generic[RecordT]):
         where lists or objects may hold the field, the message shows them.
         """
         target = self.MAIN
-        for bound_target, source in plan.bindings:
-            if bound_target == target:
-                message = f"expected the {target} as text, found nothing"
-                self.problems.add(message, path=row.path, line=row.line, field=source)
-                return
+        source = next((source for bound, source in plan.bindings if bound == target), None)
+        if source is not None:
+            message = f"expected the {target} as text, found nothing"
+            self.problems.add(message, path=row.path, line=row.line, field=source)
+            return
         message = absence(target, row.values)
         if any(type(value) in (list, dict) for value in row.values.values()):
             message += "\n" + "\n".join(fields_shown(row.values))

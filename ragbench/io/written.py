@@ -153,7 +153,9 @@ def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
         contexts = [""] * len(ids)  # a retrieval of ids alone: its texts are not known
     if contexts is None:
         return None
-    fields: Any = {name: cells[column] for name, column in RETRIEVAL_COLUMNS.items()}
+    fields: dict[str, Any] = {}
+    for name, column in RETRIEVAL_COLUMNS.items():
+        fields[name] = cells[column]
     return RetrievalResult(contexts, **fields)
 
 
@@ -208,17 +210,19 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
     if is_text and kind is ColumnKind.TEXT:
         return unguarded(str(value))
     if kind is ColumnKind.NUMBERS:
-        return [*as_numbers(value)]
+        return list(as_numbers(value))
     if kind is ColumnKind.NUMBER:
         return as_number(value)
-    return as_flag(value) if kind is ColumnKind.FLAG else value
+    if kind is ColumnKind.FLAG:
+        return as_flag(value)
+    return value
 
 
 # --- a case of a report, a verdict
 
 
 def _report_cells(values: Values, _: bool) -> Understood:
-    """A row of cases.csv; a cell that is empty is not known."""
+    """A row of a report's cases.csv; a cell that is empty is not known."""
     case: dict[str, Any] = {}
     for name in ("id", "query", "language", "cluster", "reference"):
         case[name] = _plain_cell(values, name)
@@ -245,7 +249,10 @@ def _report_cells(values: Values, _: bool) -> Understood:
 
 def _plain_cell(values: Values, name: str) -> str | None:
     """A text as it was before a table was written of it; None of an empty cell."""
-    return unguarded(str(values.get(name) or "")) or None
+    cell = values.get(name)
+    if not cell:
+        return None
+    return unguarded(str(cell)) or None
 
 
 def _reported_failure(values: Values, stage: str) -> Failure:
@@ -253,8 +260,9 @@ def _reported_failure(values: Values, stage: str) -> Failure:
 
     The first of the column counts. That of a metric is none of these.
     """
-    first, _, _ = (_plain_cell(values, "failures") or "").partition(" | ")
-    failure = _failure_of(first)
+    failures = _plain_cell(values, "failures") or ""
+    first_failure, _, _ = failures.partition(" | ")
+    failure = _failure_of(first_failure)
     if failure.stage in _STAGES:
         return failure
     return Failure(type=ERROR, message="not recorded", stage=stage)
