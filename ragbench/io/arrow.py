@@ -214,7 +214,10 @@ def arrow_batches(
 
 
 def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
-    """What is said of rows of which a text is no valid Unicode."""
+    """What is said of rows of which a text is no valid Unicode: pyarrow names neither row nor text.
+
+    A lone surrogate is half a character: Python holds it, UTF-8 has no bytes for it.
+    """
     place = next(_places_of_surrogates(rows), "a text")
     return (
         f"{place} holds a lone surrogate, which this format cannot store; export to jsonl instead"
@@ -222,7 +225,7 @@ def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
 
 
 def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The case and the column of each text with a lone surrogate."""
+    """The case and the column of each text with a lone surrogate, in the words of the message."""
     for row in rows:
         for name, value in row.items():
             for text in _cells(value):

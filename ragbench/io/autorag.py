@@ -23,7 +23,7 @@ _ALTERNATIVES = (
 
 
 def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question."""
+    """Yields one row per question, with the ids of all groups as what is relevant."""
     for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():

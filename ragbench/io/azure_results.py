@@ -40,7 +40,7 @@ _SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
 
 
 def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question."""
+    """Yields one row per question, with what was asked, answered and retrieved as outcomes."""
     for row in container_rows(source, problems, field_names("array")["azure"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():

@@ -126,6 +126,7 @@ def _reported(kind: str) -> Generator[None]:
     """What a package raises over a damaged file, in one line; what it prints is held back."""
 
     def damaged(error: Exception) -> UnreadableError:
+        """The error of a file that a package gave up on, in words for its owner."""
         return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
 
     with Reading(damaged), silenced("pypdf", "trafilatura", "htmldate"):

@@ -525,7 +525,7 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
 
 
 def _signs_of(records: Iterable[object]) -> Iterator[Sign]:
-    """The sign of each record that has one."""
+    """The sign of each record that has one: by those of the first records a tool is known."""
     for record in records:
         if isinstance(record, Mapping):
             sign = sign_of(cast("Mapping[str, object]", record))
@@ -642,6 +642,7 @@ def _rows_before_damage(
     row: Row | None = None
 
     def damaged(error: Exception) -> UnreadableError:
+        """The error with the last record that could be read, if there is one."""
         last_line = None if row is None else row.line
         return UnreadableError(reading_problem(error, after=last_line))
 

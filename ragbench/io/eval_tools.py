@@ -73,7 +73,11 @@ _WHOSE_CONTEXTS = (
 
 
 def _has_unclear_contexts(values: Values) -> bool:
-    """Whether an answer is beside contexts that may be its own, or those of the test set."""
+    """Whether an answer is beside contexts that may be its own, or those of the test set.
+
+    A test set has gold contexts under the name by which results have the retrieved ones. Beside
+    another field with the retrieved ones they can only be the gold.
+    """
     names = outcome_fields()
     if "contexts" not in values:
         return False

@@ -17,7 +17,11 @@ Fields = dict[str, Any]
 
 
 def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
-    """Takes the expectations out of the fields of a record, each once."""
+    """Takes the expectations out of the fields of a record, each once: a case has all in one field.
+
+    Args:
+        fields: by their names, with their values converted; those that are taken are gone.
+    """
     expectations = list[Expectation](fields.pop("expectations", ()))
     for name, rule in field_names("expectation_kinds").items():
         value = fields.pop(name, None)

@@ -134,7 +134,7 @@ def columns(scores: Scores) -> dict[str, ColumnKind]:
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
-    """One case's values by column name.
+    """One case's values by column name: the row that CSV, Parquet and Hugging Face folders share.
 
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
     not known.

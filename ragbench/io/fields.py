@@ -64,13 +64,16 @@ document_fields = partial(field_names, "document")
 
 @cache
 def entry_fields() -> Names:
-    """Everything that a record of a case may hold."""
+    """Everything that a record of a case may hold: the case, its expectations, the outcomes."""
     return {**case_fields(), **field_names("expectation"), **outcome_fields()}
 
 
 @cache
 def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
-    """Field of a record by each name that is recognised for it."""
+    """Field of a record by each name that is recognised for it, in the spelling of `squash`.
+
+    Readers look up every name of every file here, so the table is turned round once.
+    """
     names_of_fields = entry_fields() if kind == "cases" else document_fields()
     field_by_name: dict[str, str] = {}
     for field, names in names_of_fields.items():
@@ -156,7 +159,10 @@ QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 
 
 def disagreement(target: str, field: str, other_field: str) -> str:
-    """What is said of a record in which two fields hold different values for the same thing."""
+    """What is said of a record in which two fields hold different values for the same thing.
+
+    A field called ``answer`` may be the system's in place of the right one: then this is said, too.
+    """
     message = (
         f"'{field}' and '{other_field}' both hold the {target} and disagree; "
         f"choose one: --field {target}={field} or --field {target}={other_field}"

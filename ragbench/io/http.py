@@ -58,6 +58,7 @@ class HTTPRagError(InterfaceError):
     """A server's response is no answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
+        """Takes what is wrong, and the response's status if there was a response."""
         super().__init__(message)
         self.status = status
         self.headers: Mapping[str, str] = {}
@@ -96,7 +97,7 @@ class _Connections:
     def run(
         self, request: Callable[[httpx.AsyncClient], Coroutine[Any, Any, httpx.Response]]
     ) -> httpx.Response:
-        """Makes a request in the loop, and waits for its end."""
+        """Makes a request in the loop, and waits for its end in the thread of the caller."""
         return self._loop.run(request(self._client))
 
     def close(self) -> None:
@@ -173,6 +174,7 @@ class JsonEndpoint:
         """The connections of this process, opened at the first request."""
         with self._opening:
             connections = self._connections
+            # A fork has its parent's connections, and must not use them.
             if connections is None or connections.process != os.getpid():
                 client = self._httpx.AsyncClient(
                     headers=self._headers,
@@ -183,6 +185,7 @@ class JsonEndpoint:
                 )
                 connections = _Connections(client)
                 self._connections = connections
+                # Not at the end of the process: its loop is in a daemon thread, and may be gone.
                 weakref.finalize(self, connections.close).atexit = False
             return connections
 
@@ -229,7 +232,7 @@ class JsonEndpoint:
         return next(iter(self.versions), None)
 
     async def _get_version(self, client: httpx.AsyncClient) -> httpx.Response:
-        """Asks the server for its version."""
+        """Asks the server for its version, and gives up soon: a run can do without."""
         async with asyncio.timeout(min(self._timeout, _VERSION_SECONDS)):
             return await client.get(self._address())
 
@@ -241,7 +244,10 @@ class JsonEndpoint:
         return address
 
     def _note_version(self, version: object) -> None:
-        """Remembers the version that a response names, if it names one."""
+        """Remembers the version that a response names, if it names one.
+
+        A server that is replaced during a run names another one, and both are among `versions`.
+        """
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
             if text:

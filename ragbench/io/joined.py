@@ -50,7 +50,7 @@ from ragbench.safe_text import counted, shortened_line
 
 
 def _sql(name: str) -> str:
-    """A statement of ``scratch.toml``."""
+    """A statement of ``scratch.toml``, by which answers and cases are brought together on disk."""
     return cast("str", read_table("scratch.toml")["answers"][name])
 
 
@@ -89,6 +89,7 @@ def join_answers(
     notes: dict[str, None] = {}
 
     def answer_rows() -> Iterator[tuple[object, ...]]:
+        """Rows of the table of answers, in the order of their source."""
         for number, entry in enumerate(answers):
             if is_beir and _holds_itself(entry):
                 notes[WITHOUT_ITSELF] = None
@@ -108,6 +109,7 @@ def join_answers(
     info = replace(info, notes=(*info.notes, *notes))
 
     def read() -> Iterator[Entry]:
+        """The cases in their order, each with the answer that it was paired with."""
         for position, entry in enumerate(cases):
             row = db.execute(_sql("of_case"), (position,)).fetchone()
             if row is None:
@@ -141,7 +143,7 @@ def _recorded_of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[A
 
 
 def _holds_itself(entry: Entry) -> bool:
-    """Whether a query is among the documents that were retrieved for it."""
+    """Whether a query is among the documents that were retrieved for it, as in ArguAna."""
     outcome = entry.recorded.get("retrieve")
     if outcome is None or outcome.value is None:
         return False
@@ -198,6 +200,7 @@ class _Example(NamedTuple):
     query: str | None
 
     def __str__(self) -> str:
+        """It in the words of a message: next to one from the other source, the difference shows."""
         parts: list[str] = []
         if self.id is not None:
             parts.append(f"id '{shortened_line(self.id)}'")
@@ -268,7 +271,10 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
 
 
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
-    """Decides which answer belongs to which case, and writes the pairs into the database."""
+    """Decides which answer belongs to which case, and writes the pairs into the database.
+
+    By id first, for all cases: what a case has by its id is not given to another one by question.
+    """
     if answers.form == IN_ORDER:
         return _pair_in_order(db, cases, answers)
     counts = _Counts()
@@ -379,7 +385,10 @@ def _described(
     *,
     keep_unanswered: bool,
 ) -> SourceInfo:
-    """How the two sources are read together, with the counts over all of both."""
+    """How the two sources are read together, with the counts over all of both.
+
+    Unlike a source alone, both were read whole to be joined: no count is that of a first look.
+    """
     stages: Counter[str] = Counter()
     failed = 0
     timed = 0

@@ -371,7 +371,10 @@ def shown_value(text: str) -> object:
 
 
 def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
-    """The first of an object's own keys that holds an array of objects or arrays, and the array."""
+    """The first of an object's own keys that holds an array of objects or arrays, and the array.
+
+    No key, and no array, where there is none: a tool's file is known by such a key.
+    """
     fields = as_object(value)
     for key in keys:
         array = fields.get(key)

@@ -48,7 +48,7 @@ def json_text(value: object) -> str:
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
-    """Errors of writing name the case."""
+    """Errors of writing name the case: the writer of a value does not know whose it is."""
     try:
         yield
     except InputError as error:
@@ -140,7 +140,7 @@ def _plain_of_record(value: object, place: str) -> Any:
 
 
 def _refusal(kind: str, place: str) -> InputError:
-    """The error of a value that has no JSON form."""
+    """The error of a value that has no JSON form, which a RAG returned in its metadata."""
     return InputError(
         f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"

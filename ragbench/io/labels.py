@@ -62,6 +62,7 @@ class _FieldError(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, field: str, problem: object) -> None:
+        """Takes the field, which the report of a problem shows, and what is wrong with it."""
         super().__init__(problem)
         self.field = field
 
@@ -205,7 +206,11 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts under the first of some names that holds anything, without the empty ones."""
+    """The texts under the first of some names that holds anything, without the empty ones.
+
+    Raises:
+        _FieldError: it holds no texts; names the first of the names, which is ragbench's own.
+    """
     value = None
     for name in names:
         value = row.get(name)

@@ -70,7 +70,7 @@ class ReadLimits(Record):
             return self.read_all(file)  # a pipe has no size
 
     def read_all(self, stream: BinaryIO) -> bytes:
-        """What is left of a stream that has to be held whole."""
+        """What is left of a stream that has to be held whole, if it is not too much."""
         data = stream.read(self.file + 1)
         self.check_held(len(data))
         return data
@@ -149,6 +149,7 @@ class _CountingReader:
     """A stream that counts the bytes that unpacking has read of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        """Takes the stream; its ``size`` counts the bytes from here on."""
         self.stream = stream
         self.size = 0
 

@@ -140,7 +140,10 @@ class _SeenRecords:
     latest: float = -float("inf")
 
     def contents(self, *, is_timed: bool) -> Iterator[str]:
-        """Yields what each field of a condition holds, and from when the records are."""
+        """Yields what each field of a condition holds, and from when the records are.
+
+        Next to the conditions, a user sees by it which of them is misspelled or too narrow.
+        """
         for field_path, counts in self.values.items():
             values = [shown_line(value) for value, _ in counts.most_common()]
             if values:

@@ -28,7 +28,7 @@ class Overrides(Record):
 
     @property
     def joined(self) -> str:
-        """The name of the field that the columns become."""
+        """The name of the field that the columns become, which reports show as their source."""
         return " + ".join(column for _, column in self.columns)
 
 

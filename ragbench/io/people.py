@@ -75,7 +75,10 @@ class HumanLabel(Record):
 
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
-    """The names of each field of a label; those of a case are known by theirs, too."""
+    """The names of each field of a label; those of a case are known by theirs, too.
+
+    So people can label in a table that has the columns of a case file.
+    """
     field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():
@@ -360,16 +363,17 @@ class _ArgillaRecord(msgspec.Struct):
     def rows(self) -> Iterator[dict[str, object]]:
         """A row for each answer to a question that a person submitted; drafts are left out."""
         responses = self.responses or {}
-        if isinstance(responses, list):
+        if isinstance(responses, list):  # of 1.x: a person's answers to all questions
             for response in responses:
-                if response.status in _SUBMITTED:
-                    for name, answer in (response.values or {}).items():
-                        yield _label_row(self.fields, name, answer.value, response.user_id)
-        else:
-            for name, answers in responses.items():
-                for answer in answers:
-                    if answer.status in _SUBMITTED:
-                        yield _label_row(self.fields, name, answer.value, answer.user_id)
+                if response.status not in _SUBMITTED:
+                    continue
+                for name, answer in (response.values or {}).items():
+                    yield _label_row(self.fields, name, answer.value, response.user_id)
+            return
+        for name, answers in responses.items():  # of 2.x: all people's answers to a question
+            for answer in answers:
+                if answer.status in _SUBMITTED:
+                    yield _label_row(self.fields, name, answer.value, answer.user_id)
 
 
 _SUBMITTED = (None, "submitted")

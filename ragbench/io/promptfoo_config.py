@@ -58,7 +58,7 @@ class _Test(NamedTuple):
 
 
 def read_config(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per test."""
+    """Yields one row per test; a note counts the assertions that need a program or a judge."""
     reader = _ConfigReader(source=source, problems=problems)
     for test in reader.tests():
         yield from reader.rows(test)
@@ -83,7 +83,10 @@ class _ConfigReader:
     # --- which tests there are
 
     def tests(self) -> Iterator[_Test]:
-        """The tests of a configuration, of a list of tests, or of a table of tests."""
+        """The tests of a configuration, of a list of tests, or of a table of tests.
+
+        A configuration also says what all its tests have in common, which is kept in `default`.
+        """
         container, _ = detect_container(self.source, "cases", self.problems)
         if container not in ("yaml", "json"):
             yield from self._tests_of_rows(container_rows(self.source, self.problems))
@@ -178,7 +181,7 @@ class _ConfigReader:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
-        """Says that tests made by a program are not read."""
+        """Says that tests made by a program are not read: what a program does is not known here."""
         message = (
             f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
         )

@@ -104,6 +104,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
 
         @cache
         def database() -> sqlite3.Connection:
+            """The texts of the corpus by id, on disk: a corpus may not fit in memory."""
             db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
             db.executescript(read_table("scratch.toml")["texts"]["tables"])
             problems = Problems()
@@ -117,6 +118,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
             return db
 
         def texts_of(ids: Iterable[str]) -> Mapping[str, str]:
+            """The texts of documents by id; an id that the corpus lacks is left out."""
             db = database()
             texts: dict[str, str] = {}
             for id in ids:
@@ -159,7 +161,10 @@ def read_queries(
 
 
 def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    """Id and text of each query in a file of topics, of records or of lines."""
+    """Id and text of each query in a file of topics, of records or of lines.
+
+    A line without a tab is a text alone, known by its number.
+    """
     head = source.head(problems)
     if head is None:
         return
@@ -379,7 +384,7 @@ def find_topics(
 
 
 def _is_beir(folder: Where | None) -> bool:
-    """Whether a folder has BEIR's layout."""
+    """Whether a folder has BEIR's layout: then a query does not count as retrieved for itself."""
     if folder is None:
         return False
     has_qrels = (Path(folder) / QRELS_FOLDER).is_dir()
@@ -419,7 +424,13 @@ def _grades(
 def _check_shared(
     place: Source, ranking: RankingFile, grades: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Refuses a run that has nothing in common with its judgements, and counts what it lacks."""
+    """Refuses a run that has nothing in common with its judgements, and counts what it lacks.
+
+    It would score 0 in everything, which is most often the wrong file.
+
+    Raises:
+        DataError: no query of the run is judged.
+    """
     ranked = set(ranking.queries)
     missing = [query for query in grades if query not in ranked]
     if ranked and len(missing) == len(grades):
@@ -434,7 +445,12 @@ def _check_shared(
 
 
 def missing_note(count: int, example: str) -> str:
-    """Says how judged queries count that a ranking lacks."""
+    """Says how judged queries count that a ranking lacks.
+
+    Args:
+        count: how many there are.
+        example: the id of one of them.
+    """
     have = "has" if count == 1 else "have"
     queries = "query" if count == 1 else "queries"
     return (

@@ -326,7 +326,12 @@ def _has_outcome(
 def _with_meaning_of_answer(
     recognised: Sequence[tuple[str | None, str]], meaning: str | None
 ) -> list[tuple[str | None, str]]:
-    """The fields, of which one that is called ``answer`` has another meaning than the reference."""
+    """The fields, of which one that is called ``answer`` has another meaning than the reference.
+
+    Args:
+        recognised: field of a record, or None, and the name in the source.
+        meaning: the field that ``answer`` is in place of the reference; None: nothing known.
+    """
     fields: list[tuple[str | None, str]] = []
     for target, name in recognised:
         if target == "reference" and squash(name) == "answer":
@@ -539,7 +544,11 @@ class RowDecoder(ABC, Generic[RecordT]):
         return True
 
     def _has_identity(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
-        """Sees to it that a record has its main field, and an id of its own."""
+        """Sees to it that a record has its main field, and an id of its own.
+
+        False, and a problem, where it lacks the field or has an earlier record's id. Rows that are
+        joined with other cases may repeat an id: the first of them counts there.
+        """
         if self.MAIN not in record:
             if not self.is_join or "id" not in record:
                 self._note_absence(row, plan)
@@ -679,7 +688,10 @@ _EXACT = frozenset(
 
 
 def _join_references(record: dict[str, Any]) -> None:
-    """Makes one reference, and alternatives to it, of the fields that hold right answers."""
+    """Makes one reference, and alternatives to it, of the fields that hold right answers.
+
+    A case has one reference; the other right answers are alternatives to it.
+    """
     references: tuple[str, ...] = record.pop("reference", ())
     for answer in record.pop("answers", ()):
         if answer not in references:
@@ -734,7 +746,10 @@ class DocumentDecoder(RowDecoder[Document]):
 def _add_metadata(
     record: dict[str, Any], row: Row, unknown: tuple[str, ...], problems: Problems
 ) -> None:
-    """Puts fields that mean nothing known into the metadata, beside what the row has there."""
+    """Puts fields that mean nothing known into the metadata, beside what the row has there.
+
+    None of the user's fields is lost: exports have them.
+    """
     nested: dict[str, Any] = record.get("metadata") or {}
     metadata: dict[str, Any] = {}
     for name in unknown:

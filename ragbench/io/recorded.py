@@ -38,7 +38,7 @@ def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any
 
 
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
-    """A failure of which the source holds the message."""
+    """A failure of which the source holds the message: it counts as one, and not as unmeasured."""
     failure = Failure(type=ERROR, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
 
@@ -183,6 +183,12 @@ def _retrieval(
     source: str | None,
 ) -> RetrievalResult[Any]:
     """What was retrieved, as texts, as objects, or as ids alone.
+
+    Args:
+        contexts: a tuple of texts, or objects as they came; None where there are ids alone.
+        row: the record, by which the form of objects is recognised.
+        chunks: reads objects, and looks up the texts of ids.
+        source: the field of the row that holds the contexts.
 
     Raises:
         ValueProblem: there are not as many ids or scores as texts, or others than objects hold.

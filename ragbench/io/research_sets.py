@@ -70,7 +70,7 @@ def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Pa
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
-    """A row a question, over all paragraphs."""
+    """A row a question, numbered over all paragraphs, as its place in a report."""
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):

@@ -98,6 +98,7 @@ class Problems:
             self.items[position] = replace(self.items[position], message=message)
 
     def __iter__(self) -> Iterator[Problem]:
+        """The problems that are listed, in the order in which they were noted."""
         return iter(self.items)
 
 
@@ -332,7 +333,8 @@ class noting_read_errors:  # a context, named as those of contextlib are
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if not isinstance(error, Exception):
+        """Notes an error of reading, and tells Python by True that it is dealt with."""
+        if not isinstance(error, Exception):  # none, or an interrupt
             return False
         if is_in_words(error) and not isinstance(error, UnreadableError):
             return False
@@ -478,7 +480,10 @@ class IdRegister:
         return None
 
     def add_derived(self, identifier: str, line: int) -> str:
-        """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ..."""
+        """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ...
+
+        A text that comes again has the same derived id, and is a record of its own.
+        """
         if self.add(identifier, line) is None:
             return identifier
         number = self._repeats.get(identifier, 1) + 1

@@ -310,10 +310,13 @@ class _Opening:
     # --- records with fields
 
     def _has_reranked(self, sample: Sequence[Row]) -> bool:
-        """Whether questions hold a reranker's results, and the documents that they are of."""
+        """Whether questions hold a reranker's results, and the documents that they are of.
+
+        Read as fields, the documents would count in the order from before the reranking.
+        """
         if "retrieved_contexts" in self.fields:
             return False
-        form = find_form("cohere")
+        form = find_form("cohere")  # the name under which all rerankers' results are one form
         for row in sample[:_GUESSED_FROM]:
             if not any(target == "query" for target, _ in self._bindings(row)):
                 continue
@@ -668,7 +671,7 @@ def _only_rows(only: Only, reader: Reader, place: Source, *, problems: Problems)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
-    """The fields of a chunk, with the path of each from the record on."""
+    """The fields of a chunk, with the path of each from the record on, as a report shows them."""
     bindings: dict[str, str] = {}
     for target, name in HIT_FIELDS.items():
         path = getattr(mapping, name)

@@ -255,6 +255,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         parent = form.first("id", outer)
 
     def find(name: str) -> Any:
+        """The value of a part, from wherever the tool may have put it; None without one."""
         value = form.first(name, record)
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what the trace says, its first span says
@@ -625,7 +626,11 @@ def answer_in(value: object) -> str | None:
 
 
 def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
-    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it."""
+    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it.
+
+    Args:
+        depth: how many lists and objects were opened so far.
+    """
     if isinstance(value, str):
         inner = opened_json(value)
         if isinstance(inner, str):
@@ -644,7 +649,10 @@ def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
 
 
 def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
-    """The text of a part under one of the names for it, or in the only field of an object."""
+    """The text of a part under one of the names for it, or in the only field of an object.
+
+    Chains take and return objects whose keys their users choose, such as ``{"question": ...}``.
+    """
     value = constructed(value)
     for name in span_words("names")[part]:
         if name not in value:

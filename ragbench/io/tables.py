@@ -104,6 +104,7 @@ class _TextLines:
     """Bytes of the record so far; whoever reads it sets it back."""
 
     def __iter__(self) -> Iterator[str]:
+        """The lines, for the csv module, which asks for the next until a record is whole."""
         limits = self.source.limits
         for line in read_lines(self.source, self.problems):
             self.size += len(line.raw)
@@ -200,7 +201,7 @@ def _header_cells(cells: Iterable[str]) -> list[str]:
 
 
 def _csv_problem(error: csv.Error) -> str:
-    """What is wrong with a table, in words for its owner."""
+    """What is wrong with a table, in words for its owner; the csv module's where we have none."""
     text = str(error)
     if "unexpected end of data" in text:
         return "a quoted cell begins in this record and never ends"
@@ -326,7 +327,10 @@ def _first_table(book: Any) -> str:
 
 
 def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a sheet in which a cell shows something, with their numbers."""
+    """The rows of a sheet in which a cell shows something, with their numbers.
+
+    Excel stores rows of empty cells wherever somebody once set a format.
+    """
     for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
         if number > _MAX_ROWS:
             raise ValueError(f"it names rows behind row {_MAX_ROWS:,}, the last of a sheet")

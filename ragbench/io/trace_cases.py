@@ -89,6 +89,7 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     """
 
     def depth(span: Span) -> int:
+        """How many spans a span is in."""
         return len(list(tree.above(span)))
 
     # What an outer span records is the system's own question and answer, not those of a step.

@@ -158,7 +158,10 @@ class TraceFile:
             yield (pickle.dumps(fields, _PICKLE_PROTOCOL), *_session_columns(row))
 
     def _parts(self, source: Source) -> Iterator[tuple[str, bytes]]:
-        """Spans of a trace that follow one another in the file, so many at a time."""
+        """Rows of the table of spans: spans of a trace that follow one another, packed together.
+
+        A row has `_SPANS_PER_PART` at most: a whole trace might not fit in memory.
+        """
         encode = msgspec.msgpack.Encoder().encode
         for trace, spans in groupby(self._spans(source), key=lambda span: span.trace):
             part: list[Span] = []
@@ -206,7 +209,7 @@ class TraceFile:
         self.problems.add_kind(kind, message, path=record.path, line=record.line)
 
     def _case_rows(self, source: Source) -> Iterator[Row]:
-        """Makes the rows, and counts what stands in the file."""
+        """Makes a row of each trace that asks something, and counts what stands in the file."""
         counts = self.counts
         decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):

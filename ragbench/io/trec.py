@@ -39,7 +39,7 @@ _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
 
 
 def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, each with its number."""
+    """The lines that hold something, each with its number; one that is no text is a problem."""
     for line in read_lines(source, problems):
         text = decode_line(line, source.name, problems)
         if text is not None and text.strip():

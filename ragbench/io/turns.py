@@ -210,7 +210,10 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
+    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``.
+
+    A record without a conversation is a row as it is.
+    """
     conversation_names = field_names("turn")["conversation"]
     for row in container_rows(source, problems, field_names("array")["conversations"]):
         for name in conversation_names:
@@ -305,6 +308,7 @@ def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems
     """Yields a row per retrieval task, with the judgements that lie beside the file, if any."""
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
+        # So MTRAG's repository lays out its files.
         qrels = source.path.parent / QRELS_FOLDER / "dev.tsv"
         if qrels.is_file():
             yield from judged_queries(queries, Source.of(qrels), problems)

@@ -501,7 +501,7 @@ _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "f
 
 
 def as_patterns(value: object) -> tuple[str, ...]:
-    """Regular expressions, each compiled once to see that it can be."""
+    """Regular expressions, each compiled once: a wrong one is a problem of its record."""
     patterns = as_expected_texts(value)
     for pattern in patterns:
         try:
@@ -602,7 +602,7 @@ _EXPECTED_TURNS = (
 
 
 def as_turns(value: object) -> tuple[Turn, ...]:
-    """What was said, the oldest first."""
+    """What was said, the oldest first: the history of a question."""
     if not is_list(value):
         raise ValueProblem(
             f"{_EXPECTED_TURNS}; found {describe(value)}. --field history= keeps it as metadata"

@@ -112,7 +112,10 @@ _CASE_COLUMNS = (
 
 
 def _table_row(values: Values, is_text: bool) -> Understood:
-    """A row of a table: its columns are flat, so the outcomes are put together again."""
+    """A row of a table that ragbench exported: its flat columns become outcomes again.
+
+    So an export can be evaluated anew, by other metrics, without asking the RAG.
+    """
     cells: dict[str, Any] = {}
     for name, kind in table_columns().items():
         # A file of Hugging Face or Parquet has its JSON in columns that are named after it.

@@ -154,7 +154,11 @@ class Decoder:
         self._text_key = name if parent and parent == mapping.metadata else ""
 
     def raw(self, record: AnyRow) -> Iterator[RawRetrieval]:
-        """The retrievals of a record that holds queries, or a response."""
+        """The retrievals of a record: a batch of a store holds several, with a query each.
+
+        Raises:
+            ValueProblem: the record has no chunks that are recognised, or its query is no text.
+        """
         response = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None
         if self.mapping.format == "ragbench" and is_list(response):
@@ -189,7 +193,13 @@ class Decoder:
         raise ValueProblem(f"field '{path}': expected a list of chunks, found {actual}")
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
-        """The chunks of a query, with their names, and with what is wrong with them."""
+        """The chunks of a query, with their names, and with what is wrong with them.
+
+        Args:
+            raw: the hits as they came.
+            query_id: the query's id, which the caller makes where the record has none.
+            query: its text, which may be in another file.
+        """
         faults = _Faults()
         chunks: list[Chunk] = []
         ranks: list[int] = []
@@ -351,12 +361,12 @@ def _own_decoder() -> Decoder:
 
 
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of chunks that ragbench itself made of another form."""
+    """The retrieval of chunks that ragbench itself made of another form, such as spans."""
     return from_form(_own_decoder(), hits, query_id, query)
 
 
 def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of hits that are in the form of a decoder."""
+    """The retrieval of hits that are in the form of a decoder, and in no file."""
     raw = RawRetrieval(record=DumpRecord("", None, {}), query=None, query_id=None, hits=hits)
     return decoder.retrieval(raw, query_id, query)
 

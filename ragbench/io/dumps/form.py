@@ -112,7 +112,7 @@ class DumpForm(Record):
                 hits = place(response)
             if not is_list(hits):
                 continue
-            if not hits and self.empty:
+            if not hits and self.empty:  # a response in which nothing was found
                 return hits
             if hits and self.is_hit(hits[0]):
                 return self._adapted(hits)
@@ -205,7 +205,10 @@ class DumpMapping(Record):
     """None for a dump without scores."""
 
     def described(self) -> str:
-        """The mapping in one line, such as ``query=query text=payload.text``."""
+        """The mapping in one line, such as ``query=query text=payload.text``.
+
+        By it a user sees whether the guess is right, and how to name another path.
+        """
         parts: list[str] = []
         if self.chunks == "":
             parts.append("the record is a response")
@@ -247,6 +250,7 @@ def getter(path: str) -> Getter:
     parts = path.split(".")
 
     def find(value: object) -> object:
+        """What stands at the path in a value; None where there is nothing."""
         if is_object(value) and path in value:
             return value[path]
         for part in parts:
@@ -268,6 +272,7 @@ def chunks_getter(path: str) -> Getter:
     find = getter(path)
 
     def find_opened(value: object) -> object:
+        """What stands at the path; JSON in a text is opened."""
         return opened_json(find(value))
 
     return find_opened
@@ -328,7 +333,10 @@ def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]
 
 
 def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The path and the text of each text in an object, in the order in which they stand there."""
+    """The path and the text of each text in an object, in the order in which they stand there.
+
+    Where no field has a known name, the text of a chunk is looked for among these.
+    """
     if not is_object(value) or prefix.count(".") >= _DEEPEST_TEXT:
         return
     for key, item in value.items():

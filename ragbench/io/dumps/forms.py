@@ -183,7 +183,7 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant_groups(value: object) -> object:
-    """The hits of Qdrant's groups, one group after the other."""
+    """The hits of Qdrant's groups, one group after the other: one list for the one query."""
     groups = as_object(value).get("groups")
     if not is_list(groups):
         return None
@@ -209,7 +209,10 @@ def qdrant_points(value: object) -> object:
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections."""
+    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections.
+
+    The names are the user's own, so all collections of the response are one list.
+    """
     objects_of_collection = as_object(getter("data.Get")(value))
     lists = [*filter(is_list, objects_of_collection.values())]
     if not lists:

@@ -132,7 +132,7 @@ def guess_mapping(
 
 
 def _own_chunks(value: object) -> Sequence[object]:
-    """The chunks of a record that ragbench wrote."""
+    """The chunks of a record that ragbench wrote; empty where it has none."""
     chunks = chunks_getter("chunks")(value)
     return chunks if is_list(chunks) else ()
 
@@ -383,7 +383,11 @@ def _path_of(
 def _first_with_value(
     values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 ) -> str | None:
-    """The first of these paths under which a record has a text, or with ``texts`` off a label."""
+    """The first of these paths under which a record has a text, or with ``texts`` off a label.
+
+    Paths are in the order of how telling they are; one record with a value is enough, as others
+    may lack it.
+    """
     kinds = (str, list) if texts else (str, int, float, bool)
     for path in _as_spelled(values, paths):
         find = getter(path)

@@ -103,7 +103,7 @@ class SplitDump(Record):
     piece: int = PIECE_BYTES
 
     def pieces(self) -> Iterator[Piece]:
-        """Pieces that hold the whole dump, each byte once."""
+        """Pieces that hold the whole dump, each byte once: a worker reads one at a time."""
         for start in range(0, self.size, self.piece):
             yield Piece(start, min(self.size, start + self.piece))
 

@@ -158,7 +158,10 @@ def _ranks_unread(path: str, items: Hits) -> bool:
 
 
 def _are_falling(items: Hits) -> bool:
-    """Whether elements are scores that agree with the order of the chunks beside them."""
+    """Whether elements are scores that agree with the order of the chunks beside them.
+
+    Such a list changes nothing: read with or without it, the chunks have the same ranks.
+    """
     scores = [item for item in items if isinstance(item, int | float)]
     if len(scores) < len(items):
         return False
@@ -166,7 +169,7 @@ def _are_falling(items: Hits) -> bool:
 
 
 def _has_place_alone(item: object) -> bool:
-    """Whether an object names a chunk by its place, without a text."""
+    """Whether an object names a chunk by its place, without a text: it ranks a list beside it."""
     if not is_object(item):
         return False
     if any(isinstance(item.get(name), str) for name in field_names("hit")["text"]):
@@ -287,7 +290,10 @@ def _document_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
 
 
 def _are_documents(path: str, items: Hits) -> bool:
-    """Whether a list holds documents with their texts, and is no ranking of them."""
+    """Whether a list holds documents with their texts, as a reranker is asked to rank.
+
+    A list that is named as a ranking, or as gold, is neither.
+    """
     if not items or _is_ranking(path) or says_gold(path):
         return False
     return all(_document_of(item).text is not None for item in items)
@@ -325,7 +331,11 @@ def _written_score(item: Mapping[str, object]) -> float | None:
 
 
 def _document_of(item: object) -> _Document:
-    """The document that an element is, or that is in it under ``document``."""
+    """The document that an element is, or that is in it under ``document``.
+
+    Its id and its text are None where it has none under a known name: then the element may be a
+    result that names its document in another way.
+    """
     if isinstance(item, str):
         return _Document(id=None, text=item, fields={})
     if not is_object(item):
@@ -390,7 +400,10 @@ class _Request:
         """Whether the documents are texts alone, of which each may be an id as well."""
 
     def may_hold(self, result: _Result) -> bool:
-        """Whether a result refers to the documents, rather than being a document of its own."""
+        """Whether a result refers to the documents, rather than being a document of its own.
+
+        Two lists of documents that share none are two retrievals, not a request and its results.
+        """
         own = result.document
         if result.place is not None or own.text is None:
             return True
@@ -423,7 +436,11 @@ class _Request:
         return hits
 
     def _place_of(self, result: _Result) -> int | None:
-        """The place of a result's document; None where it brings its own text and id along."""
+        """The place of a result's document; None where it brings its own text and id along.
+
+        Each reranker names documents in its own way: by the place in the request, by id, by text,
+        or with the whole document.
+        """
         if result.place is not None:
             return self._checked_place(result, result.place)
         document = result.document
