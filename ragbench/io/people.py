@@ -37,6 +37,7 @@ from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
+    as_list,
     as_number,
     as_texts,
     is_list,
@@ -99,10 +100,7 @@ def _words() -> Mapping[str, float | None]:
 
 
 def _squashed(text: str) -> str:
-    """A name or a word without case, and with underscores between its parts.
-
-    People name the columns of their tables as they like: ``Judged by``, ``judged-by``.
-    """
+    """A name or a word without case, and with underscores between its parts."""
     return re.sub("[ -]", "_", text.strip().casefold())
 
 
@@ -274,9 +272,7 @@ def is_verdict(value: object) -> bool:
     """
     if isinstance(value, str):
         word = _squashed(value)
-        if word in ("0", "1", "0.0", "1.0"):
-            return True
-        return _words().get(word) is not None  # None is the value of words that pass it over
+        return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
     return isinstance(value, (bool, int, float)) and value in (0, 1)
 
 
@@ -290,9 +286,7 @@ def label_value(value: object) -> float | None:
     try:
         if word:
             return as_number(float(word))
-        if value in (0, 1):  # true and false, too
-            return float(value)
-        return as_number(value)
+        return as_number(float(value) if value in (0, 1) else value)  # true and false, too
     except (ValueProblem, ValueError):
         raise ValueProblem(
             f"field 'value': {value!r} is not a label. Expected a number on the metric's scale, "
@@ -338,7 +332,7 @@ class _LabelStudioTask(msgspec.Struct):
                     if value is None:
                         continue
                     if is_list(value) and value:
-                        value = value[0]
+                        value = as_list(value)[0]
                     yield _label_row(self.data, result.from_name, value, by)
 
 
