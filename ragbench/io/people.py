@@ -174,9 +174,7 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
         verdicts: list[object] = []
         for name, value in fields.items():
             squashed[_squashed(str(name))] = value
-            if not says_verdict(str(name)):
-                continue
-            if is_missing(value) or is_verdict(value):
+            if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
         _add_by_header(squashed, fields)
         yield _label(squashed, verdicts, cells=row.cells)
