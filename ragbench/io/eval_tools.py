@@ -406,4 +406,6 @@ def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> I
         if source.split is None:
             reason = "answers of several systems"
         raise UnreadableError(f"found {reason}; name one of them with --split: {', '.join(names)}")
-    return (item for item, part in zip(items, parts, strict=True) if part == part_to_read)
+    for item, part in zip(items, parts, strict=True):
+        if part == part_to_read:
+            yield item

@@ -298,8 +298,11 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
             record["retrieval"] = trace.retrieval
             record["post_retrieval"] = trace.post_retrieval
             record["generation"] = trace.generation
-            cells = scores.of(case.id)
-            record["scores"] = {metric: cell for metric, cell in cells if cell is not None}
+            cells: dict[str, Cell] = {}
+            for metric, cell in scores.of(case.id):
+                if cell is not None:
+                    cells[metric] = cell
+            record["scores"] = cells
             with in_case(case.id):
                 line = json_bytes(record)
             file.write(line + b"\n")

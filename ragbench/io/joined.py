@@ -234,7 +234,7 @@ class _Counts:
 
     @property
     def without(self) -> int:
-        """Cases of which nothing is recorded."""
+        """Cases of which nothing is recorded: a RAG has to be asked, or they are left out."""
         return self.cases - self.joined - self.empty
 
 
@@ -339,7 +339,13 @@ def _check_joined(
     counts: _Counts,
     min_joined: float,
 ) -> None:
-    """Refuses outputs that are those of other cases: nothing of them would be measured."""
+    """Refuses outputs that are those of other cases: nothing of them would be measured.
+
+    The message shows a case and an output without each other, by which a user sees what differs.
+
+    Args:
+        min_joined: the least share of the cases that have an output, 0 to 1.
+    """
     if counts.joined and counts.joined >= min_joined * counts.cases:
         return
     (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
@@ -353,7 +359,9 @@ def _check_joined(
             f"none of its {counted(records, 'record')} is joined with the "
             f"{counted(counts.cases, 'case')} of {cases.path}"
         )
-    message = reason + "\n" + "\n".join(f"  {line}" for line in _unjoined_lines(db, counts))
+    message = reason
+    for line in _unjoined_lines(db, counts):
+        message += f"\n  {line}"
     if counts.disagreeing:
         message += (
             f"\n{counted(counts.disagreeing, 'record')} with the id of a case that asks something "

@@ -179,12 +179,14 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
     claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
+    if not isinstance(question, str):
+        question = ""
     return LabelledClaim(
         id=str(claim_id or number),
         claim=claim_texts[0],
         evidence=evidence,
         level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2
-        question=question if isinstance(question, str) else "",
+        question=question,
         cluster=None if cluster is None else str(cluster),
         grade=grade,
     )

@@ -91,8 +91,8 @@ def holds_texts(corpus: str | Path) -> bool:
     if not folder.is_folder:
         return True
     query_file = folder.first_child((CASES_FILE, QUERIES_FILE, *QUERY_FILES))
-    has_splits = (Path(corpus) / QRELS_FOLDER).is_dir()
-    if query_file is None and trec_qrels(folder) is None and not has_splits:
+    has_judgements = trec_qrels(folder) is not None or (Path(corpus) / QRELS_FOLDER).is_dir()
+    if query_file is None and not has_judgements:
         return True  # no dataset: a folder of documents
     return folder.first_child((CORPUS_FILE, *DOCUMENT_FILES)) is not None
 

@@ -276,11 +276,14 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         answer. A confidence, an error or a time belongs to a system only where the system's answer
         stands beside it.
         """
-        all_targets = {target for target, _ in recognised if target is not None} | overridden
-        references = [name for target, name in recognised if target == "reference"]
-        if "reference" in overridden:
-            references.append(self.overrides["reference"])
-        has_second_reference = len(references) > 1 and "retrieved_contexts" in all_targets
+        all_targets = set(overridden)
+        reference_count = 1 if "reference" in overridden else 0
+        for target, _ in recognised:
+            if target is not None:
+                all_targets.add(target)
+            if target == "reference":
+                reference_count += 1
+        has_second_reference = reference_count > 1 and "retrieved_contexts" in all_targets
         if self._is_join or has_second_reference:
             # Where another field is the response, this one is nothing known.
             has_response = "response" in all_targets or "response" in self.overrides

@@ -101,14 +101,10 @@ class Retrieved:
 
     def complete_ids(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Ids by rank; a chunk without an id is called by its rank, such as ``#3``, and counted."""
-        names: list[str] = []
-        for rank, id in enumerate(ids, start=1):
-            if id:
-                names.append(id)
-            else:
-                names.append(f"#{rank}")
-                self.warnings[str(WarningKind.MISSING_ID)] += 1
-        return tuple(names)
+        missing = sum(not id for id in ids)
+        if missing:
+            self.warnings[str(WarningKind.MISSING_ID)] += missing
+        return tuple(id or f"#{rank}" for rank, id in enumerate(ids, start=1))
 
     def of_ids(self, ids: Sequence[str], scores: Sequence[float] | None) -> RetrievalResult[Any]:
         """The retrieval of ids; the text of one that is not known is empty."""

@@ -179,9 +179,15 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """The suffix in lower case, that of compression left out; empty when there is none."""
-        path = self.path if self.address is None else Path(urlsplit(self.address).path)
-        if path is None:
+        """The suffix in lower case, that of compression left out; empty when there is none.
+
+        By it a format is recognised before the content is looked at.
+        """
+        if self.address is not None:
+            path = Path(urlsplit(self.address).path)
+        elif self.path is not None:
+            path = self.path
+        else:
             return ""
         suffixes = [suffix.lower() for suffix in path.suffixes]
         if suffixes and suffixes[-1] == ".gz":

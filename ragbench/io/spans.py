@@ -355,15 +355,19 @@ def _attributes(form: SpanForm, record: Values) -> Values:
 
 
 def _otlp_value(value: object, depth: int = 0) -> object:
-    """The value that OTLP wraps in an object with its type as the key."""
-    if not is_object(value) or not value or depth > _DEEPEST:
+    """The value that OTLP wraps in an object with its type as the key.
+
+    Exporters spell the types in camel case, as protobuf's JSON does, or with underscores.
+    """
+    typed_value = as_object(value)
+    if not typed_value or depth > _DEEPEST:
         return None
-    type_name, content = next(iter(value.items()))  # the only key
+    type_name, content = next(iter(typed_value.items()))  # the only key
+    inner_values = as_list(as_object(content).get("values"))
     if type_name in ("arrayValue", "array_value"):
-        items = as_list(as_object(content).get("values"))
-        return [_otlp_value(item, depth + 1) for item in items]
+        return [_otlp_value(inner, depth + 1) for inner in inner_values]
     if type_name in ("kvlistValue", "kvlist_value"):
-        return _otlp_object(as_list(as_object(content).get("values")), depth + 1)
+        return _otlp_object(inner_values, depth + 1)
     return content
 
 
@@ -706,13 +710,11 @@ def _role(value: object) -> str:
     if is_list(value) and len(value) == 2 and isinstance(value[0], str):
         name = value[0].lower()
         return name if name in _ROLES else ""
-    value = opened_json(value)
-    if not is_object(value):
-        return ""
-    value = constructed(value)
-    role = value.get("role")
-    if not role and "content" in value:
-        role = value.get("type")  # LangChain's name for it
+    message = as_object(opened_json(value))
+    message = constructed(message)
+    role = message.get("role")
+    if not role and "content" in message:
+        role = message.get("type")  # LangChain's name for it
     if role == "text":  # a part of a text in several parts has this type
         return ""
     return str(role or "").lower()

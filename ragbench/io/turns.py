@@ -133,7 +133,8 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
     A record that ends with a question, and says what its answer should be or was, is one case: its
     last question.
     """
-    record = {name: value for name, value in row.values.items() if name != field}
+    record = dict(row.values)
+    del record[field]  # the others speak of the conversation
     bindings = FieldMap("cases", {})[tuple(record)].bindings
     target_of_name = {source: target for target, source in bindings}
     try:
@@ -156,7 +157,8 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
     conversation = _conversation_id(record, row.line)
     id_names = field_names("turn")["name"]
     of_last = {name: value for name, value in record.items() if name not in id_names}
-    rules = "\n".join(turn.text for turn in turns if turn.role == SYSTEM)
+    orders = [turn.text for turn in turns if turn.role == SYSTEM]
+    rules = "\n".join(orders)
     if rules:
         of_last["system"] = rules
     of_all = _fields_of_all_questions(of_last, target_of_name)

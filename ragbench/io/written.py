@@ -69,11 +69,11 @@ def _export_row(values: Values, is_text: bool) -> Understood:
     """
     if "retrieval_status" in values:
         return _table_row(values, is_text)
-    not_of_case = {*_STAGES.values(), "scores"}
-    case = {name: value for name, value in values.items() if name not in not_of_case}
+    case = dict(values)
+    case.pop("scores", None)
     recorded: Recorded = {}
     for stage, name in _STAGES.items():
-        recorded[stage] = _outcome(values.get(name), stage)
+        recorded[stage] = _outcome(case.pop(name, None), stage)
     return case, recorded
 
 
@@ -141,8 +141,9 @@ def _case_of_cells(cells: Values) -> Values:
     alternatives: Sequence[str] = case["alternative_references"] or ()
     if alternatives and alternatives[0] == case["reference"]:
         case["reference"] = None  # the table repeats the first of them there
-    if case["grades"] is not None:
-        relevant = [name for name, grade in case["grades"].items() if grade > 0]
+    grades: Mapping[str, int] | None = case["grades"]
+    if grades is not None:
+        relevant = [id for id in grades if grades[id] > 0]
         if case["reference_context_ids"] == relevant:
             case["reference_context_ids"] = None  # the table names those that are graded so
     return case

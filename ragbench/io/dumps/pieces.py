@@ -313,8 +313,8 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     was_list = False
     for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
-        is_record = is_object(value) or is_list(value) or not was_list
-        if is_record and is_unambiguous(raw, value, source.name, line, problems):
+        is_offset = was_list and not is_object(value) and not is_list(value)
+        if not is_offset and is_unambiguous(raw, value, source.name, line, problems):
             yield DumpRecord(source.name, line, value)
         was_list = is_list(value)
 
