@@ -352,7 +352,7 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
         answer: a system's; None where none is recorded.
     """
     task = row.values
-    turn_values = task.get("history", task.get("input")) or []
+    turn_values: object = task.get("history", task.get("input")) or ()
     try:
         turns = as_turns(turn_values)
     except ValueProblem as problem:
